@@ -50,7 +50,14 @@ void lin_out_back_declare(Linear *l)
     if (l->has_norm) tile_frag(t, "sums", "f32[kv:%d] @ along_lanes", spread);
 }
 
-static void norm_back(Linear *l)
+bool lin_has_dsum(const Linear *l)
+{
+    const AuExpr sum = l->x.p->grads->normal->sum;
+    const AuNode *node = l->has_norm ? attn_at(l->x.p->attn, sum) : NULL;
+    return node && !(node->op == AU_OP_F32 && node->number == 0);
+}
+
+void lin_norm_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const AuInputGrads *in = &l->x.p->grads->normal->slot[AU_SLOT_NORM];
@@ -59,12 +66,18 @@ static void norm_back(Linear *l)
     tile_set(t, tile_text(t, "dsum%s%s", *values ? ", " : "", values),
              "%s(sums, dnorm, b, h, t, 0)", l->slots[AU_SLOT_NORM].back);
     lin_add_gradients(l, in, "Norm", "");
+}
+
+static void norm_back(Linear *l)
+{
+    AuTileBuild *t = l->x.t;
+    lin_norm_back(l);
     tile_store(t, "%s -> Dsums%s", lin_guarded(l, "kv", "dsum"),
                l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d] clip", l->spread));
     tile_set(t, "change", "change / norms");
 }
 
-static void out_mod_back(Linear *l)
+void lin_out_mod_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
     const AuInputGrads *in = &l->x.p->grads->normal->out.inputs;
@@ -99,7 +112,7 @@ void lin_out_back(Linear *l)
         if (skips) tile_load(t, "skipped", "Skip[0 +: %d, :] pad 0", l->spread);
         tile_set(t, "finished", "kept_out%s%s", l->has_norm ? " / norms" : "",
                  skips ? " + skipped" : "");
-        out_mod_back(l);
+        lin_out_mod_back(l);
     }
     if (skips) {
         lin_meet(l);

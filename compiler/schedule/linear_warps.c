@@ -8,25 +8,7 @@
  * what a writer keeps until the chunk's end is applied to its key as an operand. */
 #include "linear_warps.h"
 
-/* Strengths of writes belong to pairs and keys, but where they are in what is written, or in keys and pairs as they were made. */
-static bool has_strength(const LinearWarps *w)
-{
-    return lin_has(&w->l, AU_SLOT_WRITE) && !lw_is_fed(w) && !w->has_decayed;
-}
-
 bool lw_has_output(const LinearWarps *w) { return !w->keeps_states && !w->makes_ends; }
-
-/* By a number a token at most. */
-static bool decays(const LinearWarps *w)
-{
-    return lw_decay(w) != AU_DECAY_NONE && !lw_by_channel(w);
-}
-
-/* Pairs pass through memory. */
-static bool has_pairs(const LinearWarps *w)
-{
-    return lw_has_output(w) && (w->l.x.via_shared || lw_by_channel(w));
-}
 
 /* "self % 4 * 16": which of the executors' parts, of that size; written where it is used, so that it is seen to be a multiple. */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size)
@@ -44,12 +26,6 @@ static const char *part_of(LinearWarps *w, int32_t groups)
 const char *lw_row(LinearWarps *w)
 {
     return lw_begins(w, part_of(w, w->row_groups), w->row_groups, LINEAR_ROWS);
-}
-
-static const char *column(LinearWarps *w)
-{
-    return lw_begins(w, tile_text(w->l.x.t, "self / %d", w->row_groups), w->e / w->out_columns,
-                     w->out_columns);
 }
 
 /* Of the state. */
@@ -77,17 +53,20 @@ static bool shares_state(const LinearWarps *w)
     return lw_has_output(w) || lw_is_fed(w) || keeps_rows(w);
 }
 
+/* Does what q reads take the norm's sums, too? */
+static bool has_sums(const LinearWarps *w) { return w->l.has_norm && lw_has_output(w); }
+
 static void memories(LinearWarps *w)
 {
     Linear *l = &w->l;
     const int32_t warps = l->x.shape->executors;
     lw_memories(w);
     if (shares_state(w)) warps_tile(&l->x, TILE_NAME("S"), "d", w->d, "e", w->e, 1);
-    if (has_pairs(w))
+    if (lw_has_pairs(w))
         warps_tile(&l->x, TILE_NAME("P"), "q",
                    lw_shares_pairs(w) || w->has_decayed ? l->chunk : LINEAR_ROWS * warps, "kv",
                    l->chunk, w->has_decayed ? l->x.shape->stages : 1);
-    if (l->has_norm) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
+    if (has_sums(w)) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
     if (lw_is_fed(w)) lw_key_memories(w);
     if (lw_inverts(w)) lw_inverse_memories(w);
     if (lw_by_channel(w)) lw_vector_memories(w);
@@ -132,12 +111,12 @@ static void fragments(LinearWarps *w)
         tile_frag(t, "at_writer", "f32[kv:%d] like score", l->chunk);
         tile_frag(t, "until", "f32[kv:%d] like key", l->chunk);
     }
-    if (has_strength(w)) {
+    if (lw_has_strength(w)) {
         if (!lw_by_channel(w)) tile_frag(t, "strength_of_pair", "f32[kv:%d] like score", l->chunk);
         tile_frag(t, "strength_of_key", "f32[kv:%d] like key", l->chunk);
     }
-    if (l->has_norm) {
-        tile_frag(t, "sum_state", "f32[d:%d] like key = 0.0", w->channels);
+    if (l->has_norm) tile_frag(t, "sum_state", "f32[d:%d] like key = 0.0", w->channels);
+    if (has_sums(w)) {
         tile_frag(t, "query_part", "%s[q:%d, d:%d] @ %s.C", l->x.operand, LINEAR_ROWS, LINEAR_ROWS,
                   atom);
         tile_frag(t, "sum_part", "f32[d:%d] like query_part", LINEAR_ROWS);
@@ -175,6 +154,7 @@ static void load_states(LinearWarps *w)
 static void share_state(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
+    if (w->keeps_states && w->l.has_norm) lw_keep_sums(w);
     if (w->keeps_states && !shares_state(w))
         tile_store(t, "%s(state) -> states[b, h, place, %s +: %d, vb * %d + %s +: %d] clip",
                    w->l.x.operand, lw_state_row(w), w->channels, w->e, lw_state_column(w),
@@ -182,97 +162,10 @@ static void share_state(LinearWarps *w)
     if (!shares_state(w)) return;
     tile_store(t, "%s(state) -> S[%s +: %d, %s +: %d]", w->l.x.operand, lw_state_row(w),
                w->channels, lw_state_column(w), w->columns);
-    if (!w->l.has_norm) return;
+    if (!has_sums(w)) return;
     tile_if(t, "%s == 0", lw_state_column(w));
     tile_store(t, "sum_state -> Sums[%s +: %d]", lw_state_row(w), w->channels);
     tile_end(t);
-}
-
-static const char *queries(LinearWarps *w)
-{
-    return tile_text(w->l.x.t, "Q[%s%s +: %d, :]", warps_stage(&w->l.x, false), lw_row(w),
-                     LINEAR_ROWS);
-}
-
-/* score becomes A. */
-static void weights(LinearWarps *w)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const char *sees = l->n->before ? "j < i" : "j <= i", *kept = "", *strength = "";
-    tile_product(t, "score", l->x.atom, TILE_START, queries(w),
-                 tile_text(t, "K[%s:, :]", warps_stage(&l->x, false)));
-    if (l->n->decay == AU_DECAY_SCALAR) {
-        tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
-        tile_load(t, "at_writer", "G[%d +: %d]", w->has_since, l->chunk);
-        kept = " * exp(since - at_writer)"; /* perhaps inf where nothing is seen: left out below */
-    } else if (l->n->decay == AU_DECAY_CONSTANT)
-        kept = tile_text(t, " * exp(f32(i%s - j) * rate)", l->n->before ? " - 1" : "");
-    if (has_strength(w)) {
-        tile_load(t, "strength_of_pair", "W");
-        strength = " * strength_of_pair";
-    }
-    tile_set(t, "score", "where(%s, score%s%s, 0.0)", sees, kept, strength);
-}
-
-/* What is kept of the state for each row. */
-static const char *since(const LinearWarps *w)
-{
-    if (!decays(w)) return "";
-    if (w->l.n->decay == AU_DECAY_SCALAR) return " * exp(since)";
-    return w->l.n->before ? " * exp(f32(i) * rate)" : " * exp(f32(i + 1) * rate)";
-}
-
-/* The recurrence over a column of ones. */
-static void sums(LinearWarps *w)
-{
-    AuTileBuild *t = w->l.x.t;
-    tile_set(t, "sum_pairs", "fill(sum_pairs, 0.0)");
-    tile_for_range(t, "part", "0", tile_text(t, "%d", w->d / LINEAR_ROWS));
-    tile_load(t, "query_part", "Q[%s%s +: %d, part * %d +: %d]", warps_stage(&w->l.x, false),
-              lw_row(w), LINEAR_ROWS, LINEAR_ROWS, LINEAR_ROWS);
-    tile_load(t, "sum_part", "Sums[part * %d +: %d]", LINEAR_ROWS, LINEAR_ROWS);
-    tile_set(t, "sum_pairs", "sum_pairs + f32(query_part) * sum_part");
-    tile_end(t);
-    tile_set(t, "sum", "reduce_sum(sum_pairs, d)%s + %s", since(w),
-             lw_by_channel(w)
-                 ? "sum_near" /* of what the product takes: an error of a weight is one of both */
-                 : tile_text(t, "reduce_sum(f32(%s(score)), kv)", w->l.x.operand));
-    tile_set(t, "norms", "slot_norm(sum, b, h, first + i, 0)");
-}
-
-/* Adds the product with what is written: the values, or with feedback two halves of U. */
-static void add_written(LinearWarps *w, const char *acc, const char *a, const char *columns)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const char *values = tile_text(t, "V[%s:, %s]", warps_stage(&l->x, false), columns);
-    if (!lin_is_fed(l)) {
-        tile_product(t, acc, l->x.atom, TILE_ADD, a, values);
-        return;
-    }
-    lw_add_halves(w, acc, a, "U", tile_text(t, "[%s, :]", columns));
-}
-
-static void read_state(LinearWarps *w)
-{
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    tile_product(t, "acc", l->x.atom, TILE_START, queries(w),
-                 tile_text(t, "S[:, %s +: %d]", column(w), w->out_columns));
-    if (decays(w)) tile_set(t, "acc", "acc%s", since(w));
-    const char *weight = tile_text(t, "%s(score)", l->x.operand);
-    if (has_pairs(w)) {
-        const char *own = w->has_decayed
-                              ? tile_text(t, "P[%s%s +: %d, :]", warps_stage(&l->x, false),
-                                          lw_row(w), LINEAR_ROWS)
-                              : tile_text(t, "P[%s, :]", lw_pair_rows(w));
-        if (!lw_by_channel(w)) tile_store(t, "%s -> %s", weight, own);
-        weight = own;
-    }
-    const char *columns = tile_text(t, "%s +: %d", column(w), w->out_columns);
-    add_written(w, "acc", weight, columns);
-    if (lw_is_own(w)) lw_own_read(w, columns);
 }
 
 static const char *out_rows(LinearWarps *w)
@@ -285,10 +178,10 @@ static void add_skip(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const AuHookSlot *s = &l->slots[AU_SLOT_SKIP];
-    const char *first = tile_text(t, "vb * %d + %s", w->e, column(w));
+    const char *first = tile_text(t, "vb * %d + %s", w->e, lw_out_column(w));
     if (lw_has_tensor(w, s->held))
         tile_load(t, "raw_skip", "V[%s%s +: %d, %s +: %d] as [q, e]", warps_stage(&l->x, false),
-                  lw_row(w), LINEAR_ROWS, column(w), w->out_columns);
+                  lw_row(w), LINEAR_ROWS, lw_out_column(w), w->out_columns);
     else if (s->held.i)
         tile_load(t, "raw_skip", "%s pad 0",
                   lin_view(l, s->held, "q", "e", lin_columns(l, s->held, first, w->out_columns),
@@ -310,7 +203,7 @@ static void store_output(LinearWarps *w)
     if (l->x.p->hooks->has_out_mod)
         tile_set(t, "acc", "out_mod(acc, b, h, first + i, 0, iota(e:%d))", w->out_columns);
     tile_store(t, "%s(acc) -> o[b, h, %s from start to end, vb * %d + %s +: %d] clip", l->x.operand,
-               out_rows(w), w->e, column(w), w->out_columns);
+               out_rows(w), w->e, lw_out_column(w), w->out_columns);
 }
 
 static void write_state(LinearWarps *w)
@@ -337,7 +230,7 @@ static void write_state(LinearWarps *w)
             of_sums = " * exp2(whole_of_key)";
         }
     }
-    if (has_strength(w)) {
+    if (lw_has_strength(w)) {
         tile_load(t, "strength_of_key", "W");
         strength = "strength_of_key";
     }
@@ -350,22 +243,11 @@ static void write_state(LinearWarps *w)
     if (w->makes_ends) lw_pass_chunk(w);
     if (l->has_norm) tile_set(t, "sum_state", "sum_state%s + reduce_sum(f32(key), kv)", of_sums);
     if (lw_is_own(w)) lw_begin_values(w);
-    add_written(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
+    lw_add_written(w, "state", "key", tile_text(t, "%s +: %d", lw_state_column(w), w->columns));
     if (lw_is_own(w)) {
         lw_end_values(w);
         lw_own_write(w);
     }
-}
-
-static void output(LinearWarps *w)
-{
-    if (!lw_by_channel(w))
-        weights(w);
-    else if (!lw_shares_pairs(w) && !w->has_decayed)
-        lw_vector_weights(w);
-    if (w->l.has_norm) sums(w);
-    read_state(w);
-    store_output(w);
 }
 
 /* Between two barriers everything that others wrote is read; in front of them each warp writes what is its own. */
@@ -397,7 +279,10 @@ static void chunk(LinearWarps *w)
         lw_key_solve(w);
         tile_sync(t, "all");
     }
-    if (lw_has_output(w)) output(w);
+    if (lw_has_output(w)) {
+        lw_output(w);
+        store_output(w);
+    }
     lw_begin_state(w);
     write_state(w);
     lw_end_state(w);

@@ -21,6 +21,7 @@ typedef struct LinearWarps {
     bool keeps_states; /* makes states before each chunk, in the workspace, and nothing else */
     bool
         rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
+    bool makes_given;   /* backward: makes the output of chunks once more, and of it what is given */
     bool makes_ends;    /* of segments, in the workspace, and no output */
     bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
     bool keeps_written; /* with states: what is written, in the workspace, as one number */
@@ -111,6 +112,15 @@ void lw_own_read(LinearWarps *w, const char *columns);
 void lw_own_write(LinearWarps *w);
 
 bool lw_has_output(const LinearWarps *w);
+
+/* linear_warps_output.c: what q reads, in `acc`, and with a norm `sum`, where `state` lies in S and its sums in Sums; its columns. */
+bool lw_has_strength(const LinearWarps *w); /* of pairs and keys */
+bool lw_decays(const LinearWarps *w);
+bool lw_has_pairs(const LinearWarps *w); /* in memory */
+const char *lw_out_column(LinearWarps *w);
+void lw_add_written(LinearWarps *w, const char *acc, const char *a, const char *columns);
+void lw_output(LinearWarps *w);
+
 const char *lw_row(LinearWarps *w); /* the first of the executor's rows */
 const char *lw_begins(LinearWarps *w, const char *part, int32_t parts, int32_t size);
 /* Of its part of the state; what stands between is for warps that have one. */
@@ -174,6 +184,16 @@ AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s);
 AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s);
 
+/* linear_warps_given.c: something stands behind the read (lin_needs_output). The kernel `outputs`, which makes the gradient of what q reads,
+ * `given`, of that of the output, and of the norm's sums, `dsums`, for the kernels behind it, of what [states] kept. */
+void lw_make_given(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                   const LinearWarps *states);
+void lw_given_argument(LinearWarps *w, AuTileMode mode); /* nothing where nothing stands there */
+AuShape linear_warps_given_shape(const AuProblem *p, const AuShape *s);
+int32_t linear_warps_given_blocks(const AuProblem *p, const AuShape *s); /* of a processor */
+/* linear_warps_sums.c: a norm's sums before chunks, z, which `states` keeps. */
+void lw_sums_argument(LinearWarps *w, AuTileMode mode);
+void lw_keep_sums(LinearWarps *w);
 /* linear_warps_carry.c, linear_warps_apart.c: the two kernels. */
 void lw_carry_kernel(LinearWarps *w);
 void lw_apart_kernel(LinearBack *b);

@@ -28,6 +28,7 @@ static void arguments(LinearBack *b)
     lw_kept_argument(w, "solutions", TILE_IN, true);
     lw_numbers_argument(w, TILE_IN);
     lw_rows_arguments(w);
+    lw_given_argument(w, TILE_IN);
 }
 
 /* Channels of keys in a round, and those of a product, which are a warp's. */
@@ -212,7 +213,7 @@ static void values(LinearBack *b)
         tile_set(t, "dvalue", "dvalue * strength_of_value");
     }
     lw_gradient(b, AU_SLOT_V, "dvalue", "solution");
-    if (lin_has(l, AU_SLOT_SKIP)) {
+    if (lin_has(l, AU_SLOT_SKIP) && !lin_needs_output(l)) {
         tile_frag(t, "given", "%s[e:%d, kv:%d] @ along_e", l->x.operand, w->e, b->rows);
         tile_load(t, "given", "D[%s, :] as [kv, e]", rows);
         tile_set(t, "dvalue", "f32(given)");

@@ -89,7 +89,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
         if (of_channel) return of_channel;
     }
     if (is_fed(p) && p->hooks->normal->before) return "feedback and a read before the token";
-    if (has(p, AU_SLOT_NORM) || p->hooks->has_out_mod) return "a norm or an out_mod";
+    if (has(p, AU_SLOT_NORM)) return "a norm";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
     return p->deterministic && lin_sums_gradients(arena, p) ? "sums in one order" : NULL;
 }
@@ -256,6 +256,76 @@ static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, 
     return NULL;
 }
 
+/* ---- the output once more, where something stands behind the read */
+
+static bool needs_output(const AuProblem *p)
+{
+    return has(p, AU_SLOT_NORM) || p->hooks->has_out_mod;
+}
+
+AuShape linear_warps_given_shape(const AuProblem *p, const AuShape *s)
+{
+    const int32_t groups = linear_warps_row_groups(s), e = linear_warps_padded(p->e);
+    return (AuShape){.executors = e % (2 * UNIT) ? groups : 2 * groups,
+                     .key_tile = s->key_tile,
+                     .query_tile = e,
+                     .column_parts = 1,
+                     .stages = 1,
+                     .swizzle_span = warps_copy_ahead(p) ? APART_SPAN : 0};
+}
+
+/* Rows of queries and of keys, or the pairs of both, and values, or U; the state; what q reads, f32. */
+static int32_t shared_of_given(const AuProblem *p, const AuShape *whole)
+{
+    const AuShape s = linear_warps_given_shape(p, whole);
+    const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
+                  e = s.query_tile, keys = warps_row_bytes(p, span, d),
+                  columns = warps_row_bytes(p, span, c), values = warps_row_bytes(p, span, e);
+    const int32_t pairs = by_channel(p)        ? c
+                          : warps_via_shared(p) ? LINEAR_ROWS * s.executors
+                                                : 0;
+    return WARPS_ALIGNMENT + c * (by_channel(p) ? 1 : 2) * keys +
+           (is_fed(p) ? e * columns : c * values) + pairs * columns + d * values +
+           REGISTER * (c * (e + LINEAR_ROW_GAP + 5) + d);
+}
+
+static int32_t given_registers(const AuProblem *p, const AuShape *s)
+{
+    const AuShape given = linear_warps_given_shape(p, s);
+    const int32_t parts = given.executors / linear_warps_row_groups(&given);
+    return LINEAR_ROWS * (given.query_tile / parts + given.key_tile) / p->caps->lanes;
+}
+
+int32_t linear_warps_given_blocks(const AuProblem *p, const AuShape *s)
+{
+    /* all tiles begin where the one before ends */
+    const int32_t block = shared_of_given(p, s) - WARPS_ALIGNMENT + p->caps->reserved,
+                  warps = LINEAR_APART_BLOCKS * linear_warps_given_shape(p, s).executors;
+    return LINEAR_APART_BLOCKS * block <= p->caps->processor_shared &&
+                   given_registers(p, s) <= room_of(p, warps) * APART_SHARE / 64
+               ? LINEAR_APART_BLOCKS
+               : 1;
+}
+
+static const char *refusal_of_given(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const AuShape given = linear_warps_given_shape(p, s);
+    const int32_t d = linear_warps_channels(p), shared = shared_of_given(p, s),
+                  registers = given_registers(p, s),
+                  room = room_of(p, given.executors) * FRAGMENT_SHARE / 64;
+    if (!needs_output(p)) return NULL;
+    if (d % given.executors || s->key_tile % given.executors)
+        return au_format(arena, "chunks of %d tokens and %d channels among %d warps", s->key_tile,
+                         d, given.executors);
+    if (shared > p->caps->shared_bytes)
+        return au_format(arena, "%d bytes of shared memory of %d for what q reads", shared,
+                         p->caps->shared_bytes);
+    if (registers > room)
+        return au_format(arena, "what q reads takes %d registers of a lane, %d are for it",
+                         registers, room);
+    return NULL;
+}
+
 /* Two, where that makes room for a second block of a processor. */
 int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s)
 {
@@ -314,6 +384,8 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
                          s->key_tile, p->d, p->e, s->executors);
     linear_warps_complete(p, s);
+    const char *behind = refusal_of_given(arena, p, s);
+    if (behind) return behind;
     if (by_channel(p)) return refusal_of_channel_shape(arena, p, s);
     if (!is_fed(p) && s->swizzle_span > SPAN) s->swizzle_span = SPAN;
     const bool apart = linear_warps_is_apart(p, s);

@@ -233,6 +233,7 @@ static void reverse_kernel(LinearBack *b)
     lw_states_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
     if (b->is_fed) lw_inverses_argument(w, TILE_IN);
+    lw_given_argument(w, TILE_IN);
     memories(b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     const uint32_t loops = lin_back_loops(l);
@@ -307,6 +308,7 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     lw_inverse_kernel(arena, t, p, out, true);
     chains.has_rows = true;
     lw_forward_kernel(&chains);
+    lw_make_given(arena, t, p, out, &chains);
     lw_carry_kernel(&chains);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
     b.parts = b.key_strips = b.pair_parts = 1;
@@ -341,6 +343,7 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
     lw_make_pairs(arena, t, p, out, &chain, true);
     chains.has_decayed = true;
     lw_forward_kernel(&chains);
+    lw_make_given(arena, t, p, out, &chains);
     lw_carry_kernel(&chains);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
     b.key_columns = b.w.d;
@@ -375,9 +378,15 @@ AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const
     lw_layouts(&states);
     lw_numbers_kernel(&states);
     if (lin_is_fed(&states.l)) lw_inverse_kernel(arena, t, p, out, false);
+    if (lin_is_fed(&states.l) && lin_needs_output(&states.l)) {
+        states.keeps_written = true;
+        lanes_region(&states.l.x, "updates");
+    }
     lw_forward_kernel(&states);
+    lw_make_given(arena, t, p, out, &states);
     LinearBack b = begin(lw_begin(arena, t, p, out, &whole));
     b.w.kept_columns = whole.query_tile;
+    b.w.l.asks_heads = lin_needs_output(&b.w.l); /* as `outputs` does */
     reverse_kernel(&b);
     lanes_region(&b.w.l.x, "states");
     lin_sum_kernels(&b.w.l);

@@ -27,6 +27,7 @@ static void head(LinearWarps *w)
     if (lin_is_fed(l)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
     if (w->has_decayed) lw_totals_argument(w, TILE_IN);
+    lw_given_argument(w, TILE_IN);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
 }
@@ -97,9 +98,10 @@ void lw_issue_given(LinearWarps *w, const char *chunk, const char *stage)
     AuTileBuild *t = w->l.x.t;
     warps_issue(&w->l.x, TILE_NAME("td"),
                 tile_part(t,
-                          "do[b, h, start + (%s) * %d + self * %d +: %d from start to end, %s0 "
+                          "%s[b, h, start + (%s) * %d + self * %d +: %d from start to end, %s0 "
                           "+: %d]",
-                          chunk, w->l.chunk, w->share, w->share, of_block(w), w->e),
+                          lin_needs_output(&w->l) ? "given" : "do", chunk, w->l.chunk, w->share,
+                          w->share, of_block(w), w->e),
                 tile_part(t, "D[%sself * %d +: %d, :]", stage, w->share, w->share));
 }
 

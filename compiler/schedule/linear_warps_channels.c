@@ -280,6 +280,7 @@ void lw_channels_kernel(LinearBack *b)
     lw_kept_argument(w, "dstates", TILE_IN, false);
     lw_pairs_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
+    lw_given_argument(w, TILE_IN);
     lw_chunks_grid(w);
     if (b->blocks > 1) tile_resident(t, b->blocks);
     memories(b);

@@ -40,6 +40,7 @@ static int32_t width_of(const LinearWarps *w, const Tile *tile)
 static bool is_there(const LinearWarps *w, const Tile *tile)
 {
     if (tile->slot == AU_SLOT_V && w->without_values) return false;
+    if (tile->slot == AU_SLOT_K && w->makes_given && w->has_decayed) return false; /* pairs are */
     if (w->without_keys) return tile->slot == AU_SLOT_Q;
     if (tile->slot == AU_SLOT_READS || tile->slot == AU_SLOT_WRITES) return lw_is_own(w);
     return tile->slot == AU_SLOT_K ||

@@ -198,7 +198,7 @@ void lw_values_back(LinearBack *b)
         tile_set(t, "dvalue", "dvalue * strength_of_value");
     }
     gradient(b, AU_SLOT_V, "dvalue");
-    if (!lin_has(l, AU_SLOT_SKIP)) return;
+    if (!lin_has(l, AU_SLOT_SKIP) || lin_needs_output(l)) return; /* that of `outputs` */
     tile_frag(t, "given", "%s[kv:%d, e:%d] like dvalue", l->x.operand, LINEAR_ROWS,
               b->value_columns);
     tile_load(t, "given", "D[%s, %s] as [kv, e]", lw_own_rows(b), columns);

@@ -42,6 +42,11 @@ void lw_states_head(LinearWarps *w)
     tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
              l->x.p->d, l->x.p->e);
     lw_states_argument(w, TILE_INOUT);
+    if (l->has_norm) {
+        tile_arg(t, "sum_in", TILE_IN, "f32[b:%s, h:%s, d:%d]", lin_sequences(l), l->heads,
+                 l->x.p->d);
+        lw_sums_argument(w, TILE_INOUT);
+    }
     if (w->keeps_written) lw_kept_argument(w, "updates", TILE_INOUT, true);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));

@@ -1,7 +1,7 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
  * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `third`: every third case, others at
  * each device; `warps`: all, forward, and some with gradients, in types of 16 bits; `forward`, `backward`:
- * either alone, the latter in both types; `forward 1`, `forward 2`: every other case. */
+ * either alone, the latter in both types; `behind`: of the latter what has a norm or an out_mod; `forward 1`, `forward 2`: every other case. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -213,6 +213,11 @@ static const ExecCase backward[] = {
     {"constant_heads.attn", "B=1 T=67 K=16 V=24", NULL, "states"},
     {"shifted.attn", "B=1 H=2 T=67 K=16 V=24", "least=0.25", "states"},
 };
+/* The same where something stands between what queries read and the output. */
+static const ExecCase behind[] = {
+    {"gated_out.attn", "B=1 H=2 Hk=2 T=65 K=16 V=16", NULL, "states"},
+    {"gated_out.attn", "B=1 H=4 Hk=2 T=131 K=48 V=80 packed=4", NULL, "states nan odd"},
+};
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
     {EXAMPLES "simple_gla.attn", "B=1 H=1 T=131 K=16 V=16", NULL, "states forward"},
@@ -239,7 +244,7 @@ static const ExecCase whole[] = {
     {"normalised.attn", "B=1 H=1 Hq=1 Hk=1 T=19 K=256 V=256", NULL, "states"},
     {"row_sums.attn", "B=1 H=1 T=17 K=256 V=256", NULL, "states"},
 };
-enum { BACKWARD = sizeof backward / sizeof *backward, SMALL = sizeof small / sizeof *small, WHOLE = sizeof whole / sizeof *whole };
+enum { BACKWARD = sizeof backward / sizeof *backward, BEHIND = sizeof behind / sizeof *behind, SMALL = sizeof small / sizeof *small, WHOLE = sizeof whole / sizeof *whole };
 
 // clang-format on
 
@@ -313,7 +318,8 @@ static bool forward_by_warps(ExecTally *tally, const char *device, const char *f
 static bool by_warps(ExecTally *tally, const char *device, const char *folder, const Which *w)
 {
     return forward_by_warps(tally, device, folder, w) &&
-           exec_all(tally, device, folder, backward, BACKWARD, half_in_turn, w);
+           exec_all(tally, device, folder, backward, BACKWARD, half_in_turn, w) &&
+           exec_all(tally, device, folder, behind, BEHIND, half_in_turn, w);
 }
 
 int main(int argc, char **argv)
@@ -327,7 +333,10 @@ int main(int argc, char **argv)
     tally.stops = w.only && strcmp(w.only, "planted") == 0; /* one failure finds a mistake */
     const bool good = tally.stops ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
                       : w.only && strcmp(w.only, "backward") == 0
-                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL)
+                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL) &&
+                                exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
+                      : w.only && strcmp(w.only, "behind") == 0
+                          ? exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
                       : w.only && strcmp(w.only, "forward") == 0
                           ? forward_by_warps(&tally, argv[1], argv[2], &w)
                       : w.only && strcmp(w.only, "warps") == 0
