@@ -72,6 +72,7 @@ int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s)
 static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
 {
     if (is_fed(p)) return "a decay a channel beside feedback";
+    if (has(p, AU_SLOT_NORM)) return "a norm beside a decay a channel";
     if (has(p, AU_SLOT_BONUS) && has(p, AU_SLOT_WRITE)) return "a bonus beside a strength";
     if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
         return au_format(
@@ -89,7 +90,6 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
         if (of_channel) return of_channel;
     }
     if (is_fed(p) && p->hooks->normal->before) return "feedback and a read before the token";
-    if (has(p, AU_SLOT_NORM)) return "a norm";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
     return p->deterministic && lin_sums_gradients(arena, p) ? "sums in one order" : NULL;
 }
@@ -115,6 +115,15 @@ static int32_t fed_of(const AuProblem *p, const AuShape *s)
            3 * linear_warps_value_columns(p, s) * columns;
 }
 
+/* What a norm adds: its sums and their gradients; what strengths get of them. */
+static int32_t norm_of(const AuProblem *p, const AuShape *s)
+{
+    const int32_t parts = linear_warps_key_parts(s) * linear_warps_key_strips(p, s) +
+                          linear_warps_row_groups(s);
+    return REGISTER *
+           (2 * linear_warps_channels(p) + s->key_tile * (1 + has(p, AU_SLOT_WRITE) * parts));
+}
+
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
 {
     const int32_t span = s->swizzle_span, d = linear_warps_channels(p), c = s->key_tile,
@@ -124,7 +133,7 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
                          3 * s->executors;
     return WARPS_ALIGNMENT + s->stages * c * 2 * (keys + values) + 2 * d * values +
            2 * c * warps_row_bytes(p, span, c) + REGISTER * c * (2 + sums) +
-           (is_fed(p) ? fed_of(p, s) : 0) +
+           (is_fed(p) ? fed_of(p, s) : 0) + (has(p, AU_SLOT_NORM) ? norm_of(p, s) : 0) +
            (linear_warps_is_staged(p, s) ? 2 * REGISTER * c * d : 0);
 }
 

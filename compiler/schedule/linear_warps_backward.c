@@ -30,6 +30,7 @@ static void memories(LinearBack *b)
         lw_key_memories(&b->w);
         lw_key_back_memories(b);
     }
+    lw_sums_memories(b);
     if (b->is_staged) tile_shared(l->x.t, "Staged", "f32[p:2, kv:%d, d:%d]", l->chunk, b->w.d);
     lw_gates_memories(b);
     tile_barrier(l->x.t, "all", 0, l->x.shape->executors);
@@ -66,6 +67,7 @@ static void fragments(LinearBack *b)
         lw_key_declare(w);
         lw_key_back_declare(b);
     }
+    lw_sums_declare(b);
     lw_declare(w);
 }
 
@@ -75,6 +77,7 @@ static void issue(LinearBack *b, const char *chunk, const char *stage)
 {
     lw_issue(&b->w, chunk, stage);
     lw_issue_given(&b->w, chunk, stage);
+    lw_sums_issue(b, chunk);
 }
 
 /* Nothing before the first chunk. */
@@ -85,6 +88,7 @@ static void issue_state(LinearBack *b, const char *chunk)
     const int32_t share = w->d / w->l.x.shape->executors;
     tile_set(t, "chunk_of_state", "%s", chunk);
     lw_place_of_states(w, "place", "max(chunk_of_state, 0)");
+    lw_sums_issue_state(b);
     warps_issue(&w->l.x, TILE_NAME("ts"),
                 tile_part(t,
                           "states[b, h, place, self * %d +: %d from 0 to where(chunk_of_state < "
@@ -119,6 +123,7 @@ void lw_pairs_of_queries(LinearBack *b, bool apart)
     tile_product(t, "dscore", l->x.atom, TILE_START, given,
                  b->is_fed ? tile_text(t, "Uh[:, %s]", columns)
                            : tile_text(t, "V[%s%s, :]", stage, columns));
+    lw_sums_of_pairs(b);
     if (by_token(b)) {
         tile_load(t, "since", "G[%s +: %d] as [q]", lw_row(w), LINEAR_ROWS);
         tile_load(t, "at_writer", "G[%d + %s]", w->has_since, columns);
@@ -130,6 +135,7 @@ void lw_pairs_of_queries(LinearBack *b, bool apart)
         tile_set(t, "dscore", "dscore * strength_of_pair");
     }
     tile_set(t, "score", "where(%s, score%s, 0.0)", sees, decays(b) ? " * kept" : "");
+    lw_sums_of_kept(b, columns);
     lw_gates_of_pairs(b);
     tile_set(t, "dscore", "where(%s, dscore%s, 0.0)", sees, decays(b) ? " * kept" : "");
     if (!apart) tile_store(t, "%s(score) -> P%s", l->x.operand, own);
@@ -156,6 +162,7 @@ static void state_back(LinearBack *b)
                                 : tile_text(t, "f32(iota(q:%d) + 1) * rate", l->chunk));
         view = "column";
     }
+    lw_sums_of_state(b, view);
     tile_product(t, "dstate", l->x.atom, TILE_ADD, view,
                  tile_text(t, "D[%s:, %s +: %d]", warps_stage(&l->x, false), lw_state_column(w),
                            w->columns));
@@ -185,6 +192,7 @@ static void chunk_back(LinearBack *b)
     lw_change(w);
     lw_numbers(w);
     lw_share_gradient(w);
+    lw_sums_share(b);
     tile_sync(t, "all");
     if (two) issue(b, "chunk - 1", warps_stage(&l->x, true));
     if (by_token(b)) {
@@ -234,6 +242,7 @@ static void reverse_kernel(LinearBack *b)
     lw_numbers_argument(w, TILE_IN);
     if (b->is_fed) lw_inverses_argument(w, TILE_IN);
     lw_given_argument(w, TILE_IN);
+    lw_sums_arguments(b);
     memories(b);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     const uint32_t loops = lin_back_loops(l);
@@ -242,6 +251,7 @@ static void reverse_kernel(LinearBack *b)
     tile_set(t, "vb", "0");
     fragments(b);
     lw_move_gradient(w, true);
+    lw_sums_move(b, true);
     b->part = (LinearPart){tile_text(t, "first + %s +: %d", lw_row(w), LINEAR_ROWS),
                            tile_text(t, "%s +: %d", lw_key_column(b), b->key_columns),
                            tile_text(t, "%s +: %d", lw_value_column(b), b->value_columns)};
@@ -256,6 +266,7 @@ static void reverse_kernel(LinearBack *b)
     warps_wait(&l->x, "td");
     warps_wait(&l->x, "ts");
     lw_move_gradient(w, false);
+    lw_sums_move(b, false);
     for (uint32_t n = 0; n < loops + 2; n++) tile_end(t);
     l->names_heads = false;
 }

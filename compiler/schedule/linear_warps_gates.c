@@ -72,7 +72,9 @@ void lw_gates_of_state(LinearBack *b)
     tile_frag(t, "old", "%s[d:%d, e:%d] like dstate", w->l.x.operand, w->channels, w->columns);
     tile_load(t, "old", "S[%s +: %d, %s +: %d]", lw_state_row(w), w->channels, lw_state_column(w),
               w->columns);
-    tile_set(t, "passed", "reduce_sum(f32(old) * dstate, d, e) * whole");
+    const char *of_sums = lw_sums_passed(b), *open = *of_sums ? "(" : "",
+               *close = *of_sums ? ")" : "";
+    tile_set(t, "passed", "%sreduce_sum(f32(old) * dstate, d, e)%s%s * whole", open, of_sums, close);
     tile_store(t, "passed -> Passed[self]");
 }
 
@@ -138,6 +140,10 @@ static void strength_back(LinearBack *b, AuSlot slot, const char *memory, int32_
     for (int32_t n = 0; n < parts; n++) {
         tile_load(t, "part_of_sum", "%s[%d, %s +: %d]", memory, n, first_row(b), rows_of(b));
         tile_set(t, dx, "%s %s part_of_sum", dx, slot == AU_SLOT_ERASE ? "-" : "+");
+    }
+    for (int32_t n = 0; slot == AU_SLOT_WRITE && n < lw_sums_of_strengths(b); n++) {
+        tile_load(t, "part_of_sum", "Ones[%d, %s +: %d]", n, first_row(b), rows_of(b));
+        tile_set(t, dx, "%s + part_of_sum", dx);
     }
     number_back(b, slot, dx);
 }

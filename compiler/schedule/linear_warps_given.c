@@ -162,7 +162,7 @@ static void norm_back(LinearBack *b)
 {
     Linear *l = &b->w.l;
     AuTileBuild *t = l->x.t;
-    if (lin_has_dsum(l) || lin_has_gradient(l, AU_SLOT_NORM)) lin_norm_back(l);
+    lin_norm_back(l);
     if (lin_has_dsum(l))
         tile_store(t, "dsum -> dsums[b, h, %s from start to end] as [kv] clip", b->part.rows);
     tile_set(t, "change", "change / norms");

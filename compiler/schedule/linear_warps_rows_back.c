@@ -99,7 +99,9 @@ static void borders_back(LinearBack *b, bool of_keys, const char *columns)
     tile_product(t, "dx", l->x.atom, TILE_START,
                  tile_text(t, "%s[%s, :] as [kv, e]", of_keys ? "V" : "D", lw_own_rows(b)),
                  tile_text(t, "%s[%s, :]", of_keys ? "T" : "S", columns));
+    lw_sums_of_rows(b, of_keys, columns);
     const char *kept = lw_kept_of_rows(b, of_keys, "of_dx");
+    if (of_keys) lw_sums_of_border(b, kept);
     if (of_keys && lin_has(&b->w.l, AU_SLOT_WRITE)) {
         tile_load(t, "strength_of_row", "W[%s +: %d]", lw_row(w), LINEAR_ROWS);
         strength = " * strength_of_row";

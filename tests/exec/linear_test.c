@@ -8,6 +8,7 @@
 #include <string.h>
 
 // clang-format off
+#define SCRIPTS "../../../attn_scripts/"
 #define EXAMPLES "../../front/examples/"
 static const ExecCase cases[] = {
     {"plain.attn", "B=1 H=2 T=1 K=16 V=16", NULL, NULL},
@@ -217,6 +218,10 @@ static const ExecCase backward[] = {
 static const ExecCase behind[] = {
     {"gated_out.attn", "B=1 H=2 Hk=2 T=65 K=16 V=16", NULL, "states"},
     {"gated_out.attn", "B=1 H=4 Hk=2 T=131 K=48 V=80 packed=4", NULL, "states nan odd"},
+    {SCRIPTS "retnet.attn", "B=1 H=2 T=65 K=16 V=32", NULL, "states"},
+    {SCRIPTS "linear_attention.attn", "B=1 H=2 Hk=1 T=65 K=16 V=16", NULL, "states"},
+    {"normalised.attn", "B=1 H=2 Hq=1 Hk=2 T=97 K=48 V=40", NULL, "states nan"},
+    {"behind_all.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
 };
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
