@@ -40,6 +40,7 @@ enum {
     LINEAR_HALVES_MET = 3,
     LINEAR_APART_BLOCKS =
         2,             /* of a processor, of chunks apart: one has work while the other waits */
+    LINEAR_F32 = 4,
     LINEAR_ROW_GAP = 4 /* between rows of f32, so that a fragment's lie in banks of their own */
 };
 

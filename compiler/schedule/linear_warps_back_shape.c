@@ -289,13 +289,16 @@ static int32_t shared_of_given(const AuProblem *p, const AuShape *whole)
     const AuShape s = linear_warps_given_shape(p, whole);
     const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
                   e = s.query_tile, keys = warps_row_bytes(p, span, d),
-                  columns = warps_row_bytes(p, span, c), values = warps_row_bytes(p, span, e);
+                  columns = warps_row_bytes(p, span, c), values = warps_row_bytes(p, span, e),
+                  read = tile_pitch_bytes(REGISTER * e, tile_swizzle_span(REGISTER * e, span));
+    const bool by_token = p->hooks->normal->decay == AU_DECAY_SCALAR;
     const int32_t pairs = by_channel(p)        ? c
                           : warps_via_shared(p) ? LINEAR_ROWS * s.executors
                                                 : 0;
     return WARPS_ALIGNMENT + c * (by_channel(p) ? 1 : 2) * keys +
            (is_fed(p) ? e * columns : c * values) + pairs * columns + d * values +
-           REGISTER * (c * (e + LINEAR_ROW_GAP + 5) + d);
+           c * (read + REGISTER * (by_token + has(p, AU_SLOT_WRITE) + is_fed(p))) +
+           (has(p, AU_SLOT_NORM) ? REGISTER * (c + d) : 0);
 }
 
 static int32_t given_registers(const AuProblem *p, const AuShape *s)

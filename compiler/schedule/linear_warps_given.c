@@ -50,7 +50,8 @@ static void memories(LinearBack *b)
     if (lw_has_pairs(w))
         warps_tile(&l->x, TILE_NAME("P"), "q", w->has_decayed ? c : LINEAR_ROWS * warps, "kv", c,
                    1);
-    tile_shared(t, "O", "f32[kv:%d, e:%d]", c, w->e + LINEAR_ROW_GAP);
+    tile_shared(t, "O", "f32[kv:%d, e:%d]%s", c, w->e,
+                warps_swizzle(&l->x, w->e * LINEAR_F32));
     if (l->has_norm) {
         tile_shared(t, "Sums", "f32[d:%d]", w->d);
         tile_shared(t, "Read", "f32[kv:%d]", c);
@@ -179,7 +180,7 @@ static void rows_back(LinearBack *b)
     tile_set(t, "c", "iota(e:%d)", w->e);
     tile_load(t, "raw_given", "do[b, h, %s from start to end, 0 +: %d] as [kv, e] pad 0",
               b->part.rows, w->e);
-    tile_load(t, "kept_out", "O[%s, 0 +: %d] as [kv, e]", rows, w->e);
+    tile_load(t, "kept_out", "O[%s, :] as [kv, e]", rows);
     tile_set(t, "change", "f32(raw_given)");
     if (l->has_norm) {
         tile_load(t, "sums", "Read[%s]", rows);

@@ -30,6 +30,8 @@ int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of 
 /* The last index of a view of rows of that width: `:`, or a span up to the padded width. */
 const char *warps_columns(Lanes *x, int32_t width);
 /* A tile in shared memory, swizzled; with several stages they are its first axis. */
+/* " swizzle 128 span 64" of rows of so many bytes; "". */
+const char *warps_swizzle(Lanes *x, int32_t bytes);
 void warps_tile(Lanes *x, AuTileHandle name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages);
 /* What a row of such a tile takes, as the lowering writes a swizzle in spans of [span] bytes. */

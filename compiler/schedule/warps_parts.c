@@ -32,10 +32,9 @@ const char *warps_columns(Lanes *x, int32_t width)
 
 /* The swizzle under which eight rows of a tile fall on different banks: the largest power of two in
  * the length of a row; its span, where the kernel's is another than the schedule's. */
-static const char *swizzle(Lanes *x, int32_t columns)
+const char *warps_swizzle(Lanes *x, int32_t bytes)
 {
-    const int32_t bytes = columns * tile_elem(x->p->operand)->bytes, power = bytes & -bytes,
-                  span = x->shape->swizzle_span;
+    const int32_t power = bytes & -bytes, span = x->shape->swizzle_span;
     const char *own = "";
     if (power < 32) return "";
     if (span && span != x->out->shape.swizzle_span)
@@ -48,7 +47,7 @@ void warps_tile(Lanes *x, AuTileHandle name, const char *rows, int32_t count, co
 {
     const char *stage = stages > 1 ? tile_text(x->t, "stage:%d, ", stages) : "";
     tile_shared(x->t, name, "%s[%s%s:%d, %s:%d]%s", x->operand, stage, rows, count, columns, width,
-                swizzle(x, width));
+                warps_swizzle(x, width * tile_elem(x->p->operand)->bytes));
 }
 
 int32_t warps_row_bytes(const AuProblem *p, int32_t span, int32_t columns)
