@@ -99,6 +99,20 @@ void lw_add_written(LinearWarps *w, const char *acc, const char *a, const char *
     lw_add_halves(w, acc, a, "U", tile_text(t, "[%s, :]", columns));
 }
 
+/* Of pairs that are as they were made for gradients of values, which strengths belong to. */
+static const char *weighed_pairs(LinearWarps *w, const char *pairs)
+{
+    AuTileBuild *t = w->l.x.t;
+    if (!w->makes_given || !w->has_decayed || !lin_has(&w->l, AU_SLOT_WRITE)) return pairs;
+    tile_frag(t, "weighed", "%s[q:%d, kv:%d] @ %s.A", w->l.x.operand, LINEAR_ROWS, w->l.chunk,
+              w->l.x.atom->name);
+    tile_frag(t, "strength_of_weighed", "f32[kv:%d] like weighed", w->l.chunk);
+    tile_load(t, "weighed", "%s", pairs);
+    tile_load(t, "strength_of_weighed", "W");
+    tile_set(t, "weighed", "%s(f32(weighed) * strength_of_weighed)", w->l.x.operand);
+    return "weighed";
+}
+
 static void read_state(LinearWarps *w)
 {
     Linear *l = &w->l;
@@ -113,7 +127,7 @@ static void read_state(LinearWarps *w)
                                           lw_row(w), LINEAR_ROWS)
                               : tile_text(t, "P[%s, :]", lw_pair_rows(w));
         if (!lw_by_channel(w)) tile_store(t, "%s -> %s", weight, own);
-        weight = own;
+        weight = weighed_pairs(w, own);
     }
     const char *columns = tile_text(t, "%s +: %d", lw_out_column(w), w->out_columns);
     lw_add_written(w, "acc", weight, columns);

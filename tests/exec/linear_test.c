@@ -222,6 +222,10 @@ static const ExecCase behind[] = {
     {SCRIPTS "linear_attention.attn", "B=1 H=2 Hk=1 T=65 K=16 V=16", NULL, "states"},
     {"normalised.attn", "B=1 H=2 Hq=1 Hk=2 T=97 K=48 V=40", NULL, "states nan"},
     {"behind_all.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
+    {"norm_before.attn", "B=1 H=2 T=67 K=20 V=24", NULL, "states nan odd"},
+    {"norm_alone.attn", "B=1 H=2 Hk=1 T=70 K=16 V=7", NULL, "states nan odd"},
+    {"delta_out.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
+    {"channels_out.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
 };
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
