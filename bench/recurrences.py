@@ -35,7 +35,7 @@ UNROLLED, CHUNKS = 16, (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Case:
-    kind: str  # none, constant, scalar, vector, delta, gated delta, low rank, mamba2
+    kind: str  # none, constant, scalar, vector, delta, gated delta, low rank, mamba2, norm (linear attention divided by its sum of scores), retnet
     B: int
     T: int
     H: int
@@ -45,7 +45,7 @@ class Case:
 
     @property
     def shape(self) -> str:
-        return f"{self.B}, {self.H}, {self.T}, {self.K}" + (f" ({self.V} of {self.G})" if self.V else "")
+        return f"{self.B}, {self.H}, {self.T}, {self.K}" + (f" ({self.V}" + (f" of {self.G})" if self.G else ")") if self.V else "")
 
 
 SETS = {
@@ -54,9 +54,10 @@ SETS = {
     + [Case(kind, 4, 4096, 64, 128) for kind in ("scalar", "vector")]
     + [Case("vector", 2, 16384, 16, 128), Case("scalar", 1, 32768, 16, 128), Case("gated delta", 1, 32768, 16, 128)]
     + [Case("low rank", B, T, H, 64) for B, T, H in ((1, 8192, 96), (8, 4096, 32))]
+    + [Case("norm", 1, 8192, 96, 128), Case("retnet", 1, 8192, 96, 64, 128)]
     + [Case("mamba2", B, T, 80, 128, 64, 1) for B, T in ((8, 4096), (8, 8192), (1, 4096))],
 }
-FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "low rank": "rwkv7", "mamba2": "mamba2"}
+FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "low rank": "rwkv7", "mamba2": "mamba2", "norm": "linear_attention", "retnet": "retnet"}
 
 PLAIN = "attention plain { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { q = q * rsqrt(K); } }"
 
@@ -74,7 +75,9 @@ def arguments_of(case: Case, dtype: torch.dtype, device: str):
 
     q, k = (draw(case.K, heads=case.G or case.H).to(dtype) for _ in range(2))
     v = draw(case.V or case.K).to(dtype)
-    gate = draw(*([case.K] if case.kind in ("vector", "low rank") else []))
+    gate = draw(*([case.K] if case.kind in ("vector", "low rank") else [v.shape[3]] if case.kind == "retnet" else []))
+    if case.kind == "retnet":
+        gate = gate.to(dtype)
     return q, k, v, gate, draw(2 * case.K).to(dtype) if case.kind == "low rank" else draw()
 
 
@@ -86,7 +89,11 @@ def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
         step = F.softplus(gate)[..., None]
         q, k = (x.expand(-1, v.shape[1], -1, -1) for x in (q, k))
         return q, k, v * step, -step, strength
-    if case.kind == "constant":
+    if has_norm(case):  # one more column of values, whose output is the sum of scores
+        v = torch.cat([v, torch.ones_like(v[..., :1])], 3)
+    if case.kind == "norm":
+        return F.elu(q) + 1, F.elu(k) + 1, v, decay, strength
+    if case.kind in ("constant", "retnet"):
         heads = torch.arange(q.shape[1], device=q.device, dtype=q.dtype)
         decay = torch.log1p(-torch.exp2(-5 - heads))[None, :, None, None].expand(q.shape[0], -1, q.shape[2], 1)
     if case.kind == "scalar":
@@ -102,6 +109,21 @@ def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
     if "delta" in case.kind:
         q, k, strength = F.normalize(q, dim=3), F.normalize(k, dim=3), torch.sigmoid(beta)
     return q * case.K**-0.5, k, v, decay, strength
+
+
+def has_norm(case: Case) -> bool:
+    return case.kind in ("norm", "retnet")
+
+
+def finished(case: Case, o, gate):
+    """The output, of what q reads."""
+    if not has_norm(case):
+        return o
+    o, sums = o[..., :-1], o[..., -1:]
+    if case.kind == "norm":
+        return o / sums.clamp_min(1e-6)
+    o = o / sums.abs().clamp_min(1).detach()
+    return o * torch.rsqrt(o.square().mean(3, keepdim=True) + 1e-6) * F.silu(gate.to(o.dtype))
 
 
 def tokens(S, q, k, v, decay, strength):
@@ -185,7 +207,7 @@ def aule_call(case: Case, artifacts: str = ""):
         f = aule.load(artifact_of(artifacts, case.kind))
     else:
         f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
-    names = {"scalar": ("gate",), "vector": ("gate",), "low rank": ("w",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",)}.get(case.kind, ())
+    names = {"scalar": ("gate",), "vector": ("gate",), "low rank": ("w",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",), "retnet": ("gate",)}.get(case.kind, ())
 
     def run(q, k, v, *inputs, state=None):  # state: a step, which writes on it
         more = {name: x for name, x in zip(names, inputs) if name}
@@ -208,6 +230,8 @@ def fla_call(case: Case):
     def run(q, k, v, gate, beta):
         if case.kind == "mamba2":
             raise NotImplementedError("heads that share q and k")
+        if case.kind == "retnet":
+            raise NotImplementedError("what stands behind the read")
         if not first:
             made = normal(case, *(x[:, :1, :1] for x in (q, k, v)), gate, beta)[3:] if case.kind != "constant" else (None, None)
             first.extend(x if x is None else x.transpose(1, 2).contiguous() for x in made)
@@ -215,6 +239,8 @@ def fla_call(case: Case):
         (decay, strength), scale = first, case.K**-0.5
         if case.kind == "none":
             return ops.chunk_linear_attn(q, k, v, scale=scale, normalize=False)[0].transpose(1, 2)
+        if case.kind == "norm":
+            return ops.chunk_linear_attn(F.elu(q) + 1, F.elu(k) + 1, v, scale=1.0, normalize=True)[0].transpose(1, 2)
         if case.kind == "constant":
             return ops.chunk_retention(q, k, v, scale=scale)[0].transpose(1, 2)
         if case.kind == "scalar":
@@ -241,9 +267,9 @@ def peers_of(case: Case, device: str, artifacts: str, chosen: list[str]) -> dict
     if device.startswith("cuda"):
         made["fla"] = usable("fla", lambda: fla_call(case)) if not chosen or "fla" in chosen else None
     else:  # thousands of launches: nobody's choice on a GPU
-        made["loop"] = lambda *x: loop(compiled, normal(case, *x), UNROLLED).to(x[0].dtype)
+        made["loop"] = lambda *x: finished(case, loop(compiled, normal(case, *x), UNROLLED), x[3]).to(x[0].dtype)
     for size in CHUNKS if case.kind != "low rank" else ():
-        made[f"chunks {size}"] = lambda *x, size=size: chunks(normal(case, *x), size).to(x[0].dtype)
+        made[f"chunks {size}"] = lambda *x, size=size: finished(case, chunks(normal(case, *x), size), x[3]).to(x[0].dtype)
     return {name: call for name, call in made.items() if call and (not chosen or name.split()[0] in chosen)}
 
 
@@ -291,7 +317,7 @@ def measure(case: Case, dtype: str, which: str, a) -> dict[str, tuple[float, flo
     x = arguments_of(case, TYPES[dtype], a.device)
     do = torch.randn_like(x[2])
     first = [y[:1, :1].double() for y in x]
-    exact = lambda *y: loop(tokens, normal(case, *y, exact=True), case.T)
+    exact = lambda *y: finished(case, loop(tokens, normal(case, *y, exact=True), case.T), y[3])
     backward = which != "forward"
     want = gradients(exact, first, do[:1, :1].double()) if backward else [exact(*first)]
     calls, errors = {}, {}

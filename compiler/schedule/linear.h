@@ -177,10 +177,9 @@ void lin_add_gradients(Linear *l, const AuInputGrads *in, const char *of, const 
 /* ---- linear_out_back.c: from the gradient of the output, `do`, to that of what q reads, in the memory D, and of the sums of a
  * norm, in Dsums; both 0 behind the end. What q read is in O, sums in Sums, where lin_needs_output; [kv, ..] all. */
 bool lin_needs_output(const Linear *l);
-/* In `change`, the gradient of `finished`, which becomes that of what goes in; `dsum`, of the norm's sum, of `change`, `kept_out` and `norms`, and
- * what inputs get of both. */
+/* `change`, the gradient of `finished`, becomes that of what goes in; `dsum`, that of the norm's sum, comes of [dnorm]; what inputs get of both. */
 void lin_out_mod_back(Linear *l);
-void lin_norm_back(Linear *l);
+void lin_norm_back(Linear *l, const char *dnorm);
 bool lin_has_dsum(const Linear *l); /* is that not proved to be 0? */
 void lin_out_back_memory(Linear *l);
 void lin_out_back_declare(Linear *l);

@@ -57,12 +57,12 @@ bool lin_has_dsum(const Linear *l)
     return node && !(node->op == AU_OP_F32 && node->number == 0);
 }
 
-void lin_norm_back(Linear *l)
+void lin_norm_back(Linear *l, const char *dnorm)
 {
     AuTileBuild *t = l->x.t;
     const AuInputGrads *in = &l->x.p->grads->normal->slot[AU_SLOT_NORM];
     const char *values = lin_value_names(l, in, "Norm");
-    tile_set(t, "dnorm", "-reduce_sum(change * kept_out, e) / (norms * norms)");
+    tile_set(t, "dnorm", "%s", dnorm);
     tile_set(t, tile_text(t, "dsum%s%s", *values ? ", " : "", values),
              "%s(sums, dnorm, b, h, t, 0)", l->slots[AU_SLOT_NORM].back);
     lin_add_gradients(l, in, "Norm", "");
@@ -71,7 +71,7 @@ void lin_norm_back(Linear *l)
 static void norm_back(Linear *l)
 {
     AuTileBuild *t = l->x.t;
-    lin_norm_back(l);
+    lin_norm_back(l, "-reduce_sum(change * kept_out, e) / (norms * norms)");
     tile_store(t, "%s -> Dsums%s", lin_guarded(l, "kv", "dsum"),
                l->spread == l->chunk ? "" : tile_text(t, "[0 +: %d] clip", l->spread));
     tile_set(t, "change", "change / norms");

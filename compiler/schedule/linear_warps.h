@@ -201,14 +201,14 @@ void lw_sums_memories(LinearBack *b);
 void lw_sums_declare(LinearBack *b);
 void lw_sums_move(LinearBack *b, bool in);
 void lw_sums_issue(LinearBack *b, const char *chunk);
-void lw_sums_issue_state(LinearBack *b); /* of the chunk at `place` */
+void lw_sums_issue_state(LinearBack *b); /* of `chunk_of_state`, at `place` */
 void lw_sums_share(LinearBack *b);
 void lw_sums_of_pairs(LinearBack *b); /* onto `dscore` */
 void lw_sums_of_kept(LinearBack *b, const char *columns);
 void lw_sums_of_rows(LinearBack *b, bool of_keys, const char *columns); /* onto `dx` */
 void lw_sums_of_border(LinearBack *b, const char *kept);
 const char *lw_sums_passed(LinearBack *b);
-void lw_sums_of_state(LinearBack *b, const char *queries);
+void lw_sums_of_state(LinearBack *b, const char *since);
 int32_t lw_sums_of_strengths(const LinearBack *b); /* parts of sums in Ones */
 /* linear_warps_carry.c, linear_warps_apart.c: the two kernels. */
 void lw_carry_kernel(LinearWarps *w);

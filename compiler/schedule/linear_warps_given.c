@@ -159,14 +159,15 @@ static void load_skip(LinearBack *b)
         tile_set(t, "skipped", "f32(raw_skip)");
 }
 
+/* dsum is of `given` as it is rounded: pairs get dO' V' + dsum, in which values that are much alike cancel, and so does then what was rounded. */
 static void norm_back(LinearBack *b)
 {
     Linear *l = &b->w.l;
     AuTileBuild *t = l->x.t;
-    lin_norm_back(l);
+    tile_set(t, "change", "f32(%s(change / norms))", l->x.operand);
+    lin_norm_back(l, "-reduce_sum(change * kept_out, e) / norms");
     if (lin_has_dsum(l))
         tile_store(t, "dsum -> dsums[b, h, %s from start to end] as [kv] clip", b->part.rows);
-    tile_set(t, "change", "change / norms");
 }
 
 static void rows_back(LinearBack *b)

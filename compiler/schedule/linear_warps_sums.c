@@ -95,9 +95,12 @@ void lw_sums_issue(LinearBack *b, const char *chunk)
 void lw_sums_issue_state(LinearBack *b)
 {
     AuTileBuild *t = b->w.l.x.t;
+    const int32_t d = b->w.d;
     if (!has_sums(b)) return;
     tile_if(t, "self == 1");
-    tile_load(t, "next_z", "sum_states[b, h, place, :]");
+    tile_load(t, "next_z",
+              "sum_states[b, h, place, 0 +: %d from 0 to where(chunk_of_state < 0, 0, %d)] pad 0",
+              d, d);
     tile_end(t);
 }
 
@@ -206,17 +209,17 @@ const char *lw_sums_passed(LinearBack *b)
                      lw_state_column(w));
 }
 
-/* dz; `column`, where anything decays, is what queries have of the chunk's start, else they are in [queries]. */
-void lw_sums_of_state(LinearBack *b, const char *queries)
+/* dz; queries of the warp's channels are in `column`, and keep [since] since the chunk's start, "" or "exp(..)". */
+void lw_sums_of_state(LinearBack *b, const char *since)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
     const char *kept = lin_decays(&w->l) ? " * whole" : "", *given = "";
     if (!has_norm(b)) return;
     if (has_dsum(b)) {
-        if (!*kept) tile_load(t, "column", "%s", queries);
         tile_load(t, "dsum_of_column", "Dsum[0 +: %d] as [q]", w->l.chunk);
-        given = " + reduce_sum(f32(column) * dsum_of_column, q)";
+        given = tile_text(t, " + reduce_sum(f32(column) * (dsum_of_column%s%s), q)",
+                          *since ? " * " : "", since);
     }
     if (*kept || *given) tile_set(t, "dsum_state", "dsum_state%s%s", kept, given);
 }

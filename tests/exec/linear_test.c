@@ -216,16 +216,36 @@ static const ExecCase backward[] = {
 };
 /* The same where something stands between what queries read and the output. */
 static const ExecCase behind[] = {
-    {"gated_out.attn", "B=1 H=2 Hk=2 T=65 K=16 V=16", NULL, "states"},
+    {"gated_out.attn", "B=1 H=2 Hk=2 T=1 K=16 V=16", NULL, "states"},
+    {"gated_out.attn", "B=1 H=2 Hk=2 T=0 K=16 V=16", NULL, "states"},
+    {"gated_out.attn", "B=2 H=1 Hk=1 T=63 K=64 V=64", NULL, "nan heads_inside"},
     {"gated_out.attn", "B=1 H=4 Hk=2 T=131 K=48 V=80 packed=4", NULL, "states nan odd"},
+    {"gated_out.attn", "B=1 H=1 Hk=1 T=65 K=144 V=112", NULL, "states"},
     {SCRIPTS "retnet.attn", "B=1 H=2 T=65 K=16 V=32", NULL, "states"},
+    {SCRIPTS "retnet.attn", "B=2 H=1 T=64 K=80 V=48", NULL, "states nan odd"},
+    {SCRIPTS "retnet.attn", "B=1 H=1 T=1 K=16 V=16", NULL, NULL},
+    {SCRIPTS "retnet.attn", "B=1 H=2 T=133 K=24 V=16 packed=5", NULL, "states nan"},
+    {SCRIPTS "retnet.attn", "B=1 H=1 T=67 K=128 V=128", NULL, "states"},
     {SCRIPTS "linear_attention.attn", "B=1 H=2 Hk=1 T=65 K=16 V=16", NULL, "states"},
+    {SCRIPTS "linear_attention.attn", "B=1 H=1 Hk=1 T=129 K=128 V=64", NULL, "states nan"},
+    {SCRIPTS "linear_attention.attn", "B=2 H=2 Hk=2 T=37 K=20 V=7", NULL, "states nan odd"},
+    {SCRIPTS "linear_attention.attn", "B=1 H=4 Hk=2 T=150 K=16 V=144 packed=6", NULL, "states nan odd"},
     {"normalised.attn", "B=1 H=2 Hq=1 Hk=2 T=97 K=48 V=40", NULL, "states nan"},
+    {"normalised.attn", "B=2 H=6 Hq=2 Hk=3 T=71 K=13 V=16", NULL, "states repeat"},
+    {"normalised.attn", "B=1 H=2 Hq=2 Hk=2 T=131 K=16 V=20 packed=3", NULL, "states odd"},
     {"behind_all.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
+    {"behind_all.attn", "B=1 H=2 Hk=2 T=131 K=32 V=48 packed=4", NULL, "states nan heads_inside"},
     {"norm_before.attn", "B=1 H=2 T=67 K=20 V=24", NULL, "states nan odd"},
+    {"norm_before.attn", "B=1 H=1 T=129 K=16 V=16 packed=2", NULL, "states"},
     {"norm_alone.attn", "B=1 H=2 Hk=1 T=70 K=16 V=7", NULL, "states nan odd"},
+    {"lengths.attn", "B=1 H=2 T=69 K=16 V=16 packed=4", NULL, "states nan"},
     {"delta_out.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=33 K=128 V=128", NULL, "states"},
+    {"delta_out.attn", "B=1 H=2 Hk=2 T=71 K=48 V=80 packed=3", NULL, "states nan"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=31 K=64 V=16", NULL, NULL},
     {"channels_out.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=65 K=64 V=128", NULL, "states"},
+    {"channels_out.attn", "B=1 H=2 Hk=2 T=97 K=48 V=16 packed=4", NULL, "states nan"},
 };
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
