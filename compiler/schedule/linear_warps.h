@@ -21,8 +21,8 @@ typedef struct LinearWarps {
     bool keeps_states; /* makes states before each chunk, in the workspace, and nothing else */
     bool
         rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
-    bool makes_given;   /* backward: makes the output of chunks once more, and of it what is given */
-    bool makes_ends;    /* of segments, in the workspace, and no output */
+    bool makes_given; /* backward: makes the output of chunks once more, and of it what is given */
+    bool makes_ends;  /* of segments, in the workspace, and no output */
     bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
     bool keeps_written; /* with states: what is written, in the workspace, as one number */
     bool makes_pairs;   /* those of queries with keys, in the workspace, and has_decayed */
@@ -39,7 +39,7 @@ enum {
     LINEAR_ROWS = 16,
     LINEAR_HALVES_MET = 3,
     LINEAR_APART_BLOCKS =
-        2,             /* of a processor, of chunks apart: one has work while the other waits */
+        2, /* of a processor, of chunks apart: one has work while the other waits */
     LINEAR_F32 = 4,
     LINEAR_ROW_GAP = 4 /* between rows of f32, so that a fragment's lie in banks of their own */
 };

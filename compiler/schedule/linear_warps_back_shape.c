@@ -118,8 +118,8 @@ static int32_t fed_of(const AuProblem *p, const AuShape *s)
 /* What a norm adds: its sums and their gradients; what strengths get of them. */
 static int32_t norm_of(const AuProblem *p, const AuShape *s)
 {
-    const int32_t parts = linear_warps_key_parts(s) * linear_warps_key_strips(p, s) +
-                          linear_warps_row_groups(s);
+    const int32_t parts =
+        linear_warps_key_parts(s) * linear_warps_key_strips(p, s) + linear_warps_row_groups(s);
     return REGISTER *
            (2 * linear_warps_channels(p) + s->key_tile * (1 + has(p, AU_SLOT_WRITE) * parts));
 }
@@ -292,9 +292,7 @@ static int32_t shared_of_given(const AuProblem *p, const AuShape *whole)
                   columns = warps_row_bytes(p, span, c), values = warps_row_bytes(p, span, e),
                   read = tile_pitch_bytes(REGISTER * e, tile_swizzle_span(REGISTER * e, span));
     const bool by_token = p->hooks->normal->decay == AU_DECAY_SCALAR;
-    const int32_t pairs = by_channel(p)        ? c
-                          : warps_via_shared(p) ? LINEAR_ROWS * s.executors
-                                                : 0;
+    const int32_t pairs = by_channel(p) ? c : warps_via_shared(p) ? LINEAR_ROWS * s.executors : 0;
     return WARPS_ALIGNMENT + c * (by_channel(p) ? 1 : 2) * keys +
            (is_fed(p) ? e * columns : c * values) + pairs * columns + d * values +
            c * (read + REGISTER * (by_token + has(p, AU_SLOT_WRITE) + is_fed(p))) +

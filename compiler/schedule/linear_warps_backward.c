@@ -156,11 +156,11 @@ static void state_back(LinearBack *b)
         tile_set(t, "dstate", "dstate * whole");
         tile_load(t, "column", "%s", view);
         if (by_token(b)) tile_load(t, "since_start", "G[0 +: %d] as [q]", l->chunk);
-        const char *since = tile_text(
-            t, "exp(%s)",
-            by_token(b)    ? "since_start"
-            : l->n->before ? tile_text(t, "f32(iota(q:%d)) * rate", l->chunk)
-                           : tile_text(t, "f32(iota(q:%d) + 1) * rate", l->chunk));
+        const char *since =
+            tile_text(t, "exp(%s)",
+                      by_token(b)    ? "since_start"
+                      : l->n->before ? tile_text(t, "f32(iota(q:%d)) * rate", l->chunk)
+                                     : tile_text(t, "f32(iota(q:%d) + 1) * rate", l->chunk));
         lw_sums_of_state(b, since);
         tile_set(t, "column", "%s(f32(column) * %s)", l->x.operand, since);
         view = "column";

@@ -74,7 +74,8 @@ void lw_gates_of_state(LinearBack *b)
               w->columns);
     const char *of_sums = lw_sums_passed(b), *open = *of_sums ? "(" : "",
                *close = *of_sums ? ")" : "";
-    tile_set(t, "passed", "%sreduce_sum(f32(old) * dstate, d, e)%s%s * whole", open, of_sums, close);
+    tile_set(t, "passed", "%sreduce_sum(f32(old) * dstate, d, e)%s%s * whole", open, of_sums,
+             close);
     tile_store(t, "passed -> Passed[self]");
 }
 

@@ -50,8 +50,7 @@ static void memories(LinearBack *b)
     if (lw_has_pairs(w))
         warps_tile(&l->x, TILE_NAME("P"), "q", w->has_decayed ? c : LINEAR_ROWS * warps, "kv", c,
                    1);
-    tile_shared(t, "O", "f32[kv:%d, e:%d]%s", c, w->e,
-                warps_swizzle(&l->x, w->e * LINEAR_F32));
+    tile_shared(t, "O", "f32[kv:%d, e:%d]%s", c, w->e, warps_swizzle(&l->x, w->e * LINEAR_F32));
     if (l->has_norm) {
         tile_shared(t, "Sums", "f32[d:%d]", w->d);
         tile_shared(t, "Read", "f32[kv:%d]", c);

@@ -9,10 +9,7 @@ bool lw_has_strength(const LinearWarps *w)
 }
 
 /* By a number a token at most. */
-bool lw_decays(const LinearWarps *w)
-{
-    return lw_decay(w) != AU_DECAY_NONE && !lw_by_channel(w);
-}
+bool lw_decays(const LinearWarps *w) { return lw_decay(w) != AU_DECAY_NONE && !lw_by_channel(w); }
 
 /* Pairs pass through memory. */
 bool lw_has_pairs(const LinearWarps *w)
@@ -49,8 +46,7 @@ static void weights(LinearWarps *w)
         tile_load(t, "at_writer", "G[%d +: %d]", w->has_since, l->chunk);
         kept = " * exp(since - at_writer)"; /* perhaps inf where nothing is seen: left out below */
     } else if (l->n->decay == AU_DECAY_CONSTANT)
-        kept = tile_text(t, " * exp(f32(%s%s - j) * rate)", reader(w),
-                         l->n->before ? " - 1" : "");
+        kept = tile_text(t, " * exp(f32(%s%s - j) * rate)", reader(w), l->n->before ? " - 1" : "");
     if (lw_has_strength(w)) {
         tile_load(t, "strength_of_pair", "W");
         strength = " * strength_of_pair";
@@ -63,8 +59,7 @@ static const char *since(LinearWarps *w)
 {
     if (!lw_decays(w)) return "";
     if (w->l.n->decay == AU_DECAY_SCALAR) return " * exp(since)";
-    return tile_text(w->l.x.t, " * exp(f32(%s%s) * rate)", reader(w),
-                     w->l.n->before ? "" : " + 1");
+    return tile_text(w->l.x.t, " * exp(f32(%s%s) * rate)", reader(w), w->l.n->before ? "" : " + 1");
 }
 
 /* The recurrence over a column of ones. */
@@ -143,4 +138,3 @@ void lw_output(LinearWarps *w)
     if (w->l.has_norm) sums(w);
     read_state(w);
 }
-

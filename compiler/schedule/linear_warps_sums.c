@@ -87,8 +87,9 @@ void lw_sums_issue(LinearBack *b, const char *chunk)
     AuTileBuild *t = w->l.x.t;
     if (!has_dsum(b)) return;
     tile_if(t, "self == 0");
-    tile_load(t, "next_dsum", "dsums[b, h, start + (%s) * %d +: %d from start to end] as [kv] pad 0",
-              chunk, w->l.chunk, w->l.chunk);
+    tile_load(t, "next_dsum",
+              "dsums[b, h, start + (%s) * %d +: %d from start to end] as [kv] pad 0", chunk,
+              w->l.chunk, w->l.chunk);
     tile_end(t);
 }
 
@@ -133,8 +134,8 @@ void lw_sums_move(LinearBack *b, bool in)
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
     if (!has_norm(b)) return;
-    const char *view =
-        tile_text(t, "%s[n, h, %s +: %d]", in ? "dsum_out" : "dsum_in", lw_state_row(w), w->channels);
+    const char *view = tile_text(t, "%s[n, h, %s +: %d]", in ? "dsum_out" : "dsum_in",
+                                 lw_state_row(w), w->channels);
     lw_begin_state(w);
     if (in)
         tile_load(t, "dsum_state", "%s pad 0", view);

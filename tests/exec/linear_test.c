@@ -236,7 +236,7 @@ static const ExecCase behind[] = {
     {"behind_all.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
     {"behind_all.attn", "B=1 H=2 Hk=2 T=131 K=32 V=48 packed=4", NULL, "states nan heads_inside"},
     {"norm_before.attn", "B=1 H=2 T=67 K=20 V=24", NULL, "states nan odd"},
-    {"norm_before.attn", "B=1 H=1 T=129 K=16 V=16 packed=2", NULL, "states"},
+    {"norm_before.attn", "B=1 H=2 T=133 K=16 V=16 packed=3", NULL, "states"},
     {"norm_alone.attn", "B=1 H=2 Hk=1 T=70 K=16 V=7", NULL, "states nan odd"},
     {"lengths.attn", "B=1 H=2 T=69 K=16 V=16 packed=4", NULL, "states nan"},
     {"delta_out.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
@@ -267,6 +267,9 @@ static const ExecCase small[] = {
     {"own_channels.attn", "B=1 H=1 Hk=1 T=67 K=16 V=32", NULL, "states forward"},
     {"own_rate.attn", "B=1 H=1 T=66 K=16 V=16", NULL, "states forward"},
     {"own_channels.attn", "B=1 H=1 Hk=1 T=1537 K=16 V=16", NULL, "states forward"},
+    {"behind_all.attn", "B=1 H=1 Hk=1 T=131 K=16 V=16", NULL, "states"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=40 K=16 V=16", NULL, "states"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=67 K=16 V=16", NULL, "states"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {
