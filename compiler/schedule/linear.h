@@ -26,7 +26,9 @@ typedef struct Linear {
         rows_along; /* rows of slots lie with channels along the lanes where these are whole vectors; else a token a lane */
     bool names_heads; /* those of q, k and v that serve the block's have names: one division each */
     bool asks_heads;  /* backward: the kernel asks whether heads are shared, where they may be */
-    bool in_strips;   /* backward: a block goes over strips of columns one after another */
+    bool
+        stores_reads; /* backward: what is read by the output's own places, each element once, is stored, too */
+    bool in_strips;       /* backward: a block goes over strips of columns one after another */
     const char *segments; /* of a sequence: their number, as text; NULL: no kernel knows of them */
     const LinearPart *of_warps; /* NULL: an executor has all of a chunk */
 } Linear;

@@ -70,12 +70,48 @@ static uint8_t own_axes(Linear *l, const AuInputGrad *g)
     return own;
 }
 
+/* What the tensor's axes are where it is read: AuAxisBits. */
+static void axes_where_read(const Linear *l, const AuInputGrad *g, uint8_t bits[8])
+{
+    const AuAttn *a = l->x.p->attn;
+    const AuNode *read = attn_at(a, g->read);
+    if (read->op == AU_OP_TENSOR)
+        attn_tensor_axes(a, read, bits);
+    else
+        for (uint32_t n = 0; n < read->count; n++)
+            bits[n] = (uint8_t)attn_at(a, attn_arg(a, g->read, n))->integer;
+}
+
+/* "gate[b, h, i, c]", of a tensor that has just those: each element is read once, by its own place of the output. */
+static bool reads_each(Linear *l, const AuInputGrad *g)
+{
+    const AuAttn *a = l->x.p->attn;
+    const AuNode *read = attn_at(a, g->read);
+    const char *columns = au_format(l->x.arena, "%d", l->x.p->e);
+    uint8_t seen = 0;
+    if (!l->stores_reads || read->count != 4 || !(attn_at(a, g->value)->axes & CHANNELS))
+        return false;
+    for (uint32_t n = 0; n < read->count; n++) {
+        const AuNode *index = attn_at(a, attn_arg(a, g->read, n));
+        const uint8_t axis = (uint8_t)index->integer;
+        const char *own = lanes_axis(&l->x, g->tensor, n), *extent = axis == AU_AX_B
+                                                                         ? lanes_axis(&l->x, 0, 0)
+                                                                     : axis == AU_AX_H ? l->heads
+                                                                     : axis & TOKENS   ? l->tokens
+                                                                     : axis & CHANNELS ? columns
+                                                                                       : "";
+        if (index->op != AU_OP_INDEX || seen & axis || strcmp(own, extent) != 0) return false;
+        seen |= axis;
+    }
+    return true;
+}
+
 /* Where it has the axes [needed] as its own. */
 static bool is_stored_with(Linear *l, uint32_t tensor, uint8_t needed)
 {
     const AuInputGrad *g = NULL;
     if (l->in_strips || contributions(l, tensor, &g) != 1 || g->tensor != tensor) return false;
-    if (attn_at(l->x.p->attn, g->read)->op != AU_OP_TENSOR) return false;
+    if (attn_at(l->x.p->attn, g->read)->op != AU_OP_TENSOR) return reads_each(l, g);
     return (own_axes(l, g) & needed) == needed &&
            !(attn_at(l->x.p->attn, g->value)->axes & CHANNELS &
              ~attn_at(l->x.p->attn, g->read)->axes);
@@ -115,7 +151,10 @@ bool lin_sums_gradients(AuArena *arena, const AuProblem *p)
 {
     const AuInputGrad *g;
     Linear l = {.x = {.p = p, .arena = arena, .operand = tile_elem(p->operand)->name},
-                .heads = hooks_heads(p->hooks, p->attn)};
+                .heads = hooks_heads(p->hooks, p->attn),
+                .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
+    l.tokens = lanes_axis(&l.x, 0, 2);
+    l.stores_reads = lin_needs_output(&l);
     for (uint32_t n = 0; n < p->attn->tensor_count; n++)
         if (is_wanted(&l, n) && contributions(&l, n, &g) && !is_stored(&l, n)) return true;
     return false;
@@ -285,10 +324,9 @@ static uint8_t axes_of_read(const Linear *l, const AuInputGrad *g)
 /* The slot's rows of [name], which is as the tensor; no other token's, and nothing behind the last one. */
 static const char *rows_view(Linear *l, const AuInputGrad *g, const char *name, const char *channel)
 {
-    const AuAttn *a = l->x.p->attn;
     uint8_t bits[8];
     AuText view = {.arena = l->x.arena}, names = {.arena = l->x.arena};
-    attn_tensor_axes(a, attn_at(a, g->read), bits);
+    axes_where_read(l, g, bits);
     au_text_add(&view, "%s[", name);
     for (uint32_t n = 0; n < tensor_of(l, g->tensor)->rank; n++) {
         const char *comma = names.length ? ", " : "";

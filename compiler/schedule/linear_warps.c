@@ -373,6 +373,7 @@ LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSched
     w.share = w.l.chunk / s->executors;
     w.solved = linear_warps_solved(s);
     w.has_since = w.l.n->before;
+    w.l.stores_reads = lin_needs_output(&w.l);
     return w;
 }
 

@@ -83,7 +83,7 @@ MISTAKES = [
     ("gradients are those of the output, not of what is read", "linear_warps_carry.c", '? "given" : "do"', '? "do" : "do"'),
     ("the norm's gradient is not that of a quotient", "linear_warps_given.c", '"-reduce_sum(change * kept_out, e) / norms"', '"-reduce_sum(change * kept_out, e)"'),
     ("sums are those before the chunk before", "linear_warps_given.c", '"sum_states[b, h, place, :]"', '"sum_states[b, h, max(place - 1, 0), :]"'),
-    ("the skip gets its gradient once more", "linear_warps_rows_back.c", " || lin_needs_output(l)) return;", ") return;"),
+    ("the skip gets no gradient where it is gated", "linear_warps_given.c", "if (skips) lw_gradient(b,", "if (skips && !mod) lw_gradient(b,"),
     ("what skips is not part of what is gated", "linear_warps_given.c", 'skips ? " + skipped" : ""', 'skips ? "" : ""'),
     ("pairs forget their strengths where outputs are made again", "linear_warps_output.c", "f32(weighed) * strength_of_weighed", "f32(weighed) * fill(strength_of_weighed, 1.0)"),
     ("rows have the sum of others", "linear_warps_given.c", '"Read[%s]", rows', '"Read[0 +: %d]", lw_slot_rows(w)'),
