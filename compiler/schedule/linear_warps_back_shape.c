@@ -115,6 +115,12 @@ static int32_t fed_of(const AuProblem *p, const AuShape *s)
            3 * linear_warps_value_columns(p, s) * columns;
 }
 
+/* Of rows of queries and keys that a warp has at once. */
+static int32_t row_columns(const AuProblem *p, const AuShape *s)
+{
+    return linear_warps_channels(p) / (linear_warps_key_parts(s) * linear_warps_key_strips(p, s));
+}
+
 /* What a norm adds: its sums and their gradients; what strengths get of them. */
 static int32_t norm_of(const AuProblem *p, const AuShape *s)
 {
@@ -397,6 +403,11 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
     const char *behind = refusal_of_given(arena, p, s);
     if (behind) return behind;
     if (by_channel(p)) return refusal_of_channel_shape(arena, p, s);
+    if (has(p, AU_SLOT_NORM) && warps_via_shared(p) && row_columns(p, s) > COLUMNS)
+        return au_format(arena,
+                         "a norm where sums are no operands, and %d channels of a row, which would "
+                         "be more code than there may be",
+                         row_columns(p, s));
     if (!is_fed(p) && s->swizzle_span > SPAN) s->swizzle_span = SPAN;
     const bool apart = linear_warps_is_apart(p, s);
     const int32_t own = apart ? 0 : shared_of(p, s), inverse = linear_warps_shared_of_inverse(p, s),

@@ -94,7 +94,7 @@ static void fragments(LinearBack *b)
         tile_frag(t, "sums", "f32[kv:%d] like kept_out", rows);
         tile_frag(t, "sum_row", "f32[d:%d] @ along_d", w->d);
     }
-    if (lin_has(l, AU_SLOT_SKIP)) {
+    if (lin_has(l, AU_SLOT_SKIP) && l->x.p->hooks->has_out_mod) {
         const AuExpr held = l->slots[AU_SLOT_SKIP].held;
         tile_frag(t, "raw_skip", "%s[e:%d, kv:%d] like kept_out%s",
                   held.i ? lin_elem(l, held) : "f32", w->e, rows, held.i ? "" : " = 0.0");

@@ -101,13 +101,13 @@ static void borders_back(LinearBack *b, bool of_keys, const char *columns)
                  tile_text(t, "%s[%s, :]", of_keys ? "T" : "S", columns));
     lw_sums_of_rows(b, of_keys, columns);
     const char *kept = lw_kept_of_rows(b, of_keys, "of_dx");
-    if (of_keys) lw_sums_of_border(b, kept);
     if (of_keys && lin_has(&b->w.l, AU_SLOT_WRITE)) {
         tile_load(t, "strength_of_row", "W[%s +: %d]", lw_row(w), LINEAR_ROWS);
         strength = " * strength_of_row";
     }
     if (*kept || *strength) tile_set(t, "dx", "dx%s%s", kept, strength);
     lw_gates_of_rows(b, "dx", of_keys, !of_keys);
+    if (of_keys) lw_sums_of_border(b, kept);
 }
 
 void lw_rows_back(LinearBack *b, bool of_keys)

@@ -184,17 +184,19 @@ void lw_sums_of_rows(LinearBack *b, bool of_keys, const char *columns)
     }
 }
 
-/* K . dz, times what [kept] says. */
+/* K . dz, times what [kept] says; where the log decay has a gradient, rows of K are there for that (lw_gates_of_rows). */
 void lw_sums_of_border(LinearBack *b, const char *kept)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
     if (!has_ones(b)) return;
-    tile_frag(t, "key_of_ones", "%s[kv:%d, d:%d] like dx", w->l.x.operand, LINEAR_ROWS,
-              b->key_columns);
-    tile_load(t, "key_of_ones", "K[%s, %s +: %d] as [kv, d]", lw_own_rows(b), lw_key_column(b),
-              b->key_columns);
-    tile_set(t, "of_border", "reduce_sum(f32(key_of_ones) * tsums, d)%s", kept);
+    if (!b->has_rate) {
+        tile_frag(t, "own_key", "%s[kv:%d, d:%d] like dx", w->l.x.operand, LINEAR_ROWS,
+                  b->key_columns);
+        tile_load(t, "own_key", "K[%s, %s +: %d] as [kv, d]", lw_own_rows(b), lw_key_column(b),
+                  b->key_columns);
+    }
+    tile_set(t, "of_border", "reduce_sum(f32(own_key) * tsums, d)%s", kept);
     tile_store(t, "of_border -> Ones[(%s) / %d, %s +: %d]", lw_key_column(b), b->key_columns,
                lw_row(w), LINEAR_ROWS);
 }

@@ -93,7 +93,7 @@ MISTAKES = [
     ("a decay gets nothing of sums that pass", "linear_warps_sums.c", "reduce_sum(sums_of_state * dsum_state, d), 0.0)", "0.0 * reduce_sum(sums_of_state * dsum_state, d), 0.0)"),
     ("sums pass a chunk undecayed", "linear_warps_sums.c", '? " * whole" : ""', '? "" : ""'),
     ("sums get queries undecayed", "linear_warps_sums.c", '*since ? " * " : "", since);', '"", "");'),
-    ("strengths get nothing of later sums", "linear_warps_sums.c", '"reduce_sum(f32(key_of_ones) * tsums, d)%s"', '"0.0 * reduce_sum(f32(key_of_ones) * tsums, d)%s"'),
+    ("strengths get nothing of later sums", "linear_warps_sums.c", '"reduce_sum(f32(own_key) * tsums, d)%s"', '"0.0 * reduce_sum(f32(own_key) * tsums, d)%s"'),
     ("strengths get nothing of their chunk's sums", "linear_warps_sums.c", '"reduce_sum(score * dsum_of_pair, q)"', '"reduce_sum(0.0 * score * dsum_of_pair, q)"'),
     ("sums are kept where the next chunk's are", "linear_warps_sums.c", '"sum_state -> sum_states[b, h, place, %s', '"sum_state -> sum_states[b, h, place + 1, %s'),
 ]

@@ -240,7 +240,7 @@ static const ExecCase behind[] = {
     {"norm_alone.attn", "B=1 H=2 Hk=1 T=70 K=16 V=7", NULL, "states nan odd"},
     {"lengths.attn", "B=1 H=2 T=69 K=16 V=16 packed=4", NULL, "states nan"},
     {"delta_out.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
-    {"delta_out.attn", "B=1 H=1 Hk=1 T=33 K=128 V=128", NULL, "states"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=33 K=128 V=128", NULL, NULL},
     {"delta_out.attn", "B=1 H=2 Hk=2 T=71 K=48 V=80 packed=3", NULL, "states nan"},
     {"delta_out.attn", "B=1 H=1 Hk=1 T=31 K=64 V=16", NULL, NULL},
     {"channels_out.attn", "B=1 H=2 Hk=1 T=67 K=16 V=16", NULL, "states nan odd"},
