@@ -30,7 +30,7 @@ MISTAKES = [
     ("numbers and inverses are those of the chunk before", "linear_warps_rows.c", '"max(min(chunk_brought,', '"max(min(chunk_brought - 1,'),
     ("queries and keys are those of the chunk before", "linear_warps_rows.c", '"%s[b, h, place_brought, self', '"%s[b, h, max(place_brought - 1, 0), self'),
     ("what keys erase of keys before has not decayed", "linear_warps_inverse.c", 'kept = " * exp(where(j < i, since - at_writer, -inf))"', 'kept = ""'),
-    ("of long sequences one chunk in two is made", "linear_warps_inverse.c", '"round * %d + part", parts', '"round * %d + part", 2 * parts'),
+    ("of long sequences one chunk in two is made", "linear_warps_inverse.c", '"round * parts + part"', '"round * 2 * parts + part"'),
     ("keys do not decay until the chunk's end", "linear_warps_vector.c", "exp2(row_total - row_sum)) -> K[", "exp2(row_sum - row_sum)) -> K["),
     ("pairs of another level count, too", "linear_warps_vector.c", "iota(q:16) / %d == iota(kv:16) / %d + 1", "iota(q:16) / %d != iota(kv:16) / %d + 2"),
     ("a token's pair with itself is left out", "linear_warps_vector.c", 'if (own) tile_set(t, "pairs", "%s", same);', "if (own && !same) return;"),
