@@ -35,7 +35,7 @@ UNROLLED, CHUNKS = 16, (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Case:
-    kind: str  # none, constant, scalar, vector, delta, gated delta, low rank, mamba2, norm (linear attention divided by its sum of scores), retnet
+    kind: str  # none, constant, scalar, vector, delta, gated delta, kimi delta, low rank, mamba2, norm (linear attention divided by its sum of scores), retnet
     B: int
     T: int
     H: int
@@ -53,11 +53,12 @@ SETS = {
     "cuda": [Case(kind, 1, 8192, 96, 128) for kind in ("none", "constant", "scalar", "vector", "gated delta")]
     + [Case(kind, 4, 4096, 64, 128) for kind in ("scalar", "vector")]
     + [Case("vector", 2, 16384, 16, 128), Case("scalar", 1, 32768, 16, 128), Case("gated delta", 1, 32768, 16, 128)]
+    + [Case("kimi delta", B, T, H, 128) for B, T, H in ((1, 8192, 96), (1, 32768, 16))]
     + [Case("low rank", B, T, H, 64) for B, T, H in ((1, 8192, 96), (8, 4096, 32))]
     + [Case("norm", 1, 8192, 96, 128), Case("retnet", 1, 8192, 96, 64, 128)]
     + [Case("mamba2", B, T, 80, 128, 64, 1) for B, T in ((8, 4096), (8, 8192), (1, 4096))],
 }
-FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "low rank": "rwkv7", "mamba2": "mamba2", "norm": "linear_attention", "retnet": "retnet"}
+FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "kimi delta": "kimi_delta", "low rank": "rwkv7", "mamba2": "mamba2", "norm": "linear_attention", "retnet": "retnet"}
 
 PLAIN = "attention plain { q: [B, H, T, K]; k: [B, H, T, K]; v: [B, H, T, V]; linear { q = q * rsqrt(K); } }"
 
@@ -75,7 +76,7 @@ def arguments_of(case: Case, dtype: torch.dtype, device: str):
 
     q, k = (draw(case.K, heads=case.G or case.H).to(dtype) for _ in range(2))
     v = draw(case.V or case.K).to(dtype)
-    gate = draw(*([case.K] if case.kind in ("vector", "low rank") else [v.shape[3]] if case.kind == "retnet" else []))
+    gate = draw(*([case.K] if case.kind in ("vector", "kimi delta", "low rank") else [v.shape[3]] if case.kind == "retnet" else []))
     if case.kind == "retnet":
         gate = gate.to(dtype)
     return q, k, v, gate, draw(2 * case.K).to(dtype) if case.kind == "low rank" else draw()
@@ -102,6 +103,8 @@ def normal(case: Case, q, k, v, gate, beta, exact: bool = False):
         decay = F.logsigmoid(gate) / 16
     if case.kind == "gated delta":
         decay = -F.softplus(gate)[..., None]
+    if case.kind == "kimi delta":
+        decay = -F.softplus(gate)
     if case.kind == "low rank":
         removal, rate = beta.chunk(2, 3)
         u = F.normalize(removal, dim=3)
@@ -207,7 +210,7 @@ def aule_call(case: Case, artifacts: str = ""):
         f = aule.load(artifact_of(artifacts, case.kind))
     else:
         f = aule.compile(PLAIN if case.kind == "none" else SCRIPTS / f"{FILES[case.kind]}.attn")
-    names = {"scalar": ("gate",), "vector": ("gate",), "low rank": ("w",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "mamba2": ("dt",), "retnet": ("gate",)}.get(case.kind, ())
+    names = {"scalar": ("gate",), "vector": ("gate",), "low rank": ("w",), "delta": (None, "beta"), "gated delta": ("a", "beta"), "kimi delta": ("a", "beta"), "mamba2": ("dt",), "retnet": ("gate",)}.get(case.kind, ())
 
     def run(q, k, v, *inputs, state=None):  # state: a step, which writes on it
         more = {name: x for name, x in zip(names, inputs) if name}
@@ -215,6 +218,8 @@ def aule_call(case: Case, artifacts: str = ""):
             more["removal"], more["rate"] = inputs[1].chunk(2, 3)
         if case.kind == "gated delta":
             more |= {name: q.new_zeros(case.H, dtype=torch.float32) for name in ("A_log", "dt_bias")}
+        if case.kind == "kimi delta":
+            more |= {"A_log": q.new_zeros(case.H, dtype=torch.float32), "dt_bias": q.new_zeros(case.H, case.K, dtype=torch.float32)}
         if case.kind == "mamba2":
             more |= {name: q.new_zeros(case.H, dtype=torch.float32) for name in ("A_log", "dt_bias", "d_skip")}
         return f(q, k, v, **more) if state is None else f.step(state, q, k, v, **more)
@@ -253,6 +258,10 @@ def fla_call(case: Case):
             a, b = (x.contiguous() for x in strength.to(q.dtype).chunk(2, 3))
             return chunk_dplr_delta_rule(q=q, k=k, v=v, a=a, b=b, gk=decay, scale=1.0)[0].transpose(1, 2)
         strength = strength.to(q.dtype)
+        if case.kind == "kimi delta":
+            from fla.ops.kda import chunk_kda
+
+            return chunk_kda(q, k, v, decay, strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)
         if case.kind == "delta":
             return ops.chunk_delta_rule(q, k, v, strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)
         return ops.chunk_gated_delta_rule(q, k, v, decay[..., 0], strength, scale=scale, use_qk_l2norm_in_kernel=True)[0].transpose(1, 2)

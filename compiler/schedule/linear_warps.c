@@ -401,7 +401,7 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
     lw_numbers_kernel(&w);
     w.has_decayed = linear_warps_rows_apart(p);
     if (w.has_decayed) lw_make_pairs(arena, t, p, out, &out->shape, false);
-    w.has_rows = lw_is_fed(&w) && !lw_inverts(&w);
+    w.has_rows = lw_is_fed(&w) && !lw_by_channel(&w);
     if (w.has_rows) lw_inverse_kernel(arena, t, p, out, true);
     if (lw_takes_segments(&w)) w.l.segments = lw_segments(&w);
     lw_segment_kernels(&w);

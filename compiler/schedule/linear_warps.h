@@ -28,8 +28,9 @@ typedef struct LinearWarps {
     bool makes_pairs;   /* those of queries with keys, in the workspace, and has_decayed */
     bool
         has_decayed; /* decays a channel: queries and keys are there as chains take them, and `totals` */
-    bool makes_rows; /* with that: slots of queries and keys, in the workspace */
-    bool has_rows;   /* they are there */
+    bool keeps_key_pairs; /* with pairs: those of keys with keys, in the workspace */
+    bool makes_rows;      /* with inverses: slots of queries and keys, in the workspace */
+    bool has_rows;        /* they are there */
     bool without_keys, without_values, without_inverse; /* backward: not brought with a chunk */
     bool without_strengths; /* pairs for gradients of values, which strengths belong to */
     int32_t kept_columns;   /* of states there, padded */
@@ -94,6 +95,9 @@ void lw_begin_sharers(LinearWarps *w);
 /* Rows of P that are the executor's. */
 const char *lw_pair_rows(LinearWarps *w);
 void lw_vector_key_pairs(LinearWarps *w);
+/* The kernel of pairs: tiles of keys as readers take the place of those of queries, when their pairs are made. */
+bool lw_in_turn(const LinearWarps *w);
+void lw_vector_make_keys(LinearWarps *w);
 int32_t lw_vector_rows(const LinearWarps *w); /* of a chunk, that tiles are made of at once */
 /* Of the rows being made: sums before their tokens, in `row_before`; pairs of tokens with themselves, to [memory]. */
 void lw_vector_load_before(LinearWarps *w);
@@ -148,6 +152,7 @@ typedef struct LinearBack {
     bool is_apart;         /* the kernel of chunks: T, U and y of a chunk are there */
     int32_t rounds;        /* then: that S and T come in */
     int32_t blocks;        /* of a processor, of chunks whose decays are a channel's */
+    int32_t erase_sums;    /* that strengths of erasing are the sums of */
     bool
         is_staged; /* gradients of keys and queries meet in memory: slots sum over channels that several warps have */
 } LinearBack;
@@ -219,6 +224,9 @@ void lw_given_memory(LinearWarps *w);
 void lw_issue_given(LinearWarps *w, const char *chunk, const char *stage);
 void lw_move_gradient(LinearWarps *w, bool in);
 void lw_share_gradient(LinearWarps *w);
+/* Of values, of y: the rows' own fragments, and gradients of values, of their strengths and of what skips the state. */
+void lw_written_declare(LinearBack *b);
+void lw_written_back(LinearBack *b);
 /* Rows that the executor has brought, some at a time with channels along the lanes, until tile_end: those rows, for a tile. */
 const char *lw_begin_rows(LinearBack *b);
 int32_t lw_slot_rows(const LinearWarps *w); /* how many */
@@ -231,8 +239,9 @@ const AuTileAtom *linear_warps_sums_atom(const AuProblem *p);
 
 /* linear_warps_pairs.c: decays a channel, both directions: the kernel `pairs_of_chunks` and its regions, for chains in chunks of [s]. */
 void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
-                   const AuShape *s, bool without_strengths);
+                   const AuShape *s, bool for_gradients);
 void lw_pairs_argument(LinearWarps *w, AuTileMode mode);
+void lw_key_pairs_argument(LinearWarps *w, AuTileMode mode); /* A(k, k) */
 /* What channels keep over a chunk, its logarithm; of the channels of the warp's part of the state, in `whole`. */
 void lw_totals_argument(LinearWarps *w, AuTileMode mode);
 void lw_load_total(LinearWarps *w);

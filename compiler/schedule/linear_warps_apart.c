@@ -78,8 +78,7 @@ static void fragments(LinearBack *b)
     for (uint32_t n = 0; n < BORDERS; n++)
         tile_frag(t, borders[n], "f32[kv:%d] like dx = 0.0", rows);
     tile_frag(t, "row_dx", "f32[d:%d, kv:%d] @ across_d", w->d, lw_slot_rows(w));
-    tile_frag(t, "solution", "%s[e:%d, kv:%d] @ along_e", l->x.operand, w->e, lw_slot_rows(w));
-    tile_frag(t, "strength_of_value", "f32[kv:%d] like solution", lw_slot_rows(w));
+    lw_written_declare(b);
     tile_frag(t, "erase", "f32[q:%d] like score", rows);
     tile_frag(t, "erase_of_row", "f32[kv:%d] like dx", rows);
     if (b->has_rate) tile_frag(t, "through", "f32[d:%d, m:%d] @ %s.C", rows, rows, atom);
@@ -194,7 +193,15 @@ static void load_values(LinearBack *b)
     tile_set(t, "value", "where(t < end, value, 0.0)");
 }
 
-static void values(LinearBack *b)
+void lw_written_declare(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    tile_frag(t, "solution", "%s[e:%d, kv:%d] @ along_e", w->l.x.operand, w->e, lw_slot_rows(w));
+    tile_frag(t, "strength_of_value", "f32[kv:%d] like solution", lw_slot_rows(w));
+}
+
+void lw_written_back(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
@@ -353,7 +360,7 @@ static void chunk(LinearBack *b)
         tile_load(t, "total", "G[%d]", l->chunk - 1);
         tile_set(t, "whole", "exp(total)");
     }
-    values(b);
+    lw_written_back(b);
     begin_maker(b, PAIRS_OF_QUERIES);
     lw_pairs_of_queries(b, true);
     tile_else(t);

@@ -14,7 +14,8 @@ enum {
     SPAN = 32, /* bytes of rows: longer ones cost `reverse` more addresses than their copies gain */
     APART_SHARE = 50, /* of registers, likewise */
     APART_SPAN = 128, /* whole rows: nothing between them */
-    PAIRS_WARPS = 4
+    PAIRS_WARPS = 4,
+    WIDE = 128 /* channels, of which eight warps sum 16 each at once */
 };
 
 static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
@@ -71,8 +72,12 @@ int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s)
 /* Decays a channel. */
 static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
 {
-    if (is_fed(p)) return "a decay a channel beside feedback";
+    if (p->d <
+        UNIT) /* of so few, what factors of pairs are rounded to exceeds the rule of numerics */
+        return au_format(arena, "gradients of decays of fewer than %d channels", UNIT);
     if (has(p, AU_SLOT_NORM)) return "a norm beside a decay a channel";
+    if (is_fed(p) && p->hooks->has_out_mod)
+        return "an out_mod beside a decay a channel and feedback";
     if (has(p, AU_SLOT_BONUS) && has(p, AU_SLOT_WRITE)) return "a bonus beside a strength";
     if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
         return au_format(
@@ -152,12 +157,33 @@ static int32_t room_of(const AuProblem *p, int32_t warps)
 
 /* ---- with feedback, chunks apart */
 
+/* With decays a channel, whose rows are a kernel's before it; of two chains the one that has more. */
+static int32_t shared_of_channel_chain(const AuProblem *p, const AuShape *s)
+{
+    const int32_t span = s->swizzle_span, d = linear_warps_channels(p), c = s->key_tile,
+                  keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
+                  values = warps_row_bytes(p, span, s->query_tile);
+    if (is_fed(p)) /* keys as readers, pairs and M; y */
+        return WARPS_ALIGNMENT + s->stages * c * (3 * keys + values + 3 * columns) + d * values +
+               2 * s->query_tile * columns + 2 * REGISTER * c;
+    return WARPS_ALIGNMENT + s->stages * c * (keys + values) + d * values + REGISTER * c;
+}
+
+/* Rows without gaps where those leave no room for a second block. */
 AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s)
 {
     AuShape chain = *s;
     chain.stages = warps_copy_ahead(p) ? 2 : 1;
     linear_warps_complete(p, &chain);
-    return chain;
+    if (!is_fed(p) || !by_channel(p)) return chain;
+    AuShape whole = chain;
+    whole.swizzle_span = APART_SPAN;
+    const int32_t before = shared_of_channel_chain(p, &chain),
+                  after = shared_of_channel_chain(p, &whole);
+    return before > p->caps->shared_bytes || warps_resident(p, after, whole.executors) >
+                                                 warps_resident(p, before, chain.executors)
+               ? whole
+               : chain;
 }
 
 AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s)
@@ -196,6 +222,26 @@ static int32_t shared_of_apart(const AuProblem *p, const AuShape *whole, int32_t
 
 /* ---- decays a channel: a chain as above without feedback, pairs, chunks */
 
+/* Of running sums of log decays, f32. */
+static int32_t sums_bytes(const AuProblem *p, const AuShape *s)
+{
+    return s->key_tile * REGISTER * linear_warps_channels(p);
+}
+
+static int32_t shared_of_pairs(const AuProblem *p, const AuShape *s)
+{
+    const int32_t span = s->swizzle_span, c = s->key_tile,
+                  keys = warps_row_bytes(p, span, linear_warps_channels(p)),
+                  columns = warps_row_bytes(p, span, c), levels = linear_warps_levels(c);
+    /* with feedback M, which takes the place of two levels where these are as wide; a, its blocks in f32 */
+    const int32_t fed = !is_fed(p) ? 0
+                                   : c * (2 * columns + REGISTER * (LINEAR_ROWS + 2)) +
+                                         (linear_warps_channels(p) < c ? 2 * c * columns : 0);
+    return WARPS_ALIGNMENT + c * (2 + levels) * keys + sums_bytes(p, s) + c * columns +
+           2 * REGISTER * c + fed;
+}
+
+/* With feedback blocks of wide rows have twice the warps, and where a processor has one block. */
 AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s)
 {
     AuShape pairs = {.executors = 2 * linear_warps_row_groups(s),
@@ -205,31 +251,16 @@ AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s)
                      .stages = 1};
     if (pairs.executors < PAIRS_WARPS) pairs.executors = PAIRS_WARPS;
     pairs.swizzle_span = warps_copy_ahead(p) ? APART_SPAN : 0;
+    if (is_fed(p) && (linear_warps_channels(p) >= WIDE ||
+                      warps_resident(p, shared_of_pairs(p, &pairs), pairs.executors) < 2))
+        pairs.executors *= 2;
     return pairs;
 }
 
-/* Of running sums of log decays, f32. */
-static int32_t sums_bytes(const AuProblem *p, const AuShape *s)
+int32_t linear_warps_shared_of_pairs(const AuProblem *p, const AuShape *s)
 {
-    return s->key_tile * REGISTER * linear_warps_channels(p);
-}
-
-static int32_t shared_of_channel_chain(const AuProblem *p, const AuShape *whole)
-{
-    const AuShape s = linear_warps_chain_shape(p, whole);
-    const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
-                  keys = warps_row_bytes(p, span, d),
-                  values = warps_row_bytes(p, span, s.query_tile);
-    return WARPS_ALIGNMENT + s.stages * c * (keys + values) + d * values + REGISTER * c;
-}
-
-int32_t linear_warps_shared_of_pairs(const AuProblem *p, const AuShape *whole)
-{
-    const AuShape s = linear_warps_pairs_shape(p, whole);
-    const int32_t span = s.swizzle_span, c = s.key_tile,
-                  keys = warps_row_bytes(p, span, linear_warps_channels(p));
-    return WARPS_ALIGNMENT + c * (2 + linear_warps_levels(c)) * keys + sums_bytes(p, &s) +
-           c * warps_row_bytes(p, span, c) + 2 * REGISTER * c;
+    const AuShape pairs = linear_warps_pairs_shape(p, s);
+    return shared_of_pairs(p, &pairs);
 }
 
 /* Beside rows, T and pairs: sums of log decays, gradients of rows, pairs by near levels and tiles of ones. */
@@ -240,9 +271,14 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
     const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
                   keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s.query_tile),
-                  made = d / LINEAR_ROWS > s.executors ? 2 + has(p, AU_SLOT_BONUS) : 1;
-    return WARPS_ALIGNMENT + 2 * c * (keys + values) + d * values + 2 * c * columns +
-           CHANNELS_NEAR * c * warps_row_bytes(p, span, LINEAR_ROWS) +
+                  made = d / LINEAR_ROWS > s.executors ? 2 + has(p, AU_SLOT_BONUS) : 1,
+                  near = CHANNELS_NEAR * c * warps_row_bytes(p, span, LINEAR_ROWS);
+    if (is_fed(p)) /* U and y where values, T and pairs of queries are; Z */
+        return WARPS_ALIGNMENT + c * (2 * keys + values) + 2 * s.query_tile * columns +
+               2 * c * columns + 2 * near + (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
+               HALF * (CHANNELS_NEAR * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
+               REGISTER * c * (4 + (c + d) / LINEAR_ROWS);
+    return WARPS_ALIGNMENT + 2 * c * (keys + values) + d * values + 2 * c * columns + near +
            (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
            HALF * (CHANNELS_NEAR * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
            REGISTER * c * (2 + s.executors / linear_warps_row_groups(&s));
@@ -257,7 +293,8 @@ int32_t linear_warps_channels_blocks(const AuProblem *p, const AuShape *s)
 
 static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    const int32_t bytes[] = {shared_of_channel_chain(p, s), linear_warps_shared_of_pairs(p, s),
+    const AuShape chain = linear_warps_chain_shape(p, s);
+    const int32_t bytes[] = {shared_of_channel_chain(p, &chain), linear_warps_shared_of_pairs(p, s),
                              shared_of_channels(p, s)};
     const int32_t d = linear_warps_channels(p),
                   executors = linear_warps_apart_shape(p, s).executors;
@@ -449,7 +486,7 @@ static bool shape_of_channels(AuArena *arena, const AuProblem *p, AuShape *out, 
 {
     static const int32_t tokens[] = {32, 16};
     for (uint32_t n = 0; n < sizeof tokens / sizeof *tokens; n++) {
-        AuShape s = {.executors = 8, .key_tile = tokens[n], .stages = 1};
+        AuShape s = {.executors = is_fed(p) ? 4 : 8, .key_tile = tokens[n], .stages = 1};
         strips(p, &s);
         *why = refusal_of_shape(arena, p, &s);
         if (*why) continue;
@@ -469,7 +506,7 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
     if (!warps_atom(&halves)) return false;
     *why = refusal_of_problem(arena, p);
     if (*why) return false;
-    for (uint32_t n = 0; is_fed(p) && n < 2; n++) {
+    for (uint32_t n = 0; is_fed(p) && !by_channel(p) && n < 2; n++) {
         AuShape s = {.executors = 4, .key_tile = tokens[1 + n], .stages = 1};
         strips(p, &s);
         if (linear_warps_is_apart(p, &s) && !refusal_of_shape(arena, p, &s)) {

@@ -288,6 +288,7 @@ static LinearBack begin(LinearWarps w)
     b.pair_parts = b.parts < w.row_groups ? b.parts : w.row_groups;
     while (w.row_groups % b.pair_parts) b.pair_parts--;
     b.is_fed = lin_is_fed(&w.l);
+    b.erase_sums = 1 + b.parts;
     b.w.rounds_written = true;
     if (b.is_fed) b.pair_parts = 1;
     b.pair_columns = w.l.chunk / b.pair_parts;
@@ -307,6 +308,10 @@ static void lay_along(LinearWarps *w, int32_t columns)
     tile_layout(t, "along_e", tile_text(t, "lane:%d@1 reg", lanes),
                 lanes < warp ? tile_text(t, "lane:%d@%d reg", warp / lanes, lanes) : "reg");
 }
+
+/* What chains keep for chunks, the last two with feedback. */
+static const char *const kept[] = {"states", "dstates", "updates", "solutions"};
+enum { KEPT = sizeof kept / sizeof *kept, KEPT_UNFED = 2 };
 
 /* Chains of S and of T, then chunks. */
 static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t, const AuProblem *p,
@@ -329,6 +334,7 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
     b.parts = b.key_strips = b.pair_parts = 1;
     b.key_parts = apart.executors / b.w.row_groups;
+    b.erase_sums = 1 + b.key_parts;
     b.rounds = linear_warps_apart_rounds(p, &out->shape);
     b.key_columns = b.w.d, b.value_columns = b.w.e, b.pair_columns = b.w.l.chunk;
     b.w.has_rows = true;
@@ -338,14 +344,12 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     b.w.holders = apart.executors;
     b.w.kept_columns = whole->query_tile;
     lw_apart_kernel(&b);
-    static const char *const regions[] = {"states", "dstates", "updates", "solutions"};
-    for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
-        lanes_region(&b.w.l.x, regions[n]);
+    for (uint32_t n = 0; n < KEPT; n++) lanes_region(&b.w.l.x, kept[n]);
     lin_sum_kernels(&b.w.l);
     return lanes_built(&b.w.l.x, diags);
 }
 
-/* Decays a channel: pairs, chains of S and of T, then chunks. */
+/* Decays a channel: pairs, chains of S and of T, then chunks; with feedback U and y, too. */
 static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBuild *t,
                                        const AuProblem *p, AuSchedule *out, const AuShape *whole)
 {
@@ -353,8 +357,10 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
                   apart = linear_warps_apart_shape(p, &out->shape);
     LinearWarps chains = lw_begin(arena, t, p, out, &chain);
     chains.keeps_states = true;
+    chains.keeps_written = lin_is_fed(&chains.l);
     chains.kept_columns = whole->query_tile;
     lw_layouts(&chains);
+    if (chains.keeps_written) lay_along(&chains, whole->query_tile);
     lw_numbers_kernel(&chains);
     lw_make_pairs(arena, t, p, out, &chain, true);
     chains.has_decayed = true;
@@ -363,14 +369,19 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
     lw_carry_kernel(&chains);
     LinearBack b = begin(lw_begin(arena, t, p, out, &apart));
     b.key_columns = b.w.d;
+    if (b.is_fed) {
+        b.parts = 1;
+        b.value_columns = b.w.e;
+        b.w.without_values = b.w.without_inverse = true;
+        b.erase_sums = (b.w.l.chunk + b.w.d) / LINEAR_ROWS; /* of groups of writers, of strips */
+    }
     b.is_apart = true;
     b.is_staged = false;
     b.w.l.asks_heads = true;
     b.w.kept_columns = whole->query_tile;
     b.blocks = linear_warps_channels_blocks(p, &out->shape);
     lw_channels_kernel(&b);
-    lanes_region(&b.w.l.x, "states");
-    lanes_region(&b.w.l.x, "dstates");
+    for (uint32_t n = 0; n < (b.is_fed ? KEPT : KEPT_UNFED); n++) lanes_region(&b.w.l.x, kept[n]);
     lin_sum_kernels(&b.w.l);
     return lanes_built(&b.w.l.x, diags);
 }

@@ -6,8 +6,13 @@
  *
  * With feedback `key` it keeps y, too, one number an element; P is made by warps that do not solve.
  *
- *     y = M' (P' dO + (K T) until)       T <- T whole + (Q since)' dO + (e K since)' y */
+ *     y = M' (P' dO + (K T) until)       T <- T whole + (Q since)' dO + (e K since)' y
+ *
+ * With both P comes, too, and keys as readers are rows of their own. */
 #include "linear_warps.h"
+
+/* Do pairs of queries come with a chunk? */
+static bool has_pairs(const LinearWarps *w) { return w->has_decayed && !w->without_keys; }
 
 static void head(LinearWarps *w)
 {
@@ -28,12 +33,16 @@ static void head(LinearWarps *w)
     lw_rows_arguments(w);
     if (w->has_decayed) lw_totals_argument(w, TILE_IN);
     lw_given_argument(w, TILE_IN);
+    if (has_pairs(w)) lw_pairs_argument(w, TILE_IN);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
 }
 
 /* Are queries kept since the chunk's start here, beside those of pairs? */
-static bool keeps_queries(const LinearBack *b) { return b->is_fed && lin_decays(&b->w.l); }
+static bool keeps_queries(const LinearBack *b)
+{
+    return b->is_fed && lin_decays(&b->w.l) && !b->w.has_decayed;
+}
 
 static void memories(LinearBack *b)
 {
@@ -42,7 +51,9 @@ static void memories(LinearBack *b)
     lw_memories(w);
     lw_given_memory(w);
     warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
-    if (b->is_fed) warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
+    if (b->is_fed)
+        warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk,
+                   has_pairs(w) ? l->x.shape->stages : 1);
     if (keeps_queries(b)) warps_tile(&l->x, TILE_NAME("Qs"), "q", l->chunk, "d", w->d, 1);
     if (b->is_fed) {
         lw_key_memories(w);
@@ -51,9 +62,8 @@ static void memories(LinearBack *b)
     tile_barrier(l->x.t, "all", 0, l->x.shape->executors);
 }
 
-static void declare_fed(LinearBack *b)
+static void declare_pairs(LinearWarps *w)
 {
-    LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
@@ -65,8 +75,6 @@ static void declare_fed(LinearBack *b)
         tile_frag(t, "at_writer", "f32[kv:%d] like score", l->chunk);
     }
     if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
-    lw_key_declare(w);
-    tile_frag(t, "erase_of_solved", "f32[kv:%d] like solved", l->chunk);
 }
 
 static void fragments(LinearBack *b)
@@ -77,7 +85,11 @@ static void fragments(LinearBack *b)
               w->l.x.atom->name);
     if (w->has_decayed) tile_frag(t, "whole", "f32[d:%d] like dstate", w->channels);
     lw_keep_declare(w);
-    if (b->is_fed) declare_fed(b);
+    if (b->is_fed) {
+        if (!has_pairs(w)) declare_pairs(w);
+        lw_key_declare(w);
+        tile_frag(t, "erase_of_solved", "f32[kv:%d] like solved", w->l.chunk);
+    }
     lw_declare(w);
 }
 
@@ -198,8 +210,10 @@ static void carry(LinearBack *b)
                                   : tile_text(t, "Q[%s:, %s]", stage, rows),
                  tile_text(t, "D[%s:, %s]", stage, columns));
     if (b->is_fed)
-        lw_add_halves(w, "dstate", tile_text(t, "K[%s:, %s] as [q, d]", stage, rows), "Y",
-                      tile_text(t, "[%s, :] as [e, q]", columns));
+        lw_add_halves(
+            w, "dstate",
+            tile_text(t, "%s[%s:, %s] as [q, d]", w->has_decayed ? "Ks" : "K", stage, rows), "Y",
+            tile_text(t, "[%s, :] as [e, q]", columns));
     lw_end_state(w);
 }
 
@@ -210,11 +224,13 @@ static void solve(LinearBack *b)
     AuTileBuild *t = w->l.x.t;
     lw_begin_solvers(w);
     lw_key_back_right(b);
-    lw_end_solvers(w);
-    pairs(w);
-    keep_queries(b);
-    tile_sync(t, "all");
-    lw_begin_solvers(w);
+    if (!has_pairs(w)) {
+        lw_end_solvers(w);
+        pairs(w);
+        keep_queries(b);
+        tile_sync(t, "all");
+        lw_begin_solvers(w);
+    }
     lw_key_back_solve(b);
     lw_end_solvers(w);
     tile_sync(t, "all");

@@ -1,4 +1,4 @@
-/* linear_warps_channels.c - gradients of decays a channel, without feedback: the kernel `chunks`, which makes of the state S before a chunk, the
+/* linear_warps_channels.c - gradients of decays a channel: the kernel `chunks`, which makes of the state S before a chunk, the
  * gradient T of that behind it and the pairs A, all kept by kernels before it, what the rows of the chunk get. Chunks do not wait for each
  * other: a block each.
  *
@@ -6,6 +6,10 @@
  *     strips     gradients of queries, keys and decays (linear_warps_channels_strip.c)         16 channels of keys a warp             barrier
  *     values     dV = w ((K until) T + A' dO)                                                  16 rows and some columns a warp
  *     slots      queries, then keys, then what a bonus gets, through one memory, and decays    some rows a warp, channels along the lanes
+ *
+ * With feedback `key` U and y are kept, too: U stands where w V stands, there are pairs of keys, and values get y w:
+ *
+ *     pairs      R = dO U',  Z = e y U',  and of the strengths y U' A(k, k)
  */
 #include "linear_warps_channels.h"
 
@@ -30,8 +34,15 @@ static void memories(LinearBack *b)
     const int32_t c = l->chunk;
     lw_memories(w);
     lw_given_memory(w);
-    warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
-    warps_tile(&l->x, TILE_NAME("P"), "q", c, "kv", c, 1);
+    if (b->is_fed) {
+        warps_tile(&l->x, TILE_NAME("Uh"), "e", w->e, "kv", c, 1);
+        warps_tile(&l->x, TILE_NAME("Yh"), "e", w->e, "kv", c, 1);
+        warps_tile(&l->x, TILE_NAME("Z"), "q", c, "kv", c, 1);
+        warps_tile(&l->x, TILE_NAME("NearZ"), "q", CHANNELS_NEAR * c, "kv", UNIT, 1);
+    } else {
+        warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
+        warps_tile(&l->x, TILE_NAME("P"), "q", c, "kv", c, 1);
+    }
     warps_tile(&l->x, TILE_NAME("R"), "q", c, "kv", c, 1);
     warps_tile(&l->x, TILE_NAME("Near"), "q", CHANNELS_NEAR * c, "kv", UNIT, 1);
     tile_shared(l->x.t, "Own", "f32[q:%d]", c);
@@ -55,8 +66,14 @@ static void fragments(LinearBack *b)
     const char *atom = l->x.atom->name;
     tile_frag(t, "dscore", "f32[q:%d, kv:%d] @ %s.C", UNIT, UNIT, atom);
     if (channels_is_weighed(b)) tile_frag(t, "strength_of_pair", "f32[kv:%d] like dscore", UNIT);
+    if (b->is_fed) {
+        tile_frag(t, "key_pair", "%s[q:%d, kv:%d] like dscore", l->x.operand, UNIT, UNIT);
+        tile_frag(t, "erase", "f32[q:%d] like dscore", UNIT);
+        tile_frag(t, "no_erase", "f32[kv:%d] @ along_lanes = 0.0", UNIT);
+        lw_written_declare(b);
+    }
     channels_strip_declare(b);
-    tile_frag(t, "dvalue", "f32[kv:%d, e:%d] @ %s.C", UNIT, b->value_columns, atom);
+    if (!b->is_fed) tile_frag(t, "dvalue", "f32[kv:%d, e:%d] @ %s.C", UNIT, b->value_columns, atom);
     if (channels_is_weighed(b)) tile_frag(t, "strength_of_value", "f32[kv:%d] like dvalue", UNIT);
     tile_frag(t, "row_dx", "f32[d:%d, kv:%d] @ across_d", w->d, lw_slot_rows(w));
     lw_vector_declare_rows(w);
@@ -104,8 +121,13 @@ static void bring(LinearBack *b)
     LinearWarps *w = &b->w;
     lw_issue(w, "chunk", "");
     lw_issue_given(w, "chunk", "");
-    lw_issue_kept(w, "tt", "dstates", "T", w->d);
-    lw_issue_kept(w, "tp", "kept_pairs", "P", w->l.chunk);
+    if (b->is_fed) {
+        lw_issue_kept(w, "tt", "updates", "Uh", w->e);
+        lw_issue_kept(w, "tp", "solutions", "Yh", w->e);
+    } else {
+        lw_issue_kept(w, "tt", "dstates", "T", w->d);
+        lw_issue_kept(w, "tp", "kept_pairs", "P", w->l.chunk);
+    }
     make_ones(b);
     lw_vector_sums(w);
     lw_wait(w);
@@ -118,18 +140,49 @@ static void bring(LinearBack *b)
 
 /* ---- gradients of pairs, R: 16 readers and 16 writers a warp */
 
-static void near_pairs(LinearBack *b, const char *rows)
+/* Of [dscore], those of each level to its rows of [memory]. */
+static void near_levels(LinearBack *b, const char *memory, const char *rows)
 {
     AuTileBuild *t = b->w.l.x.t;
     tile_set(t, "i", "iota(q:%d)", UNIT);
     tile_set(t, "j", "iota(kv:%d)", UNIT);
     for (int32_t n = 0; n < CHANNELS_NEAR; n++)
         tile_store(t,
-                   "%s(where((i & %d) != 0 && i / %d == j / %d + 1, dscore, 0.0)) -> Near[%d + %s "
+                   "%s(where((i & %d) != 0 && i / %d == j / %d + 1, dscore, 0.0)) -> %s[%d + %s "
                    "+: %d, :]",
-                   b->w.l.x.operand, 1 << n, 1 << n, 1 << n, n * b->w.l.chunk, rows, UNIT);
+                   b->w.l.x.operand, 1 << n, 1 << n, 1 << n, memory, n * b->w.l.chunk, rows, UNIT);
+}
+
+static void near_pairs(LinearBack *b, const char *rows)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    near_levels(b, "Near", rows);
     tile_set(t, "of_own", "reduce_sum(where(i == j, dscore, 0.0), kv)");
     tile_store(t, "of_own -> Own[%s +: %d]", rows, UNIT);
+}
+
+/* Of keys with keys before, Z; what strengths of erasing have of them, a sum a group of writers. */
+static void key_pairs(LinearBack *b, const char *rows, const char *columns, const char *group,
+                      const char *on_diagonal)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    tile_product(t, "dscore", w->l.x.atom, TILE_START,
+                 tile_text(t, "Yh[:, %s +: %d] as [e, q]", rows, UNIT),
+                 tile_text(t, "Uh[:, %s +: %d]", columns, UNIT));
+    tile_load(t, "key_pair", "key_pairs[b, h, place, %s +: %d, %s +: %d]", rows, UNIT, columns,
+              UNIT);
+    tile_load(t, "erase", "E[%s +: %d] as [q]", rows, UNIT);
+    tile_set(
+        t, "of_erase",
+        "reduce_sum(where(%s + iota(kv:%d) < %s + iota(q:%d), dscore * f32(key_pair), 0.0), kv)",
+        columns, UNIT, rows, UNIT);
+    tile_store(t, "of_erase -> Erases[%s, %s +: %d] as [q]", group, rows, UNIT);
+    tile_set(t, "dscore", "dscore * -erase");
+    tile_store(t, "%s(dscore) -> Z[%s +: %d, %s +: %d]", w->l.x.operand, rows, UNIT, columns, UNIT);
+    tile_if(t, "%s", on_diagonal);
+    near_levels(b, "NearZ", rows);
+    tile_end(t);
 }
 
 static void pairs(LinearBack *b)
@@ -140,20 +193,30 @@ static void pairs(LinearBack *b)
                   all = groups * groups;
     const char *unit = all > warps ? tile_text(t, "(turn_R * %d + self)", warps) : "self",
                *rows = tile_text(t, "%s / %d * %d", unit, groups, UNIT),
-               *columns = tile_text(t, "%s %% %d * %d", unit, groups, UNIT);
+               *group = tile_text(t, "%s %% %d", unit, groups),
+               *columns = tile_text(t, "%s * %d", group, UNIT),
+               *on_diagonal = tile_text(t, "%s == %s / %d", group, unit, groups);
     if (all > warps)
         tile_for_range(t, "turn_R", "0", tile_text(t, "%d", (all + warps - 1) / warps));
     tile_if(t, "%s < %d && %s %% %d <= %s / %d", unit, all, unit, groups, unit, groups);
     tile_product(t, "dscore", w->l.x.atom, TILE_START, tile_text(t, "D[%s +: %d, :]", rows, UNIT),
-                 tile_text(t, "V[%s +: %d, :]", columns, UNIT));
+                 b->is_fed ? tile_text(t, "Uh[:, %s +: %d]", columns, UNIT)
+                           : tile_text(t, "V[%s +: %d, :]", columns, UNIT));
     if (channels_is_weighed(b)) {
         tile_load(t, "strength_of_pair", "W[%s +: %d]", columns, UNIT);
         tile_set(t, "dscore", "dscore * strength_of_pair");
     }
     tile_store(t, "%s(dscore) -> R[%s +: %d, %s +: %d]", w->l.x.operand, rows, UNIT, columns, UNIT);
-    tile_if(t, "%s %% %d == %s / %d", unit, groups, unit, groups);
+    tile_if(t, "%s", on_diagonal);
     near_pairs(b, rows);
     tile_end(t);
+    if (b->is_fed) {
+        key_pairs(b, rows, columns, group, on_diagonal);
+        tile_else(t);
+        tile_if(t, "%s < %d", unit, all);
+        tile_store(t, "no_erase -> Erases[%s, %s +: %d]", group, rows, UNIT);
+        tile_end(t);
+    }
     tile_end(t);
     if (all > warps) tile_end(t);
 }
@@ -171,7 +234,7 @@ static ChannelsStrip begin_strip(LinearBack *b)
         unit = tile_text(t, "(turn_S * %d + self)", warps);
     }
     if (strips % warps) tile_if(t, "%s < %d", unit, strips);
-    return (ChannelsStrip){tile_text(t, "%s * %d +: %d", unit, UNIT, UNIT),
+    return (ChannelsStrip){unit, tile_text(t, "%s * %d +: %d", unit, UNIT, UNIT),
                            tile_text(t, "%s * %d", unit, UNIT)};
 }
 
@@ -259,7 +322,7 @@ static void chunk(LinearBack *b)
     tile_sync(t, "all");
     strips(b);
     tile_sync(t, "all");
-    values_back(b);
+    b->is_fed ? lw_written_back(b) : values_back(b);
     queries_back(b);
     share_made(b, "dk");
     keys_back(b);
@@ -278,7 +341,12 @@ void lw_channels_kernel(LinearBack *b)
     lin_back_arguments(l, "chunks", false);
     lw_states_argument(w, TILE_IN);
     lw_kept_argument(w, "dstates", TILE_IN, false);
-    lw_pairs_argument(w, TILE_IN);
+    if (b->is_fed) {
+        lw_key_pairs_argument(w, TILE_IN);
+        lw_kept_argument(w, "updates", TILE_IN, true);
+        lw_kept_argument(w, "solutions", TILE_IN, true);
+    } else
+        lw_pairs_argument(w, TILE_IN);
     lw_numbers_argument(w, TILE_IN);
     lw_given_argument(w, TILE_IN);
     lw_chunks_grid(w);

@@ -11,7 +11,7 @@ enum {
 };
 
 typedef struct ChannelsStrip {
-    const char *channels, *first; /* "self * 16 +: 16", "self * 16" */
+    const char *unit, *channels, *first; /* "self", "self * 16 +: 16", "self * 16" */
 } ChannelsStrip;
 
 int32_t channels_groups(const LinearBack *b); /* of the chunk's tokens */

@@ -6,7 +6,12 @@
  *     rows of a level get      dM = (R + R') M, each pair of the level once        dq or dk += dM times what was kept
  *     through the chunk's ends dq += e^G (S dO')        dk += w e^(G[end] - G) (T V')
  *
- * and the log decay of token t what spans it. With p = M dM, which each pair makes once, it is, of a level, the sum of p over readers u >= t of
+ * With feedback `key` U stands for w V, and keys are readers, too: rows N of a level have keys in both halves. Of the pairs Z = e y U', where dN
+ * are what keys get as readers:
+ *
+ *     dM = (R + R') M + Z' N of writers     dN = Z M of readers        dk += e e^G (S y')
+ *
+ * The log decay of token t gets what spans it. With p = M dM + N dN, which each pair makes once, it is, of a level, the sum of p over readers u >= t of
  * its half (u > t where a read comes before the write) or over writers s < t of its half; of the ends the same over the chunk; and
  * e^G[end] <S, T>. These sums are products of p, two numbers an element, with tiles of ones, so that none is the difference of two sums.
  *
@@ -25,7 +30,10 @@ const AuTileAtom *linear_warps_sums_atom(const AuProblem *p)
 }
 
 int32_t channels_groups(const LinearBack *b) { return b->w.l.chunk / UNIT; }
-bool channels_is_weighed(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_WRITE); }
+bool channels_is_weighed(const LinearBack *b)
+{
+    return lin_has(&b->w.l, AU_SLOT_WRITE) && !b->is_fed;
+}
 bool channels_is_before(const LinearBack *b) { return b->w.l.n->before; }
 bool channels_has_bonus(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_BONUS); }
 
@@ -43,6 +51,14 @@ const char *channels_on_axis(LinearBack *b, const char *name, const char *axis, 
 const char *channels_tokens(LinearBack *b, int32_t group)
 {
     return tile_text(b->w.l.x.t, "%d +: %d", group * UNIT, UNIT);
+}
+
+/* Value columns of an operand at once: whole parts of all. */
+static int32_t part_of_values(const LinearWarps *w)
+{
+    int32_t part = w->e < CHANNELS_PART ? w->e : CHANNELS_PART;
+    while (w->e % part) part -= UNIT;
+    return part;
 }
 
 /* ---- fragments */
@@ -69,6 +85,11 @@ static void fragments_of_group(LinearBack *b, int32_t g)
               UNIT, atom);
     tile_frag(t, channels_numbered(b, "dq", g), "f32[d:%d, q:%d] @ %s.C = 0.0", UNIT, UNIT, atom);
     tile_frag(t, channels_numbered(b, "dk", g), "f32[d:%d, q:%d] @ %s.C = 0.0", UNIT, UNIT, atom);
+    if (b->is_fed) {
+        tile_frag(t, channels_numbered(b, "keys", g), "%s[d:%d, kv:%d] @ %s.A", l->x.operand, UNIT,
+                  UNIT, atom);
+        tile_frag(t, channels_numbered(b, "dread", g), "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
+    }
     if (b->has_rates)
         tile_frag(t, channels_numbered(b, "dg", g), "f32[d:%d, kv:%d] @ %s.C = 0.0", UNIT, UNIT,
                   atom);
@@ -83,8 +104,12 @@ void channels_strip_declare(LinearBack *b)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const char *atom = l->x.atom->name;
-    const int32_t part = w->e < CHANNELS_PART ? w->e : CHANNELS_PART;
+    const int32_t part = part_of_values(w);
     tile_frag(t, "dm", "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
+    if (b->is_fed) {
+        tile_frag(t, "dn", "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
+        tile_frag(t, "erase_of_token", "f32[q:%d] like dm", UNIT);
+    }
     if (channels_is_weighed(b)) tile_frag(t, "strength_of_key", "f32[q:%d] like dm", UNIT);
     tile_frag(t, "state_part", "%s[d:%d, e:%d] @ %s.A", l->x.operand, UNIT, part, atom);
     tile_frag(t, "dstate_part", "%s[d:%d, e:%d] @ %s.A", l->x.operand, UNIT, part, atom);
@@ -156,6 +181,19 @@ static const char *ones_between(LinearBack *b, bool behind, int32_t from, int32_
                      channels_tokens(b, from), channels_tokens(b, to));
 }
 
+/* Keys as readers, from the chunk's start; strengths of erasing get the sum over the strip's channels. */
+static void readers_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *dx = channels_numbered(b, "dread", g);
+    tile_set(t, dx, "%s * exp2(%s)", dx, channels_on_axis(b, "sum", "q", g));
+    tile_set(t, "of_reader", "reduce_sum(f32(%s) * %s, d)", channels_on_axis(b, "key", "q", g), dx);
+    tile_store(t, "of_reader -> Erases[%d + %s, %s] as [q]", channels_groups(b), s->unit,
+               channels_tokens(b, g));
+    tile_load(t, "erase_of_token", "E[%s] as [q]", channels_tokens(b, g));
+    tile_set(t, dx, "%s * -erase_of_token", dx);
+}
+
 /* Through the state at one end: readers from the chunk's start, writers until its end. */
 static void through_ends(LinearBack *b, int32_t g, bool of_keys)
 {
@@ -170,6 +208,9 @@ static void through_ends(LinearBack *b, int32_t g, bool of_keys)
     tile_set(t, dx, "%s * exp2(%s)%s", dx, sum, strength);
     if (!b->has_rates) return;
     tile_set(t, "p", "f32(%s) * %s", channels_on_axis(b, of_keys ? "key" : "query", "q", g), dx);
+    if (b->is_fed && !of_keys)
+        tile_set(t, "p", "p + f32(%s) * %s", channels_on_axis(b, "key", "q", g),
+                 channels_numbered(b, "dread", g));
     split_rates(b);
     for (int32_t to = 0; to < channels_groups(b); to++)
         if (of_keys ? to >= g : to <= g) add_to_rates(b, to, ones_between(b, !of_keys, g, to));
@@ -180,18 +221,25 @@ static void ends(LinearBack *b, const ChannelsStrip *s)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
-    const int32_t part = w->e < CHANNELS_PART ? w->e : CHANNELS_PART;
+    const int32_t part = part_of_values(w);
     for (int32_t first = 0; first < w->e; first += part) {
         const char *columns = tile_text(t, "%d +: %d", first, part);
         tile_load(t, "state_part", "states[b, h, place, %s, %s]", s->channels, columns);
-        tile_load(t, "dstate_part", "T[%s, %s]", s->channels, columns);
+        tile_load(t, "dstate_part", b->is_fed ? "dstates[b, h, place, %s, %s]" : "T[%s, %s]",
+                  s->channels, columns);
         for (int32_t g = 0; g < channels_groups(b); g++) {
             tile_product(t, channels_numbered(b, "dq", g), w->l.x.atom,
                          first ? TILE_ADD : TILE_START, "state_part",
                          tile_text(t, "D[%s, %s]", channels_tokens(b, g), columns));
             tile_product(t, channels_numbered(b, "dk", g), w->l.x.atom,
                          first ? TILE_ADD : TILE_START, "dstate_part",
-                         tile_text(t, "V[%s, %s] as [q, e]", channels_tokens(b, g), columns));
+                         b->is_fed
+                             ? tile_text(t, "Uh[%s, %s] as [e, q]", columns, channels_tokens(b, g))
+                             : tile_text(t, "V[%s, %s] as [q, e]", channels_tokens(b, g), columns));
+            if (b->is_fed)
+                tile_product(t, channels_numbered(b, "dread", g), w->l.x.atom,
+                             first ? TILE_ADD : TILE_START, "state_part",
+                             tile_text(t, "Yh[%s, %s] as [e, q]", columns, channels_tokens(b, g)));
         }
         if (!b->has_rates) continue;
         tile_set(t, first ? "passed_part" : "passed",
@@ -242,6 +290,17 @@ static void make_rows(LinearBack *b, const ChannelsStrip *s, const char *axis, i
     tile_set(t, mixed, "where(%s, f32(%s), f32(%s)) * %s", is_read, query, key, kept);
 }
 
+/* With keys as readers: dN of a group, and what its writers get. */
+static void near_keys(LinearBack *b, int32_t g, int32_t level)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const AuTileAtom *atom = b->w.l.x.atom;
+    const char *keys = channels_numbered(b, "keys", g),
+               *near = tile_text(t, "NearZ[%d +: %d, :]", level * b->w.l.chunk + g * UNIT, UNIT);
+    tile_product(t, "dm", atom, TILE_ADD, keys, tile_text(t, "%s as [kv, q]", near));
+    tile_product(t, "dn", atom, TILE_START, keys, near);
+}
+
 /* dM of a group: of 16 tokens' own pairs, or of those of the other half. */
 static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
 {
@@ -252,6 +311,7 @@ static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level
         tile_product(t, "dm", w->l.x.atom, TILE_START, channels_numbered(b, "rows", g), near);
         tile_product(t, "dm", w->l.x.atom, TILE_ADD, channels_numbered(b, "rows", g),
                      tile_text(t, "%s as [kv, q]", near));
+        if (b->is_fed) near_keys(b, g, level);
         return;
     }
     const int32_t many = h / UNIT, half = g / many, other = half ^ 1;
@@ -262,7 +322,22 @@ static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level
             half & 1 ? tile_text(t, "R[%s, %s]", channels_tokens(b, g), channels_tokens(b, from))
                      : tile_text(t, "R[%s, %s] as [kv, q]", channels_tokens(b, from),
                                  channels_tokens(b, g)));
+        if (!b->is_fed) continue;
+        if (half & 1)
+            tile_product(
+                t, "dn", w->l.x.atom, n ? TILE_ADD : TILE_START, channels_numbered(b, "rows", from),
+                tile_text(t, "Z[%s, %s]", channels_tokens(b, g), channels_tokens(b, from)));
+        else
+            tile_product(t, "dm", w->l.x.atom, TILE_ADD, channels_numbered(b, "keys", from),
+                         tile_text(t, "Z[%s, %s] as [kv, q]", channels_tokens(b, from),
+                                   channels_tokens(b, g)));
     }
+}
+
+/* Are there keys that read among the group's tokens? */
+static bool has_readers(const LinearBack *b, int32_t g, int32_t h)
+{
+    return b->is_fed && (h < UNIT || (g * UNIT & h));
 }
 
 static void rates_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
@@ -271,6 +346,8 @@ static void rates_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
     const int32_t many = h / UNIT;
     if (!b->has_rates) return;
     tile_set(t, "p", "mixed_r * dm");
+    if (has_readers(b, g, h))
+        tile_set(t, "p", "p + f32(%s) * of_key", channels_on_axis(b, "key", "q", g));
     split_rates(b);
     if (h < UNIT) {
         add_to_rates(b, g, tile_text(t, "Spans[%d +: %d, :]", level * UNIT, UNIT));
@@ -297,6 +374,10 @@ static void level_back(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t
         const char *dx = g * UNIT & h ? dq : dk;
         tile_set(t, dx, "%s + kept_r * dm", dx);
     }
+    if (has_readers(b, g, h)) {
+        tile_set(t, "of_key", "kept_r * dn");
+        tile_set(t, dk, "%s + of_key", dk);
+    }
     rates_of_level(b, g, h, level);
 }
 
@@ -304,6 +385,9 @@ static void make_operand(LinearBack *b, const ChannelsStrip *s, int32_t g, int32
 {
     make_rows(b, s, "kv", g, h);
     tile_set(b->w.l.x.t, channels_numbered(b, "rows", g), "%s(mixed_w)", b->w.l.x.operand);
+    if (has_readers(b, g, h))
+        tile_set(b->w.l.x.t, channels_numbered(b, "keys", g), "%s(f32(%s) * kept_w)",
+                 b->w.l.x.operand, channels_on_axis(b, "key", "kv", g));
 }
 
 /* Pairs of tokens of different groups. Level n is of halves of 2^n tokens. */
@@ -360,9 +444,10 @@ static void group_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
         make_operand(b, s, g, 1 << n);
         level_back(b, s, g, 1 << n, n);
     }
-    tile_store(t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", b->w.l.x.operand,
-               channels_on_axis(b, "key", "kv", g), channels_on_axis(b, "sum", "kv", g),
-               channels_tokens(b, g), s->channels);
+    if (!b->is_fed)
+        tile_store(t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", b->w.l.x.operand,
+                   channels_on_axis(b, "key", "kv", g), channels_on_axis(b, "sum", "kv", g),
+                   channels_tokens(b, g), s->channels);
     tile_store(t, "%s -> Made[0, %s, %s] as [q, d]", channels_numbered(b, "dq", g),
                channels_tokens(b, g), s->channels);
 }
@@ -379,8 +464,12 @@ void channels_strip_back(LinearBack *b, const ChannelsStrip *s)
     ends(b, s);
     for (int32_t g = 0; g < groups; g++) {
         load_group(b, s, g);
+        if (b->is_fed) readers_back(b, s, g);
         through_ends(b, g, false);
         through_ends(b, g, true);
+        if (b->is_fed)
+            tile_set(t, channels_numbered(b, "dk", g), "%s + %s", channels_numbered(b, "dk", g),
+                     channels_numbered(b, "dread", g));
     }
     far_levels(b, s);
     for (int32_t g = 0; g < groups; g++) group_back(b, s, g);

@@ -5,12 +5,6 @@
  * parts of the pairs: each makes running sums over its writers, and sums of whole rows, which readers have of all parts before. */
 #include "linear_warps.h"
 
-/* Of strengths of erasing: a sum of pairs, and of executors over their columns. */
-static int32_t sums_of_erase(const LinearBack *b)
-{
-    return 1 + (b->is_apart ? b->key_parts : b->parts);
-}
-
 /* Sums that executors leave for those that put them together. */
 void lw_gates_memories(LinearBack *b)
 {
@@ -19,7 +13,7 @@ void lw_gates_memories(LinearBack *b)
     const int32_t edges = b->key_parts * b->key_strips;
     if (lin_has(l, AU_SLOT_WRITE))
         tile_shared(t, "Strengths", "f32[p:%d, kv:%d]", b->parts, l->chunk);
-    if (b->is_fed) tile_shared(t, "Erases", "f32[p:%d, kv:%d]", sums_of_erase(b), l->chunk);
+    if (b->is_fed) tile_shared(t, "Erases", "f32[p:%d, kv:%d]", b->erase_sums, l->chunk);
     if (!b->has_rate) return;
     tile_shared(t, "Starts", "f32[p:%d, kv:%d]", (1 + b->is_fed) * edges, l->chunk);
     tile_shared(t, "Ends", "f32[p:%d, kv:%d]", edges, l->chunk);
@@ -170,6 +164,6 @@ void lw_gates_back(LinearBack *b)
         number_back(b, AU_SLOT_LOG_DECAY, "dg");
     }
     if (of_strength) strength_back(b, AU_SLOT_WRITE, "Strengths", b->parts);
-    if (of_erase) strength_back(b, AU_SLOT_ERASE, "Erases", sums_of_erase(b));
+    if (of_erase) strength_back(b, AU_SLOT_ERASE, "Erases", b->erase_sums);
     if (!b->is_apart) tile_end(t);
 }

@@ -218,7 +218,7 @@ static void solve(LinearWarps *w)
     add_product(w, "inverted", TILE_START, tile_text(t, "[%s, %s] as [q, kv]", rows, rows), rows,
                 columns);
     store_block(w, "inverted", rows, columns);
-    if (w->makes_inverse) keep_inverse(w, rows, columns);
+    if (w->makes_inverse || w->makes_pairs) keep_inverse(w, rows, columns);
     tile_end(t);
 }
 
@@ -233,15 +233,23 @@ static void end_rows(LinearWarps *w)
     if (w->row_groups < w->l.x.shape->executors) tile_end(w->l.x.t);
 }
 
-/* Pairs of queries are made meanwhile, by warps without such rows. */
+/* Pairs of queries are made meanwhile, by warps without such rows, or before. */
 void lw_inverse_make(LinearWarps *w)
 {
+    if (lw_in_turn(w)) {
+        lw_begin_sharers(w);
+        lw_vector_weights(w);
+        tile_end(w->l.x.t);
+        tile_sync(w->l.x.t, "all");
+        lw_vector_make_keys(w);
+        tile_sync(w->l.x.t, "all");
+    }
     begin_rows(w);
     pairs_of_keys(w);
     end_rows(w);
     if (lw_is_own(w))
         lw_own_pairs(w);
-    else if (lw_shares_pairs(w)) {
+    else if (lw_shares_pairs(w) && !lw_in_turn(w)) {
         lw_begin_sharers(w);
         lw_vector_weights(w);
         tile_end(w->l.x.t);
@@ -295,8 +303,11 @@ AuShape linear_warps_inverse_shape(const AuProblem *p, const AuShape *whole)
     return s;
 }
 
-/* Decays a channel: the factors that pairs are made of are the forward's own, too, so it inverts, chunk by chunk. */
-bool lw_inverts(const LinearWarps *w) { return lw_by_channel(w) && lw_is_fed(w); }
+/* Decays a channel: who makes the factors that pairs are made of inverts, too, chunk by chunk: the forward, or the kernel of pairs. */
+bool lw_inverts(const LinearWarps *w)
+{
+    return lw_by_channel(w) && lw_is_fed(w) && !w->has_decayed;
+}
 
 void lw_inverse_kernel(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
                        bool makes_rows)

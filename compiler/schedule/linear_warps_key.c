@@ -22,7 +22,9 @@ static bool is_in_levels(const LinearWarps *w) { return lw_inverts(w) && w->d >=
 const char *lw_inverse_view(LinearWarps *w, const char *half, const char *rows, const char *columns)
 {
     AuTileBuild *t = w->l.x.t;
-    if (is_in_levels(w)) return tile_text(t, "N[%d, %s, %s]", *half == 'l', rows, columns);
+    if (is_in_levels(w))
+        return tile_text(t, "%s[%d, %s, %s]", lw_in_turn(w) ? "M" : "N", *half == 'l', rows,
+                         columns);
     return tile_text(t, "M%s[%s%s, %s]", half,
                      lw_inverts(w) || w->makes_inverse ? "" : warps_stage(&w->l.x, false), rows,
                      columns);
@@ -158,8 +160,8 @@ static void right_side(LinearWarps *w)
     const char *stage = warps_stage(&l->x, false), *strength = "", *kept = "",
                *columns = lw_solved_columns(w);
     tile_product(t, "right", l->x.atom, TILE_START, tile_text(t, "S[:, %s]", columns),
-                 lw_by_channel(w) ? "Ks[:, :] as [q, d]"
-                                  : tile_text(t, "K[%s:, :] as [q, d]", stage));
+                 tile_text(t, "%s[%s:, :] as [q, d]", lw_by_channel(w) ? "Ks" : "K",
+                           lw_inverts(w) ? "" : stage));
     if (l->n->decay == AU_DECAY_SCALAR) {
         tile_load(t, "of_token", "G[%d +: %d] as [q]", w->has_since, l->chunk);
         tile_set(t, "right", "right * exp(of_token)");

@@ -10,7 +10,8 @@
 
 static const char *const halves[] = {"h", "l"};
 
-static bool decays(const LinearBack *b) { return lin_decays(&b->w.l); }
+/* By a number a token at most: what decays by channels comes as it is kept. */
+static bool decays(const LinearBack *b) { return lin_decays(&b->w.l) && !lw_by_channel(&b->w); }
 static bool by_token(const LinearBack *b) { return lin_decays_by_token(&b->w.l); }
 
 void lw_key_back_memories(LinearBack *b)
@@ -54,7 +55,7 @@ void lw_key_back_solve(LinearBack *b)
     tile_product(
         t, "right", l->x.atom, TILE_ADD,
         tile_text(t, "D[%s:, %s] as [kv, e]", warps_stage(&l->x, false), lw_solved_columns(w)),
-        "P[:, :] as [kv, q]");
+        tile_text(t, "P[%s:, :] as [kv, q]", w->has_decayed ? warps_stage(&l->x, false) : ""));
     if (!w->without_values) {
         lw_key_multiply(w, "q, kv", "Y");
         return;

@@ -4,12 +4,24 @@
  *     kept_pairs   A, the pairs of queries with keys
  *     queries      kept since the chunk's start (linear_warps_rows.c)
  *     keys         kept until its end, likewise
- *     totals       what channels keep over it, its logarithm */
+ *     totals       what channels keep over it, its logarithm
+ *
+ * With feedback `key` keys are readers, too, in tiles of their own:
+ *
+ *     inverses     M = (1 - e A(k, k))^-1, two numbers an element (linear_warps_inverse.c)
+ *     readers      keys kept since the chunk's start
+ *     key_pairs    A(k, k), as far as rows see, for gradients of e */
 #include "linear_warps.h"
 
 void lw_pairs_argument(LinearWarps *w, AuTileMode mode)
 {
     lw_chunk_argument(w, "kept_pairs", mode, w->l.x.operand,
+                      tile_text(w->l.x.t, "q:%d, kv:%d", w->l.chunk, w->l.chunk));
+}
+
+void lw_key_pairs_argument(LinearWarps *w, AuTileMode mode)
+{
+    lw_chunk_argument(w, "key_pairs", mode, w->l.x.operand,
                       tile_text(w->l.x.t, "q:%d, kv:%d", w->l.chunk, w->l.chunk));
 }
 
@@ -36,8 +48,9 @@ static void keep_totals(LinearWarps *w)
 static void keep_pairs(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
+    if (lw_inverts(w)) lw_inverse_make(w);
     lw_begin_sharers(w);
-    lw_vector_weights(w);
+    if (!lw_inverts(w)) lw_vector_weights(w);
     tile_frag(t, "made_pairs", "%s[kv:%d, q:%d] @ across_kv", w->l.x.operand, w->l.chunk,
               LINEAR_ROWS);
     tile_load(t, "made_pairs", "P[%s, :]", lw_pair_rows(w));
@@ -56,19 +69,27 @@ static void pairs_kernel(LinearWarps *w)
     lw_pairs_argument(w, TILE_INOUT);
     lw_rows_arguments(w);
     lw_totals_argument(w, TILE_INOUT);
+    if (lw_inverts(w)) lw_inverses_argument(w, TILE_INOUT);
+    if (w->keeps_key_pairs) lw_key_pairs_argument(w, TILE_INOUT);
     lw_chunks_grid(w);
     lw_memories(w);
     warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk, 1);
     lw_vector_memories(w);
+    if (lw_inverts(w)) {
+        lw_key_memories(w);
+        lw_inverse_memories(w);
+    }
     tile_barrier(t, "all", 0, l->x.shape->executors);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     lin_name_heads(l);
     lw_find_chunk(w);
     lw_vector_declare_rows(w);
     lw_vector_declare_pairs(w);
+    if (lw_inverts(w)) lw_inverse_declare(w);
     lw_declare(w);
     lw_begin_chunk(w);
     lw_place_of_states(w, "place_of_pairs", "chunk");
+    if (lw_inverts(w)) tile_set(t, "place_of_inverse", "place_of_pairs");
     lw_issue(w, "chunk", "");
     lw_wait(w);
     lw_change(w);
@@ -84,16 +105,19 @@ static void pairs_kernel(LinearWarps *w)
 }
 
 void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
-                   const AuShape *s, bool without_strengths)
+                   const AuShape *s, bool for_gradients)
 {
     static const char *const regions[] = {"kept_pairs", "totals"};
     const AuShape shape = linear_warps_pairs_shape(p, s);
     LinearWarps w = lw_begin(arena, t, p, out, &shape);
     w.makes_pairs = w.without_values = true;
-    w.without_strengths = without_strengths;
+    w.without_strengths = for_gradients;
+    w.keeps_key_pairs = for_gradients && lin_is_fed(&w.l);
     warps_across(&w.l.x, "across_kv", w.l.chunk);
     pairs_kernel(&w);
     for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
         lanes_region(&w.l.x, regions[n]);
+    if (lw_inverts(&w)) lanes_region(&w.l.x, "inverses");
+    if (w.keeps_key_pairs) lanes_region(&w.l.x, "key_pairs");
     lw_rows_regions(&w);
 }

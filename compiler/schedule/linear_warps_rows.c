@@ -15,14 +15,16 @@ typedef struct Tile {
     const char *layout;
     bool of_keys;
     const char *kept; /* in the workspace */
+    bool only_kept;   /* there alone: keys as readers, where rows come as chains take them */
 } Tile;
 
 static const Tile tiles[] = {
-    {AU_SLOT_Q, "Q", "tq", "q", "d", "across_d", true, "queries"},
-    {AU_SLOT_K, "K", "tk", "kv", "d", "across_d", true, "keys"},
-    {AU_SLOT_READS, "X", "tx", "kv", "d", "across_d", true, NULL},
-    {AU_SLOT_WRITES, "B", "tb", "kv", "d", "across_d", true, NULL},
-    {AU_SLOT_V, "V", "tv", "kv", "e", "across_e", false, NULL},
+    {AU_SLOT_Q, "Q", "tq", "q", "d", "across_d", true, "queries", false},
+    {AU_SLOT_K, "K", "tk", "kv", "d", "across_d", true, "keys", false},
+    {AU_SLOT_K, "Ks", "tr", "kv", "d", "across_d", true, "readers", true},
+    {AU_SLOT_READS, "X", "tx", "kv", "d", "across_d", true, NULL, false},
+    {AU_SLOT_WRITES, "B", "tb", "kv", "d", "across_d", true, NULL, false},
+    {AU_SLOT_V, "V", "tv", "kv", "e", "across_e", false, NULL, false},
 };
 enum { TILES = sizeof tiles / sizeof *tiles };
 
@@ -41,6 +43,7 @@ static bool is_there(const LinearWarps *w, const Tile *tile)
 {
     if (tile->slot == AU_SLOT_V && w->without_values) return false;
     if (tile->slot == AU_SLOT_K && w->makes_given && w->has_decayed) return false; /* pairs are */
+    if (tile->only_kept) return w->has_decayed && lin_is_fed(&w->l);
     if (w->without_keys) return tile->slot == AU_SLOT_Q;
     if (tile->slot == AU_SLOT_READS || tile->slot == AU_SLOT_WRITES) return lw_is_own(w);
     return tile->slot == AU_SLOT_K ||
@@ -124,7 +127,7 @@ static int32_t rows_at_once(const LinearWarps *w)
 /* Are rows made here, for all? Queries are where nothing else is done with them. */
 static bool makes(LinearWarps *w, const Tile *tile)
 {
-    return w->makes_rows && tile->kept && is_made(w, tile);
+    return w->makes_rows && tile->kept && !tile->only_kept && is_made(w, tile);
 }
 
 void lw_declare(LinearWarps *w)
@@ -249,7 +252,8 @@ void lw_make_rows(LinearWarps *w)
 static void each_kept(LinearWarps *w, void (*what)(LinearWarps *w, const Tile *tile))
 {
     for (uint32_t n = 0; n < TILES; n++)
-        if (makes(w, &tiles[n]) || (w->makes_pairs && tiles[n].kept) ||
+        if (makes(w, &tiles[n]) ||
+            (w->makes_pairs && tiles[n].kept && (!tiles[n].only_kept || lin_is_fed(&w->l))) ||
             (is_there(w, &tiles[n]) && is_kept(w, &tiles[n])))
             what(w, &tiles[n]);
 }

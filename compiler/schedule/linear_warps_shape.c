@@ -17,7 +17,8 @@ enum {
     BLOCKS = 2,    /* of a processor, as there are heads */
     OWN_PAIRS = 3, /* matrices of pairs that feedback of its own keeps */
     INVERTED = 80, /* cycles of a row of a block on the diagonal */
-    PRODUCT = 35,  /* cycles until its sums are there for the next one */
+    FED_COLUMNS = 64,
+    PRODUCT = 35, /* cycles until its sums are there for the next one */
 };
 
 static int32_t smallest(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -77,7 +78,7 @@ static bool by_channel(const AuProblem *p)
 
 bool linear_warps_rows_apart(const AuProblem *p)
 {
-    return by_channel(p) && !is_fed_back(p) && !p->hooks->slots[AU_SLOT_NORM].value.i &&
+    return by_channel(p) && !is_own(p) && !p->hooks->slots[AU_SLOT_NORM].value.i &&
            warps_copy_ahead(p);
 }
 
@@ -186,9 +187,9 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
 static int32_t fed_of(const AuProblem *p, const AuShape *s)
 {
     const int32_t c = s->key_tile, row = warps_row_bytes(p, s->swizzle_span, c);
-    const int32_t inverses = !by_channel(p) ? s->stages : linear_warps_channels(p) < c;
-    return 2 * (inverses * c + s->query_tile + by_channel(p) * c) * row +
-           by_channel(p) * REGISTER * LINEAR_ROWS * c;
+    const int32_t inverses = !has_levels(p) ? s->stages : linear_warps_channels(p) < c;
+    return 2 * (inverses * c + s->query_tile + has_levels(p) * c) * row +
+           has_levels(p) * REGISTER * LINEAR_ROWS * c;
 }
 
 /* Of the kernel of inverses: keys, numbers, pairs of keys, M. */
@@ -218,8 +219,8 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
     if (linear_warps_rows_apart(p))
         return WARPS_ALIGNMENT +
                s->stages * s->key_tile *
-                   (2 * keys + values + warps_row_bytes(p, span, s->key_tile)) +
-               d * values + 2 * REGISTER * s->key_tile;
+                   ((2 + is_fed_back(p)) * keys + values + warps_row_bytes(p, span, s->key_tile)) +
+               d * values + 2 * REGISTER * s->key_tile + (is_fed_back(p) ? fed_of(p, s) : 0);
     /* of feedback factors of levels once more, and a tile of keys, or two of rows of its own, of each stage */
     const int32_t tiles = linear_warps_levels(s->key_tile) * (is_fed_back(p) ? 2 : 1) +
                           (is_own(p) ? 2 * s->stages : is_fed_back(p));
@@ -244,8 +245,9 @@ static void complete(const AuProblem *p, AuShape *s)
     linear_warps_complete(p, s);
     AuShape whole = *s;
     whole.swizzle_span = SPAN;
-    if (s->swizzle_span && (!has_levels(p) || is_own(p)) && s->query_tile >= p->e &&
-        blocks_of(p, &whole) > blocks_of(p, s))
+    const bool some_columns = linear_warps_rows_apart(p) && is_fed_back(p); /* more rows */
+    if (s->swizzle_span && (!has_levels(p) || is_own(p)) &&
+        (s->query_tile >= p->e || some_columns) && blocks_of(p, &whole) > blocks_of(p, s))
         *s = whole;
 }
 
@@ -354,7 +356,13 @@ static double cycles_of_token(const AuProblem *p, const AuShape *s)
 /* Decays a channel beside feedback: on an H200 2.80 ms where a warp's part of the state has all columns, 3.54 where it has half of them. */
 static double of_parts(const AuProblem *p, int32_t parts)
 {
-    return by_channel(p) && is_fed_back(p) && parts > 1 ? 1.25 : 1;
+    return has_levels(p) && is_fed_back(p) && parts > 1 ? 1.25 : 1;
+}
+
+/* Of a block. With feedback and rows made before, two blocks share a processor, and what joins segments has matrices of as many columns. */
+static int32_t most_columns(const AuProblem *p)
+{
+    return linear_warps_rows_apart(p) && is_fed_back(p) ? FED_COLUMNS : 256;
 }
 
 /* The best of chunks of as many tokens; false: none fits. */
@@ -362,7 +370,7 @@ static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape 
                     const char **why)
 {
     static const int32_t warps[] = {4, 8, 2, 1};
-    const int32_t most = smallest(padded(p->e), 256);
+    const int32_t most = smallest(padded(p->e), most_columns(p));
     double best = out->key_tile ? cycles_of_token(p, out) : 0;
     for (uint32_t n = 0; n < 4 * 2; n++)
         for (int32_t columns = UNIT; columns <= most; columns += UNIT)

@@ -48,7 +48,7 @@ void lw_vector_memories(LinearWarps *w)
     if (!lw_has_output(w) && !lw_is_own(w)) return;
     tile_shared(t, "Own", "f32[q:%d]", l->chunk);
     warps_tile(&l->x, TILE_NAME("M"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
-    if (!lw_is_fed(w)) return;
+    if (!lw_is_fed(w) || lw_in_turn(w)) return;
     warps_tile(&l->x, TILE_NAME("N"), "kv", l->chunk, "d", w->d, linear_warps_levels(l->chunk));
     if (lw_is_own(w))
         lw_own_memories(w);
@@ -235,11 +235,31 @@ static void make_level(LinearWarps *w, const char *rows, int32_t level, int32_t 
              h, reads(w));
     tile_set(t, "mixed", "where((place & %d) != 0, f32(row_q), f32(row_k)) * kept_row", h);
     tile_store(t, "%s(mixed) -> M[%d, %s, :]", l->x.operand, level, rows);
-    if (!is_fed_back(w)) return;
+    if (!is_fed_back(w) || lw_in_turn(w)) return;
     if (l->n->before)
         tile_set(t, "kept_row",
                  "exp2(where((place & %d) != 0, row_sum - row_border, row_border - row_sum))", h);
     tile_store(t, "%s(f32(row_k) * kept_row) -> N[%d, %s, :]", l->x.operand, level, rows);
+}
+
+bool lw_in_turn(const LinearWarps *w) { return w->makes_pairs && is_fed_back(w); }
+
+/* Rows of N, where those of M were. */
+void lw_vector_make_keys(LinearWarps *w)
+{
+    AuTileBuild *t = w->l.x.t;
+    const int32_t rows = lw_vector_rows(w);
+    const char *mine = tile_text(t, "self * %d + part_N * %d +: %d", w->share, rows, rows);
+    tile_for_range(t, "part_N", "0", tile_text(t, "%d", w->share / rows));
+    tile_set(t, "place", "self * %d + part_N * %d + iota(kv:%d)", w->share, rows, rows);
+    tile_load(t, "row_k", "K[%s, :]", mine);
+    tile_load(t, "row_sum", "G[%s, :]", mine);
+    for (int32_t h = w->l.chunk / 2, level = 0; h; h /= 2, level++) {
+        tile_load(t, "row_border", "G[(place / %d | 1) * %d - 1, :]", h, h);
+        tile_store(t, "%s(f32(row_k) * exp2(-abs(row_sum - row_border))) -> M[%d, %s, :]",
+                   w->l.x.operand, level, mine);
+    }
+    tile_end(t);
 }
 
 /* What the state takes of the keys. */
@@ -274,12 +294,15 @@ static void make_keys(LinearWarps *w, const char *rows)
     tile_end(t);
 }
 
-/* What chains take, in the workspace: keys with the strengths of what is written, rounded once. */
+/* What chains take, in the workspace: keys with the strengths of what is written, rounded once; with feedback keys as readers, too. */
 static void make_decayed(LinearWarps *w, const char *rows)
 {
     AuTileBuild *t = w->l.x.t;
     const char *strength = "";
-    if (lin_has(&w->l, AU_SLOT_WRITE)) {
+    if (is_fed_back(w))
+        tile_store(t, "%s(f32(row_k) * exp2(row_sum)) -> readers[b, h, place_of_pairs, %s, :]",
+                   w->l.x.operand, rows);
+    else if (lin_has(&w->l, AU_SLOT_WRITE)) {
         tile_load(t, "row_strength", "W[%s]", rows);
         strength = " * row_strength";
     }
@@ -334,6 +357,9 @@ static void keep_pairs(LinearWarps *w, const LinearPairs *of, const char *pairs,
 {
     AuTileBuild *t = w->l.x.t;
     if (!of->memory) {
+        if (w->keeps_key_pairs)
+            tile_store(t, "%s(%s) -> key_pairs[b, h, place_of_pairs, %s +: %d, %s]", w->l.x.operand,
+                       pairs, lw_row(w), LINEAR_ROWS, columns);
         if (is_fed_back(w)) tile_set(t, pairs, "-erase * %s", pairs);
         lw_key_keep_pairs(w, pairs, columns, near);
         return;
@@ -406,5 +432,6 @@ void lw_vector_weights(LinearWarps *w)
 
 void lw_vector_key_pairs(LinearWarps *w)
 {
-    lw_vector_pairs(w, &(LinearPairs){"N", "N", NULL, NULL, false});
+    const char *tile = lw_in_turn(w) ? "M" : "N";
+    lw_vector_pairs(w, &(LinearPairs){tile, tile, NULL, NULL, false});
 }

@@ -10,6 +10,7 @@
 // clang-format off
 #define SCRIPTS "../../../attn_scripts/"
 #define EXAMPLES "../../front/examples/"
+#define KIMI "../../../attn_scripts/kimi_delta.attn"
 static const ExecCase cases[] = {
     {"plain.attn", "B=1 H=2 T=1 K=16 V=16", NULL, NULL},
     {"plain.attn", "B=2 H=1 T=37 K=20 V=7", NULL, "states nan odd"},
@@ -122,6 +123,10 @@ static const ExecCase wide[] = {
     {"bonus.attn", "B=1 H=1 T=129 K=48 V=96", NULL, "states nan forward"},
     {"erase_channels.attn", "B=1 H=2 Hk=1 T=70 K=32 V=48", NULL, "states nan odd forward"},
     {"erase_channels.attn", "B=1 H=1 Hk=1 T=99 K=128 V=64 packed=3", NULL, "states forward"},
+    {KIMI, "B=1 H=1 T=65 K=128 V=128", NULL, "states nan odd forward"},
+    {"erase_steep.attn", "B=1 H=2 Hk=2 T=131 K=80 V=48 packed=4", NULL, "states nan odd forward"},
+    {"erase_steep.attn", "B=1 H=4 Hk=2 T=1 K=20 V=7", NULL, "states forward"},
+    {"erase_alike.attn", "B=1 H=2 T=150 K=32 V=32", NULL, "states forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=1 Hk=1 T=1100 K=16 V=16", NULL, "states forward"},
     /* in segments */
     {EXAMPLES "simple_gla.attn", "B=2 H=1 T=1601 K=16 V=24", NULL, "states nan odd forward"},
@@ -136,6 +141,10 @@ static const ExecCase wide[] = {
     {"bonus.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {"near_keys.attn", "B=1 H=2 T=1601 K=48 V=24", NULL, "states nan odd forward"},
     {"delta.attn", "B=1 H=2 Hk=1 T=1500 K=24 V=40 packed=4", NULL, "states nan forward"},
+    {KIMI, "B=1 H=1 T=1601 K=16 V=24", NULL, "states nan forward"},
+    {"erase_channels.attn", "B=1 H=2 Hk=1 T=1900 K=24 V=16 packed=3", NULL, "states nan odd forward"},
+    {"erase_steep.attn", "B=2 H=1 Hk=1 T=1601 K=16 V=40", NULL, "states forward"},
+    {"erase_alike.attn", "B=1 H=1 T=1100 K=32 V=32", NULL, "states forward"},
     {"alike.attn", "B=1 H=1 T=1100 K=32 V=32", NULL, "states forward"},
     /* feedback of its own */
     {"own_channels.attn", "B=1 H=4 Hk=2 T=70 K=16 V=24", NULL, "states nan odd forward"},
@@ -213,6 +222,20 @@ static const ExecCase backward[] = {
     {"hard.attn", "B=1 H=1 T=67 K=24 V=16", NULL, NULL},
     {"constant_heads.attn", "B=1 T=67 K=16 V=24", NULL, "states"},
     {"shifted.attn", "B=1 H=2 T=67 K=16 V=24", "least=0.25", "states"},
+    /* beside feedback */
+    {"erase_channels.attn", "B=1 H=1 Hk=1 T=1 K=16 V=16", NULL, "states"},
+    {"erase_channels.attn", "B=1 H=2 Hk=1 T=31 K=16 V=24", NULL, "states nan odd"},
+    {"erase_channels.attn", "B=2 H=1 Hk=1 T=33 K=32 V=16", NULL, "states"},
+    {"erase_channels.attn", "B=1 H=2 Hk=2 T=67 K=48 V=40 packed=3", NULL, "states nan odd"},
+    {"erase_channels.attn", "B=1 H=2 Hk=1 T=65 K=64 V=64", NULL, "states heads_inside"},
+    {"erase_channels.attn", "B=1 H=1 Hk=1 T=35 K=128 V=80", NULL, "states"},
+    {"erase_channels.attn", "B=1 H=1 Hk=1 T=37 K=144 V=144", NULL, "states nan"},
+    {"erase_channels.attn", "B=1 H=2 Hk=2 T=0 K=16 V=16", NULL, "states"},
+    {KIMI, "B=1 H=2 T=97 K=16 V=128", NULL, "states nan odd"},
+    {KIMI, "B=1 H=2 T=150 K=16 V=16 packed=7", NULL, "states"},
+    {"erase_steep.attn", "B=1 H=4 Hk=2 T=67 K=24 V=20", NULL, "states nan odd"},
+    {"erase_steep.attn", "B=1 H=2 Hk=1 T=70 K=80 V=48 packed=4", NULL, "states"},
+    {"erase_alike.attn", "B=1 H=2 T=70 K=32 V=32", NULL, "states"},
 };
 /* The same where something stands between what queries read and the output. */
 static const ExecCase behind[] = {
@@ -260,7 +283,7 @@ static const ExecCase small[] = {
     {EXAMPLES "retention_linear.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gla.attn", "B=1 H=1 T=1601 K=16 V=16", NULL, "states forward"},
     {EXAMPLES "gated_delta_net.attn", "B=1 H=2 Hk=2 T=101 K=16 V=16 packed=3", NULL, "states"},
-    {"erase_channels.attn", "B=1 H=1 Hk=1 T=70 K=16 V=16", NULL, "states forward"},
+    {"erase_channels.attn", "B=1 H=1 Hk=1 T=70 K=16 V=16", NULL, "states"},
     {"steep_channels.attn", "B=1 H=2 Hk=2 T=71 K=16 V=16", NULL, "states"},
     {"before_channels.attn", "B=1 H=1 T=70 K=16 V=16 packed=2", NULL, "states"},
     {"bonus.attn", "B=1 H=1 T=40 K=16 V=16", NULL, "states"},
