@@ -27,6 +27,8 @@ typedef struct Linear {
     bool names_heads; /* those of q, k and v that serve the block's have names: one division each */
     bool asks_heads;  /* backward: the kernel asks whether heads are shared, where they may be */
     bool
+        in_parts; /* backward: warps share out a row's channels, so that sums over them are in parts */
+    bool
         stores_reads; /* backward: what is read by the output's own places, each element once, is stored, too */
     bool in_strips;       /* backward: a block goes over strips of columns one after another */
     const char *segments; /* of a sequence: their number, as text; NULL: no kernel knows of them */

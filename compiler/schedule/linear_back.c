@@ -106,11 +106,22 @@ static bool reads_each(Linear *l, const AuInputGrad *g)
     return true;
 }
 
+/* Is it summed over the channels of a slot's rows, which warps share out? Each has a part of the sum then. */
+static bool is_in_parts(const Linear *l, const AuInputGrad *g)
+{
+    if (!l->in_parts || attn_at(l->x.p->attn, g->value)->axes & CHANNELS) return false;
+    for (uint32_t s = 0; s < AU_SLOT_COUNT; s++)
+        for (uint32_t n = 0; n < inputs_of(l, s)->count; n++)
+            if (&inputs_of(l, s)->at[n] == g) return l->x.p->hooks->slots[s].channel != 0;
+    return false;
+}
+
 /* Where it has the axes [needed] as its own. */
 static bool is_stored_with(Linear *l, uint32_t tensor, uint8_t needed)
 {
     const AuInputGrad *g = NULL;
     if (l->in_strips || contributions(l, tensor, &g) != 1 || g->tensor != tensor) return false;
+    if (is_in_parts(l, g)) return false;
     if (attn_at(l->x.p->attn, g->read)->op != AU_OP_TENSOR) return reads_each(l, g);
     return (own_axes(l, g) & needed) == needed &&
            !(attn_at(l->x.p->attn, g->value)->axes & CHANNELS &
@@ -155,6 +166,7 @@ bool lin_sums_gradients(AuArena *arena, const AuProblem *p)
                 .has_norm = p->hooks->slots[AU_SLOT_NORM].value.i != 0};
     l.tokens = lanes_axis(&l.x, 0, 2);
     l.stores_reads = lin_needs_output(&l);
+    l.in_parts = true;
     for (uint32_t n = 0; n < p->attn->tensor_count; n++)
         if (is_wanted(&l, n) && contributions(&l, n, &g) && !is_stored(&l, n)) return true;
     return false;

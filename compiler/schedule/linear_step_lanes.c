@@ -36,10 +36,18 @@ static bool is_made(const Linear *l, AuSlot slot)
     return lin_has(l, slot) && !(slot == AU_SLOT_LOG_DECAY && l->n->decay == AU_DECAY_CONSTANT);
 }
 
-/* Numbers of channels of keys: they lie along all lanes when they are made, and as the state's rows when they meet it. */
-static bool has_rows(const Linear *l, const Token *token)
+/* Made of channels of keys, which then lie along all lanes. */
+static bool is_of_keys(const Linear *l, const Token *token)
 {
     return l->slots[token->slot].channel == AU_AX_K;
+}
+
+/* Has it a number for each of them, which lie as the state's rows when they meet it? The others are one number, as a sum of keys is. */
+static bool has_rows(const Linear *l, const Token *token)
+{
+    if (token->slot == AU_SLOT_WRITE || token->slot == AU_SLOT_ERASE) return false;
+    if (token->slot == AU_SLOT_LOG_DECAY && l->n->decay != AU_DECAY_VECTOR) return false;
+    return is_of_keys(l, token);
 }
 
 static bool is_decay(const Token *token) { return token->slot == AU_SLOT_LOG_DECAY; }
@@ -49,7 +57,7 @@ static const char *met(const Token *token) { return is_decay(token) ? "kept" : t
 
 static const char *layout_of(const Linear *l, const Token *token)
 {
-    if (has_rows(l, token)) return "@ a_row";
+    if (is_of_keys(l, token)) return "@ a_row";
     return token->slot == AU_SLOT_SKIP && l->parts > 1 ? "like out_parts" : "like state";
 }
 
@@ -113,7 +121,7 @@ static void make(Linear *l, const Token *token)
     if (!s->held.i && !s->channel) tile_set(t, raw, "0.0");
     const char *channel =
         !s->channel ? "0"
-        : has_rows(l, token)
+        : is_of_keys(l, token)
             ? tile_text(t, "iota(d:%d)", l->x.p->d)
             : tile_text(t, "%s + iota(e:%d)", first_column(l, token), columns_of(l, token));
     if (s->name)

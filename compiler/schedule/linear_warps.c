@@ -374,6 +374,7 @@ LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSched
     w.solved = linear_warps_solved(s);
     w.has_since = w.l.n->before;
     w.l.stores_reads = lin_needs_output(&w.l);
+    w.l.in_parts = true;
     return w;
 }
 

@@ -140,7 +140,8 @@ void lw_declare(LinearWarps *w)
         const bool held = slot_of(w, tile)->held.i != 0;
         tile_frag(t, tile_text(t, "raw_%s", tile->name), "%s[%s:%d, %s:%d] @ %s%s",
                   held ? lin_elem(l, slot_of(w, tile)->held) : "f32", tile->channel,
-                  width_of(w, tile), tile->tokens, rows_at_once(w), tile->layout,
+                  width_of(w, tile), tile->tokens, rows_at_once(w),
+                  tile->slot == AU_SLOT_V && w->makes_given ? "across_o" : tile->layout,
                   held ? "" : " = 0.0");
     }
     lw_numbers_declare(w);
