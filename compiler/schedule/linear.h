@@ -37,6 +37,7 @@ typedef struct Linear {
 
 /* What schedules_forward kernels of all classes are made of, in the order of their text. */
 void lin_head(Linear *l); /* kernel, arguments, grid, lets */
+void lin_output_argument(Linear *l);
 /* Into `state`, where one is passed, else 0; and out of it. */
 const char *lin_if_kept(const Linear *l); /* " when .."; "" */
 void lin_load_state(Linear *l);

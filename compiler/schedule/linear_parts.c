@@ -85,14 +85,20 @@ void lin_sequences_argument(Linear *l)
     tile_arg(l->x.t, "cu_seqlens", TILE_IN, "i32[n:%s]", own_size(l, OF_SEQUENCES));
 }
 
+void lin_output_argument(Linear *l)
+{
+    Lanes *x = &l->x;
+    tile_arg(x->t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, lanes_axis(x, 0, 0),
+             l->heads, l->tokens, x->p->e);
+}
+
 void lin_head(Linear *l)
 {
     Lanes *x = &l->x;
     const char *batch = lanes_axis(x, 0, 0);
     tile_kernel(x->t, l->is_step ? "tokens" : "forward");
     lanes_arguments(x);
-    tile_arg(x->t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, batch, l->heads,
-             l->tokens, x->p->e);
+    lin_output_argument(l);
     tile_arg(x->t, l->is_step ? "slots" : "cu_seqlens", TILE_IN, "i32[n:%s]",
              own_size(l, l->is_step ? OF_SLOTS : OF_SEQUENCES));
     state_arguments(l);

@@ -347,7 +347,7 @@ void lw_forward_kernel(LinearWarps *w)
     tile_end(t);
     lw_wait(w);
     lw_begin_state(w);
-    if (!w->keeps_states) store_states(w);
+    if (!w->keeps_states || w->in_two) store_states(w);
     lw_end_state(w);
     tile_end(t);
     tile_end(t);
@@ -400,6 +400,10 @@ AuSchedule *schedule_linear_warps(AuArena *arena, AuDiags *diags, const AuProble
     LinearWarps w = lw_begin(arena, t, p, out, &out->shape);
     lw_layouts(&w);
     lw_numbers_kernel(&w);
+    if (linear_warps_is_in_two(arena, p, shape)) {
+        lw_two_kernels(arena, t, p, out, &w);
+        return lanes_built(&w.l.x, diags);
+    }
     w.has_decayed = linear_warps_rows_apart(p);
     if (w.has_decayed) lw_make_pairs(arena, t, p, out, &out->shape, false);
     w.has_rows = lw_is_fed(&w) && !lw_by_channel(&w);

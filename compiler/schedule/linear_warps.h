@@ -22,6 +22,7 @@ typedef struct LinearWarps {
     bool
         rounds_written; /* feedback: U is one number, as values are, where nothing goes on from it */
     bool makes_given; /* backward: makes the output of chunks once more, and of it what is given */
+    bool in_two;      /* forward: who keeps states gives out the last, who makes what is given o */
     bool makes_ends;  /* of segments, in the workspace, and no output */
     bool makes_inverse; /* feedback: that of each chunk, in the workspace, and nothing else */
     bool keeps_written; /* with states: what is written, in the workspace, as one number */
@@ -183,6 +184,9 @@ bool linear_warps_is_staged(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_key_strips(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_value_columns(const AuProblem *p, const AuShape *s); /* all, padded */
 int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s);
+/* linear_warps_back_shape.c, of the kernel of states: do tokens and widths divide among warps; columns of a strip, and parts of it. */
+bool linear_warps_states_divide(const AuProblem *p, const AuShape *s);
+void linear_warps_strips(const AuProblem *p, AuShape *s);
 /* Feedback: are chunks made apart from the chain of T, as `carry` and `chunks`? */
 bool linear_warps_is_apart(const AuProblem *p, const AuShape *s);
 /* Shapes of the kernels that are chains then, `states` and `carry`, and of that of chunks. */
@@ -191,12 +195,23 @@ AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_apart_rounds(const AuProblem *p, const AuShape *s);
 
 /* linear_warps_given.c: something stands behind the read (lin_needs_output). The kernel `outputs`, which makes the gradient of what q reads,
- * `given`, of that of the output, and of the norm's sums, `dsums`, for the kernels behind it, of what [states] kept. */
+ * `given`, of that of the output, and of the norm's sums, `dsums`, for the kernels behind it, of what [states] kept; forward, in two
+ * kernels, the output. */
 void lw_make_given(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
                    const LinearWarps *states);
 void lw_given_argument(LinearWarps *w, AuTileMode mode); /* nothing where nothing stands there */
 AuShape linear_warps_given_shape(const AuProblem *p, const AuShape *s);
 int32_t linear_warps_given_blocks(const AuProblem *p, const AuShape *s); /* of a processor */
+/* Why it has no room beside chunks of [s]; NULL where it has, or where nothing stands there. */
+const char *linear_warps_given_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);
+/* linear_warps_two.c: forward, where one kernel would need all columns of values in a block and has no room: `states` and `outputs`. Why
+ * not by [s], which is completed, "" where nothing stands behind the read; by rule; the kernels. */
+const char *linear_warps_two_fit(AuArena *arena, const AuProblem *p, AuShape *s);
+bool linear_warps_two_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why);
+void lw_two_kernels(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
+                    LinearWarps *states);
+/* linear_warps_shape.c: is a shape that does for the problem one of two kernels? */
+bool linear_warps_is_in_two(AuArena *arena, const AuProblem *p, const AuShape *s);
 /* linear_warps_sums.c: a norm's sums before chunks, z, which `states` keeps. */
 void lw_sums_argument(LinearWarps *w, AuTileMode mode);
 void lw_keep_sums(LinearWarps *w);

@@ -360,7 +360,7 @@ int32_t linear_warps_given_blocks(const AuProblem *p, const AuShape *s)
                : 1;
 }
 
-static const char *refusal_of_given(AuArena *arena, const AuProblem *p, const AuShape *s)
+const char *linear_warps_given_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuShape given = linear_warps_given_shape(p, s);
     const int32_t d = linear_warps_channels(p), shared = shared_of_given(p, s),
@@ -418,7 +418,7 @@ bool linear_warps_is_apart(const AuProblem *p, const AuShape *s)
                room_of(p, 4 * linear_warps_row_groups(s)) * APART_SHARE / 64;
 }
 
-static bool divides(const AuProblem *p, const AuShape *s)
+bool linear_warps_states_divide(const AuProblem *p, const AuShape *s)
 {
     if (s->key_tile % LINEAR_ROWS) return false;
     const int32_t groups = linear_warps_row_groups(s), d = linear_warps_channels(p);
@@ -433,11 +433,11 @@ static bool divides(const AuProblem *p, const AuShape *s)
 static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     const AuTileCaps *caps = p->caps;
-    if (!divides(p, s))
+    if (!linear_warps_states_divide(p, s))
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
                          s->key_tile, p->d, p->e, s->executors);
     linear_warps_complete(p, s);
-    const char *behind = refusal_of_given(arena, p, s);
+    const char *behind = linear_warps_given_refusal(arena, p, s);
     if (behind) return behind;
     if (by_channel(p)) return refusal_of_channel_shape(arena, p, s);
     if (has(p, AU_SLOT_NORM) && warps_via_shared(p) && row_columns(p, s) > COLUMNS)
@@ -469,7 +469,7 @@ const char *schedule_linear_warps_backward_fit(AuArena *arena, const AuProblem *
 
 /* The kernel of states: strips of columns, so that there are blocks enough, and parts of it that are as square as can be. Without feedback
  * all columns of most widths: `reverse` has no more blocks, and keys are brought once. */
-static void strips(const AuProblem *p, AuShape *s)
+void linear_warps_strips(const AuProblem *p, AuShape *s)
 {
     const int32_t all = linear_warps_value_columns(p, s), strip = is_fed(p) ? COLUMNS : 2 * COLUMNS;
     s->query_tile = all % strip ? all % COLUMNS ? all : COLUMNS : strip;
@@ -487,7 +487,7 @@ static bool shape_of_channels(AuArena *arena, const AuProblem *p, AuShape *out, 
     static const int32_t tokens[] = {32, 16};
     for (uint32_t n = 0; n < sizeof tokens / sizeof *tokens; n++) {
         AuShape s = {.executors = is_fed(p) ? 4 : 8, .key_tile = tokens[n], .stages = 1};
-        strips(p, &s);
+        linear_warps_strips(p, &s);
         *why = refusal_of_shape(arena, p, &s);
         if (*why) continue;
         *out = s;
@@ -508,7 +508,7 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
     if (*why) return false;
     for (uint32_t n = 0; is_fed(p) && !by_channel(p) && n < 2; n++) {
         AuShape s = {.executors = 4, .key_tile = tokens[1 + n], .stages = 1};
-        strips(p, &s);
+        linear_warps_strips(p, &s);
         if (linear_warps_is_apart(p, &s) && !refusal_of_shape(arena, p, &s)) {
             *out = s;
             return true;
@@ -518,7 +518,7 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
     for (uint32_t n = 0; n < 3 * 4 * 2; n++) {
         AuShape s = {.executors = warps[n / 2 % 4], .key_tile = tokens[n / 8], .stages = 2 - n % 2};
         if (s.executors % (2 * linear_warps_row_groups(&s))) continue;
-        strips(p, &s);
+        linear_warps_strips(p, &s);
         const char *refused = refusal_of_shape(arena, p, &s);
         if (!refused) {
             *out = s;

@@ -5,7 +5,7 @@
  *     back     dO through out_mod, skip and norm                                               some rows a warp, channels along the lanes
  *
  * What is left, the gradient of what q reads, is `given`, of operands' type, which the kernels behind it take in place of dO, and that of the norm's
- * sums is `dsums`. Chunks do not wait for each other: a block each. With feedback U stands where V does; with decays a channel A and queries
+ * sums is `dsums`. Forward, in two kernels (linear_warps_two.c), `back` is what stands behind, alone: the output. Chunks do not wait for each other: a block each. With feedback U stands where V does; with decays a channel A and queries
  * are those of `pairs_of_chunks`, which strengths do not belong to. */
 #include "linear_warps.h"
 
@@ -22,18 +22,29 @@ void lw_given_argument(LinearWarps *w, AuTileMode mode)
         tile_arg(t, "dsums", mode, "f32[b:%s, h:%s, q:%s]", batch, l->heads, l->tokens);
 }
 
+static void forward_arguments(Linear *l)
+{
+    tile_kernel(l->x.t, "outputs");
+    lanes_arguments(&l->x);
+    lin_output_argument(l);
+    lin_sequences_argument(l);
+}
+
 static void head(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
-    lin_back_arguments(l, "outputs", false);
+    if (w->in_two)
+        forward_arguments(l);
+    else
+        lin_back_arguments(l, "outputs", false);
     lw_states_argument(w, TILE_IN);
     if (l->has_norm) lw_sums_argument(w, TILE_IN);
     if (b->is_fed) lw_kept_argument(w, "updates", TILE_IN, true);
     lw_numbers_argument(w, TILE_IN);
     lw_rows_arguments(w);
     if (w->has_decayed) lw_pairs_argument(w, TILE_IN);
-    lw_given_argument(w, TILE_INOUT);
+    if (!w->in_two) lw_given_argument(w, TILE_INOUT);
     lw_chunks_grid(w);
     if (b->blocks > 1) tile_resident(l->x.t, b->blocks);
 }
@@ -88,13 +99,15 @@ static void fragments(LinearBack *b)
     const int32_t rows = lw_slot_rows(w);
     declare_read(w);
     tile_frag(t, "kept_out", "f32[e:%d, kv:%d] @ across_o", w->e, rows);
-    tile_frag(t, "raw_given", "%s[e:%d, kv:%d] like kept_out", l->x.operand, w->e, rows);
-    tile_frag(t, "row", "f32[kv:%d] like kept_out = 0.0", rows);
+    if (!w->in_two) {
+        tile_frag(t, "raw_given", "%s[e:%d, kv:%d] like kept_out", l->x.operand, w->e, rows);
+        tile_frag(t, "row", "f32[kv:%d] like kept_out = 0.0", rows);
+    }
     if (l->has_norm) {
         tile_frag(t, "sums", "f32[kv:%d] like kept_out", rows);
         tile_frag(t, "sum_row", "f32[d:%d] @ along_d", w->d);
     }
-    if (lin_has(l, AU_SLOT_SKIP) && l->x.p->hooks->has_out_mod) {
+    if (lin_has(l, AU_SLOT_SKIP) && (w->in_two || l->x.p->hooks->has_out_mod)) {
         const AuExpr held = l->slots[AU_SLOT_SKIP].held;
         tile_frag(t, "raw_skip", "%s[e:%d, kv:%d] like kept_out%s",
                   held.i ? lin_elem(l, held) : "f32", w->e, rows, held.i ? "" : " = 0.0");
@@ -140,7 +153,7 @@ static void share_read(LinearWarps *w)
     tile_end(t);
 }
 
-/* ---- and backwards, from `change`, the gradient of the output */
+/* ---- what stands behind that */
 
 static void load_skip(LinearBack *b)
 {
@@ -157,6 +170,42 @@ static void load_skip(LinearBack *b)
     else
         tile_set(t, "skipped", "f32(raw_skip)");
 }
+
+static void load_norms(LinearBack *b, const char *rows)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    if (!b->w.l.has_norm) return;
+    tile_load(t, "sums", "Read[%s]", rows);
+    tile_set(t, "norms", "slot_norm(sums, b, h, t, 0)");
+}
+
+/* `finished`, what an out_mod takes. */
+static void finish(LinearBack *b)
+{
+    Linear *l = &b->w.l;
+    const bool skips = lin_has(l, AU_SLOT_SKIP);
+    if (skips) load_skip(b);
+    tile_set(l->x.t, "finished", "kept_out%s%s", l->has_norm ? " / norms" : "",
+             skips ? " + skipped" : "");
+}
+
+static void rows_forward(LinearBack *b)
+{
+    LinearWarps *w = &b->w;
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *rows = lw_begin_rows(b);
+    tile_set(t, "c", "iota(e:%d)", w->e);
+    tile_load(t, "kept_out", "O[%s, :] as [kv, e]", rows);
+    load_norms(b, rows);
+    finish(b);
+    if (l->x.p->hooks->has_out_mod) tile_set(t, "finished", "out_mod(finished, b, h, t, 0, c)");
+    tile_store(t, "%s(finished) -> o[b, h, %s from start to end, 0 +: %d] as [kv, e] clip",
+               l->x.operand, b->part.rows, w->e);
+    tile_end(t);
+}
+
+/* ---- and backwards, from `change`, the gradient of the output */
 
 /* dsum is of `given` as it is rounded: pairs get dO' V' + dsum, in which values that are much alike cancel, and so does then what was rounded. */
 static void norm_back(LinearBack *b)
@@ -182,14 +231,9 @@ static void rows_back(LinearBack *b)
               b->part.rows, w->e);
     tile_load(t, "kept_out", "O[%s, :] as [kv, e]", rows);
     tile_set(t, "change", "f32(raw_given)");
-    if (l->has_norm) {
-        tile_load(t, "sums", "Read[%s]", rows);
-        tile_set(t, "norms", "slot_norm(sums, b, h, t, 0)");
-    }
+    load_norms(b, rows);
     if (mod) {
-        if (skips) load_skip(b);
-        tile_set(t, "finished", "kept_out%s%s", l->has_norm ? " / norms" : "",
-                 skips ? " + skipped" : "");
+        finish(b);
         lin_out_mod_back(l);
     }
     if (skips) lw_gradient(b, AU_SLOT_SKIP, "change", "kept_out");
@@ -209,7 +253,7 @@ static void chunk(LinearBack *b)
     lw_output(w);
     share_read(w);
     tile_sync(t, "all");
-    rows_back(b);
+    w->in_two ? rows_forward(b) : rows_back(b);
 }
 
 static void kernel(LinearBack *b)
@@ -246,15 +290,16 @@ void lw_make_given(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedul
     if (!lin_needs_output(l)) return;
     b.is_fed = lin_is_fed(l);
     b.value_columns = b.w.e;
-    l->asks_heads = true;
+    l->asks_heads = !states->in_two;
     b.blocks = linear_warps_given_blocks(p, &out->shape);
     b.w.makes_given = true;
+    b.w.in_two = states->in_two;
     b.w.without_values = b.w.without_inverse = b.is_fed;
     b.w.has_rows = states->has_rows;
     b.w.has_decayed = states->has_decayed;
     b.w.kept_columns = states->kept_columns;
     kernel(&b);
-    lanes_region(&l->x, "given");
-    if (lin_has_dsum(l)) lanes_region(&l->x, "dsums");
+    if (!b.w.in_two) lanes_region(&l->x, "given");
+    if (!b.w.in_two && lin_has_dsum(l)) lanes_region(&l->x, "dsums");
     if (l->has_norm) lanes_region(&l->x, "sum_states");
 }

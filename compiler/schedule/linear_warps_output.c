@@ -98,7 +98,8 @@ void lw_add_written(LinearWarps *w, const char *acc, const char *a, const char *
 static const char *weighed_pairs(LinearWarps *w, const char *pairs)
 {
     AuTileBuild *t = w->l.x.t;
-    if (!w->makes_given || !w->has_decayed || !lin_has(&w->l, AU_SLOT_WRITE)) return pairs;
+    if (!w->makes_given || w->in_two || !w->has_decayed || !lin_has(&w->l, AU_SLOT_WRITE))
+        return pairs;
     tile_frag(t, "weighed", "%s[q:%d, kv:%d] @ %s.A", w->l.x.operand, LINEAR_ROWS, w->l.chunk,
               w->l.x.atom->name);
     tile_frag(t, "strength_of_weighed", "f32[kv:%d] like weighed", w->l.chunk);

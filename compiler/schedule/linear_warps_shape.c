@@ -289,13 +289,35 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
     return NULL;
 }
 
+static const char *refusal_of_one(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    if (divides(s)) complete(p, s);
+    return refusal_of_shape(arena, p, s);
+}
+
+bool linear_warps_is_in_two(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    AuShape one = *s;
+    return refusal_of_one(arena, p, &one) != NULL;
+}
+
+/* Where nothing stands behind the read there are no two. */
+static const char *of_both(AuArena *arena, const char *one, const char *two)
+{
+    return *two ? au_format(arena, "%s; in two kernels, %s", one, two) : one;
+}
+
 const char *schedule_linear_warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
+    AuShape two = *s;
     const char *why = refusal_of_problem(arena, p);
     if (why) return why;
-    if (!divides(s)) return refusal_of_shape(arena, p, s);
-    complete(p, s);
-    return refusal_of_shape(arena, p, s);
+    why = refusal_of_one(arena, p, s);
+    if (!why) return NULL;
+    const char *not_two = linear_warps_two_fit(arena, p, &two);
+    if (not_two) return of_both(arena, why, not_two);
+    *s = two;
+    return NULL;
 }
 
 /* ---- by rule */
@@ -407,6 +429,9 @@ bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     out->key_tile = 0;
     for (uint32_t n = first; n < 3 && !(found && !has_levels(p)); n++)
         found |= best_of(arena, p, tokens[n], out, why);
+    const char *not_two;
+    if (!found && !(found = linear_warps_two_shape(arena, p, out, &not_two)))
+        *why = of_both(arena, *why, not_two);
     if (found) *why = NULL;
     return found;
 }

@@ -41,15 +41,22 @@ void lw_states_head(LinearWarps *w)
     lin_sequences_argument(l);
     tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
              l->x.p->d, l->x.p->e);
+    if (w->in_two)
+        tile_arg(t, "state_out", TILE_OUT, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l),
+                 l->heads, l->x.p->d, l->x.p->e);
     lw_states_argument(w, TILE_INOUT);
     if (l->has_norm) {
         tile_arg(t, "sum_in", TILE_IN, "f32[b:%s, h:%s, d:%d]", lin_sequences(l), l->heads,
                  l->x.p->d);
+        if (w->in_two)
+            tile_arg(t, "sum_out", TILE_OUT, "f32[b:%s, h:%s, d:%d]", lin_sequences(l), l->heads,
+                     l->x.p->d);
         lw_sums_argument(w, TILE_INOUT);
     }
     if (w->keeps_written) lw_kept_argument(w, "updates", TILE_INOUT, true);
-    tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
-              lin_sequences(l));
+    tile_grid(t, "vb: %d, h: %s, %s: %s%s", (w->kept_columns + w->e - 1) / w->e, l->heads,
+              l->segments ? "ns" : "n", lin_sequences(l),
+              l->segments ? tile_text(t, " * %s", l->segments) : "");
 }
 
 /* What lies in [memory] as an operand, by whole rows: sums' own places in a row are 4 bytes each. */

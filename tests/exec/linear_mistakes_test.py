@@ -98,7 +98,7 @@ MISTAKES = [
     ("the skip gets no gradient where it is gated", "linear_warps_given.c", "if (skips) lw_gradient(b,", "if (skips && !mod) lw_gradient(b,"),
     ("what skips is not part of what is gated", "linear_warps_given.c", 'skips ? " + skipped" : ""', 'skips ? "" : ""'),
     ("pairs forget their strengths where outputs are made again", "linear_warps_output.c", "f32(weighed) * strength_of_weighed", "f32(weighed) * fill(strength_of_weighed, 1.0)"),
-    ("rows have the sum of others", "linear_warps_given.c", '"Read[%s]", rows', '"Read[0 +: %d]", lw_slot_rows(w)'),
+    ("rows have the sum of others", "linear_warps_given.c", '"Read[%s]", rows', '"Read[0 +: %d]", (rows = "", lw_slot_rows(&b->w))'),
     ("pairs get nothing of the sum", "linear_warps_sums.c", '"dscore + dsum_of_pair"', '"dscore + 0.0 * dsum_of_pair"'),
     ("keys get nothing of later sums", "linear_warps_sums.c", '"dx + tsums"', '"dx + 0.0 * tsums"'),
     ("queries get nothing of sums before", "linear_warps_sums.c", '"dx + dsum_of_row * sums_of_row"', '"dx + 0.0 * dsum_of_row * sums_of_row"'),
@@ -108,6 +108,10 @@ MISTAKES = [
     ("strengths get nothing of later sums", "linear_warps_sums.c", '"reduce_sum(f32(own_key) * tsums, d)%s"', '"0.0 * reduce_sum(f32(own_key) * tsums, d)%s"'),
     ("strengths get nothing of their chunk's sums", "linear_warps_sums.c", '"reduce_sum(score * dsum_of_pair, q)"', '"reduce_sum(0.0 * score * dsum_of_pair, q)"'),
     ("sums are kept where the next chunk's are", "linear_warps_sums.c", '"sum_state -> sum_states[b, h, place, %s', '"sum_state -> sum_states[b, h, place + 1, %s'),
+    ("of two kernels none gives the states out", "linear_warps.c", "if (!w->keeps_states || w->in_two) store_states", "if (!w->keeps_states) store_states"),
+    ("outputs of a chunk are gated as its first", "linear_warps_given.c", '"out_mod(finished, b, h, t, 0, c)"', '"out_mod(finished, b, h, first, 0, c)"'),
+    ("pairs have their strengths twice in two kernels", "linear_warps_output.c", "if (!w->makes_given || w->in_two ||", "if (!w->makes_given ||"),
+    ("the states kept are those of the chunk after", "linear_warps_states.c", '"row_kept -> %s[b, h, place, self * %d +: %d, vb * %d +: %d]', '"row_kept -> %s[b, h, max(place - 1, 0), self * %d +: %d, vb * %d +: %d]'),
 ]
 
 ROWS = [

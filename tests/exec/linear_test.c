@@ -1,7 +1,7 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
  * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `third`: every third case, others at
  * each device; `warps`: all, forward, and some with gradients, in types of 16 bits; `forward`, `backward`:
- * either alone, the latter in both types; `behind`: of the latter what has a norm or an out_mod; `forward 1`, `forward 2`: every other case. */
+ * either alone, the latter in both types; `behind`: of the latter what has a norm or an out_mod; `two`: forward in two kernels; `forward 1`, `forward 2`: every other case. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -275,6 +275,38 @@ static const ExecCase behind[] = {
     {"channels_out.attn", "B=1 H=1 Hk=1 T=65 K=64 V=128", NULL, "states"},
     {"channels_out.attn", "B=1 H=2 Hk=2 T=97 K=48 V=16 packed=4", NULL, "states nan"},
 };
+/* Forward in two kernels, where one has no room for all columns: chunks of all lengths and their borders, packed ones, each class. */
+static const ExecCase two[] = {
+    {SCRIPTS "retnet.attn", "B=1 H=1 T=1 K=128 V=128", NULL, "states forward"},
+    {SCRIPTS "retnet.attn", "B=2 H=2 T=67 K=128 V=128", NULL, "states nan odd forward"},
+    {SCRIPTS "retnet.attn", "B=1 H=1 T=128 K=128 V=128", NULL, "states nan forward"},
+    {SCRIPTS "retnet.attn", "B=1 H=2 T=197 K=128 V=128 packed=4", NULL, "states nan odd forward"},
+    {SCRIPTS "retnet.attn", "B=1 H=1 T=0 K=128 V=128", NULL, "states forward"},
+    {"gated_out.attn", "B=1 H=4 Hk=2 T=65 K=112 V=144", NULL, "states nan odd forward"},
+    {"gated_out.attn", "B=2 H=1 Hk=1 T=63 K=128 V=128", NULL, "nan heads_inside forward"},
+    {"gated_out.attn", "B=1 H=1 Hk=1 T=33 K=256 V=256", NULL, "states forward"},
+    {"behind_all.attn", "B=1 H=2 Hk=1 T=65 K=128 V=128", NULL, "states nan odd forward"},
+    {"behind_all.attn", "B=1 H=1 Hk=1 T=131 K=128 V=128 packed=3", NULL, "states nan forward"},
+    {"behind_all.attn", "B=1 H=1 Hk=1 T=1 K=128 V=128", NULL, "forward"},
+    {"delta_out.attn", "B=1 H=2 Hk=1 T=33 K=128 V=128", NULL, "states nan odd forward"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=97 K=128 V=128 packed=3", NULL, "states nan forward"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=31 K=128 V=128", NULL, "heads_inside forward"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=1 K=128 V=128", NULL, "states forward"},
+    {"channels_out.attn", "B=1 H=2 Hk=1 T=33 K=128 V=128", NULL, "states nan odd forward"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=97 K=128 V=128 packed=3", NULL, "states nan forward"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=31 K=128 V=128", NULL, "forward"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=65 K=64 V=128", NULL, "states odd forward"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=64 K=128 V=64", NULL, "states nan forward"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=64 K=64 V=128", NULL, "states nan forward"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=65 K=128 V=64", NULL, "states odd forward"},
+    {"erase.attn", "B=1 H=2 Hk=1 T=37 K=128 V=128", NULL, "states nan odd forward"},
+    {"lengths.attn", "B=1 H=2 T=69 K=128 V=128 packed=4", NULL, "states nan forward"},
+    /* in segments */
+    {"gated_out.attn", "B=1 H=1 Hk=1 T=1601 K=128 V=128", NULL, "states nan forward"},
+    {"gated_out.attn", "B=1 H=2 Hk=1 T=1700 K=128 V=128 packed=3", NULL, "states nan odd forward"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=801 K=128 V=128", NULL, "states nan odd forward"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=900 K=128 V=128 packed=2", NULL, "states nan forward"},
+};
 /* Few and small, of what warps do: linear_mistakes_test.py. */
 static const ExecCase small[] = {
     {EXAMPLES "simple_gla.attn", "B=1 H=1 T=131 K=16 V=16", NULL, "states forward"},
@@ -298,13 +330,16 @@ static const ExecCase small[] = {
     {"behind_all.attn", "B=1 H=1 Hk=1 T=131 K=16 V=16", NULL, "states"},
     {"channels_out.attn", "B=1 H=1 Hk=1 T=40 K=16 V=16", NULL, "states"},
     {"delta_out.attn", "B=1 H=1 Hk=1 T=67 K=16 V=16", NULL, "states"},
+    {"behind_all.attn", "B=1 H=1 Hk=1 T=67 K=128 V=128", NULL, "states forward"},
+    {"channels_out.attn", "B=1 H=1 Hk=1 T=33 K=128 V=128", NULL, "states forward"},
+    {"delta_out.attn", "B=1 H=1 Hk=1 T=33 K=128 V=128", NULL, "states forward"},
 };
 /* On processors: states of all columns, more numbers than a schedule chooses to have. */
 static const ExecCase whole[] = {
     {"normalised.attn", "B=1 H=1 Hq=1 Hk=1 T=19 K=256 V=256", NULL, "states"},
     {"row_sums.attn", "B=1 H=1 T=17 K=256 V=256", NULL, "states"},
 };
-enum { BACKWARD = sizeof backward / sizeof *backward, BEHIND = sizeof behind / sizeof *behind, SMALL = sizeof small / sizeof *small, WHOLE = sizeof whole / sizeof *whole };
+enum { BACKWARD = sizeof backward / sizeof *backward, BEHIND = sizeof behind / sizeof *behind, TWO = sizeof two / sizeof *two, SMALL = sizeof small / sizeof *small, WHOLE = sizeof whole / sizeof *whole };
 
 // clang-format on
 
@@ -379,7 +414,8 @@ static bool by_warps(ExecTally *tally, const char *device, const char *folder, c
 {
     return forward_by_warps(tally, device, folder, w) &&
            exec_all(tally, device, folder, backward, BACKWARD, half_in_turn, w) &&
-           exec_all(tally, device, folder, behind, BEHIND, half_in_turn, w);
+           exec_all(tally, device, folder, behind, BEHIND, half_in_turn, w) &&
+           exec_all(tally, device, folder, two, TWO, half_in_turn, w);
 }
 
 int main(int argc, char **argv)
@@ -397,6 +433,8 @@ int main(int argc, char **argv)
                                 exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
                       : w.only && strcmp(w.only, "behind") == 0
                           ? exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
+                      : w.only && strcmp(w.only, "two") == 0
+                          ? exec_all(&tally, argv[1], argv[2], two, TWO, halves, NULL)
                       : w.only && strcmp(w.only, "forward") == 0
                           ? forward_by_warps(&tally, argv[1], argv[2], &w)
                       : w.only && strcmp(w.only, "warps") == 0
