@@ -349,7 +349,7 @@ typedef struct Which {
     const char *only;
     unsigned at;
     bool third;    /* every third case, others at each device */
-    unsigned part; /* of `forward`: 1 or 2, half of the cases; 0: all */
+    unsigned part; /* of `forward` and `backward`: 1 or 2, half of the cases; 0: all */
     bool brief;    /* lavapipe ends long loops: without the cases of few blocks and many turns */
 } Which;
 
@@ -429,8 +429,8 @@ int main(int argc, char **argv)
     tally.stops = w.only && strcmp(w.only, "planted") == 0; /* one failure finds a mistake */
     const bool good = tally.stops ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
                       : w.only && strcmp(w.only, "backward") == 0
-                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, halves, NULL) &&
-                                exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
+                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, half_of, &w) &&
+                                exec_all(&tally, argv[1], argv[2], behind, BEHIND, half_of, &w)
                       : w.only && strcmp(w.only, "behind") == 0
                           ? exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
                       : w.only && strcmp(w.only, "two") == 0
