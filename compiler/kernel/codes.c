@@ -76,8 +76,9 @@ static AuVal from_small(const Codes *m, const Small *s, AuVal code)
 static AuVal to_i8(const Codes *m, AuVal a)
 {
     const AuVal low = number(m, -128), high = number(m, 127);
-    /* NaN is 0, chosen first: behind the sum ptxas 13.0 loses the choice where one code is stored */
-    AuVal v = choose(m, two(m, AU_K_EQ, a, a), a, number(m, 0));
+    /* NaN is 0, told by its bits: ptxas 13.0 loses a choice by a == a where one code is stored */
+    const AuVal size = with(m, AU_K_AND, bits(m, a), 0x7fffffff);
+    AuVal v = choose(m, two(m, AU_K_LT, whole(m, 0x7f800000), size), number(m, 0), a);
     v = choose(m, two(m, AU_K_LT, low, v), v, low);
     v = choose(m, two(m, AU_K_LT, v, high), v, high);
     return kernel_cvt(
