@@ -122,8 +122,9 @@ def recurrences():
     folder, examples = TREE / "tests/exec/linear", TREE / "tests/front/examples"
     for script in sorted([*folder.glob("*.attn"), *(s for s in examples.glob("*.attn") if RECURRENT.search(s.read_text()))]):
         yield Command(script.stem, [BIN / "linear_test", "cuda:0", folder, script.name], by_last_line)
-    for way in ("forward 1", "forward 2", "backward 1", "backward 2", "two"):
-        yield Command(f"by warps, {way}", [BIN / "linear_test", "cuda:0", folder, *way.split()], by_last_line)
+    for way in ("forward 1/2", "forward 2/2", *(f"backward {n}/4" for n in range(1, 5)), "two"):
+        name = "by warps, " + way.replace("/", " of ")
+        yield Command(name, [BIN / "linear_test", "cuda:0", folder, *way.split()], by_last_line)
 
 
 def sums():

@@ -348,9 +348,9 @@ enum { CASES = sizeof cases / sizeof *cases, WIDE = sizeof wide / sizeof *wide }
 typedef struct Which {
     const char *only;
     unsigned at;
-    bool third;    /* every third case, others at each device */
-    unsigned part; /* of `forward` and `backward`: 1 or 2, half of the cases; 0: all */
-    bool brief;    /* lavapipe ends long loops: without the cases of few blocks and many turns */
+    bool third;        /* every third case, others at each device */
+    unsigned part, of; /* of `forward` and `backward`: a part of so many; 0: all */
+    bool brief; /* lavapipe ends long loops: without the cases of few blocks and many turns */
 } Which;
 
 /* An operand type a case, another at each device. */
@@ -380,11 +380,11 @@ static const char *halves(const void *of, unsigned n, unsigned turn)
     return turn == 0 ? "f16" : turn == 1 ? "bf16" : NULL;
 }
 
-/* The same of every other case: of those with even numbers, or with odd ones. */
-static const char *half_of(const void *of, unsigned n, unsigned turn)
+/* The same of a part of the cases. */
+static const char *part_of(const void *of, unsigned n, unsigned turn)
 {
     const Which *w = of;
-    return w->part && n % 2 != w->part - 1 ? NULL : halves(of, n, turn);
+    return w->part && n % w->of != w->part - 1 ? NULL : halves(of, n, turn);
 }
 
 /* One of them a case, another at each device. */
@@ -405,8 +405,8 @@ static bool forward_by_warps(ExecTally *tally, const char *device, const char *f
         forward[n] = cases[n];
         forward[n].how = words[n];
     }
-    return exec_all(tally, device, folder, forward, CASES, half_of, w) &&
-           exec_all(tally, device, folder, wide, WIDE, half_of, w);
+    return exec_all(tally, device, folder, forward, CASES, part_of, w) &&
+           exec_all(tally, device, folder, wide, WIDE, part_of, w);
 }
 
 /* These, and some with gradients. */
@@ -423,14 +423,14 @@ int main(int argc, char **argv)
     ExecTally tally = {0};
     if (argc < 3) return 2;
     Which w = {.only = argc > 3 ? argv[3] : NULL, .brief = strncmp(argv[1], "vulkan", 6) == 0};
-    if (argc > 4) w.part = argv[4][0] == '2' ? 2 : 1;
+    if (argc > 4 && (sscanf(argv[4], "%u/%u", &w.part, &w.of) != 2 || w.part > w.of)) return 2;
     for (const char *c = argv[1]; *c; c++) w.at += (unsigned)*c;
     w.third = w.only && strcmp(w.only, "third") == 0;
     tally.stops = w.only && strcmp(w.only, "planted") == 0; /* one failure finds a mistake */
     const bool good = tally.stops ? exec_all(&tally, argv[1], argv[2], small, SMALL, halves, NULL)
                       : w.only && strcmp(w.only, "backward") == 0
-                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, half_of, &w) &&
-                                exec_all(&tally, argv[1], argv[2], behind, BEHIND, half_of, &w)
+                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, part_of, &w) &&
+                                exec_all(&tally, argv[1], argv[2], behind, BEHIND, part_of, &w)
                       : w.only && strcmp(w.only, "behind") == 0
                           ? exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
                       : w.only && strcmp(w.only, "two") == 0
