@@ -325,7 +325,8 @@ bool driver_is_free(AuDiags *diags, const AuAttn *a, uint32_t sizes, const char 
         if (strcmp(a->params[n].name, name) == 0) what = "a parameter", at = a->params[n].span;
     if (what)
         au_error(diags, AU_E0607, at,
-                 "attention '%s' has %s '%s', and so has a tensor that the compiler adds a size",
+                 "attention '%s' has %s '%s', which is what a size of a tensor is called that the "
+                 "compiler adds",
                  a->name, what, name);
     return !what;
 }

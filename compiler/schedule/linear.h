@@ -60,6 +60,8 @@ const char *lin_clipped(const Linear *l);
 /* How many there are, as text; packed ones, or one a batch. */
 const char *lin_sequences(Linear *l);
 void lin_sequences_argument(Linear *l); /* cu_seqlens */
+/* A kernel beside the forward: its name, the script's arguments, cu_seqlens. */
+void lin_begin_kernel(Linear *l, const char *name);
 /* What lin_role does once a role has begun: `start`, `end`, `length`, `b` of the sequence `n`. */
 void lin_find_sequence(Linear *l);
 void lin_name_heads(Linear *l); /* names_heads from here on */
@@ -70,9 +72,8 @@ void lin_chunks(Linear *l);
 /* Rows of the tensor of a TENSOR node, as "first +: 32", channels [columns], with the axes named; what is not the sequence's is outside. */
 const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *channel,
                      const char *columns, const char *rows);
-/* The same of token [t], which has no axis then. */
-const char *lin_token_view(Linear *l, AuExpr node, const char *t, const char *channel,
-                           const char *columns);
+/* The same of token t, which has no axis then. */
+const char *lin_token_view(Linear *l, AuExpr node, const char *channel, const char *columns);
 /* Channels of that tensor: all, or [width] from [first] on; of values that are channels of the keys those. */
 const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width);
 const char *lin_elem(Linear *l, AuExpr node); /* its element type */
@@ -88,6 +89,10 @@ typedef struct LinearRows {
     const char *first; /* of a strip of columns, "vb * 32"; NULL: all columns */
 } LinearRows;
 bool lin_has(const Linear *l, AuSlot slot);
+/* Before there is a kernel: */
+bool lin_problem_has(const AuProblem *p, AuSlot slot);
+bool lin_problem_is_fed(const AuProblem *p);
+bool lin_problem_by_channel(const AuProblem *p); /* decays by a number a channel */
 bool lin_decays(const Linear *l);
 bool lin_decays_by_token(const Linear *l); /* by a number for each of them */
 void lin_rows_memory(Linear *l, const LinearRows *r);

@@ -8,6 +8,19 @@
 enum { MOST_WRITTEN = 6000 };
 
 bool lin_has(const Linear *l, AuSlot slot) { return l->slots[slot].value.i != 0; }
+
+bool lin_problem_has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
+
+bool lin_problem_is_fed(const AuProblem *p)
+{
+    return p->hooks->normal->feedback != AU_FEEDBACK_NONE;
+}
+
+bool lin_problem_by_channel(const AuProblem *p)
+{
+    return p->hooks->normal->decay == AU_DECAY_VECTOR;
+}
+
 bool lin_decays(const Linear *l) { return l->n->decay != AU_DECAY_NONE; }
 bool lin_decays_by_token(const Linear *l) { return l->n->decay == AU_DECAY_SCALAR; }
 
@@ -90,6 +103,13 @@ void lin_output_argument(Linear *l)
     Lanes *x = &l->x;
     tile_arg(x->t, "o", TILE_OUT, "%s[b:%s, h:%s, q:%s, e:%d]", x->operand, lanes_axis(x, 0, 0),
              l->heads, l->tokens, x->p->e);
+}
+
+void lin_begin_kernel(Linear *l, const char *name)
+{
+    tile_kernel(l->x.t, name);
+    lanes_arguments(&l->x);
+    lin_sequences_argument(l);
 }
 
 void lin_head(Linear *l)
@@ -258,10 +278,9 @@ const char *lin_view(Linear *l, AuExpr node, const char *tokens, const char *cha
     return view_of(l, node, tokens, channel, columns, rows);
 }
 
-const char *lin_token_view(Linear *l, AuExpr node, const char *t, const char *channel,
-                           const char *columns)
+const char *lin_token_view(Linear *l, AuExpr node, const char *channel, const char *columns)
 {
-    return view_of(l, node, NULL, channel, columns, t);
+    return view_of(l, node, NULL, channel, columns, "t");
 }
 
 const char *lin_columns(Linear *l, AuExpr node, const char *first, int32_t width)

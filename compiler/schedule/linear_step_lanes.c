@@ -43,11 +43,11 @@ static bool is_of_keys(const Linear *l, const Token *token)
 }
 
 /* Has it a number for each of them, which lie as the state's rows when they meet it? The others are one number, as a sum of keys is. */
-static bool has_rows(const Linear *l, const Token *token)
+static bool has_rows(const AuProblem *p, const Token *token)
 {
     if (token->slot == AU_SLOT_WRITE || token->slot == AU_SLOT_ERASE) return false;
-    if (token->slot == AU_SLOT_LOG_DECAY && l->n->decay != AU_DECAY_VECTOR) return false;
-    return is_of_keys(l, token);
+    if (token->slot == AU_SLOT_LOG_DECAY && !lin_problem_by_channel(p)) return false;
+    return p->hooks->slots[token->slot].channel == AU_AX_K;
 }
 
 static bool is_decay(const Token *token) { return token->slot == AU_SLOT_LOG_DECAY; }
@@ -83,7 +83,7 @@ static const char *of_own(Linear *l, const char *memory, const char *channels)
 /* A row of each warp's own, so that no warp waits for another's. */
 static void memory(Linear *l, const Token *token)
 {
-    if (!has_rows(l, token)) return;
+    if (!has_rows(l->x.p, token)) return;
     const char *type = l->parts > 1 ? tile_text(l->x.t, "f32[w:%d, d:%d]", l->parts, l->x.p->d)
                                     : tile_text(l->x.t, "f32[d:%d]", l->x.p->d);
     lin_memory(l, tile_text(l->x.t, "row_of_%s", token->name), type);
@@ -98,17 +98,18 @@ static void declare(Linear *l, const Token *token)
               s->held.i ? lin_elem(l, s->held) : "f32", s->channel == AU_AX_V ? "e" : "d",
               s->channel == AU_AX_V ? columns_of(l, token) : l->x.p->d, layout_of(l, token),
               s->held.i ? "" : " = 0.0");
-    if (has_rows(l, token)) tile_frag(t, met(token), "f32[d:%d] like state", l->x.p->d / l->parts);
+    if (has_rows(l->x.p, token))
+        tile_frag(t, met(token), "f32[d:%d] like state", l->x.p->d / l->parts);
 }
 
 /* A tensor's numbers of the token: its channels, those of values in this strip. */
-static const char *view(Linear *l, const Token *token, const char *t)
+static const char *view(Linear *l, const Token *token)
 {
     const AuHookSlot *s = &l->slots[token->slot];
     const char *columns = s->channel == AU_AX_V ? lin_columns(l, s->held, first_column(l, token),
                                                               columns_of(l, token))
                                                 : lin_columns(l, s->held, NULL, 0);
-    return lin_token_view(l, s->held, t, s->channel == AU_AX_V ? "e" : "d", columns);
+    return lin_token_view(l, s->held, s->channel == AU_AX_V ? "e" : "d", columns);
 }
 
 /* The slot's value of token t. */
@@ -117,7 +118,7 @@ static void make(Linear *l, const Token *token)
     const AuHookSlot *s = &l->slots[token->slot];
     AuTileBuild *t = l->x.t;
     const char *raw = tile_text(t, "raw_%s", token->name);
-    const char *made = has_rows(l, token) ? tile_text(t, "made_%s", token->name) : token->name;
+    const char *made = has_rows(l->x.p, token) ? tile_text(t, "made_%s", token->name) : token->name;
     if (!s->held.i && !s->channel) tile_set(t, raw, "0.0");
     const char *channel =
         !s->channel ? "0"
@@ -130,21 +131,21 @@ static void make(Linear *l, const Token *token)
         tile_set(t, made, "f32(%s)", raw);
     if (is_decay(token)) {
         tile_set(t, made, "%s", lin_floored(l, made));
-        if (!has_rows(l, token)) tile_set(t, "kept", "exp(%s)", made);
+        if (!has_rows(l->x.p, token)) tile_set(t, "kept", "exp(%s)", made);
     }
-    if (has_rows(l, token))
+    if (has_rows(l->x.p, token))
         tile_store(t, is_decay(token) ? "exp(%s) -> %s" : "%s -> %s", made,
                    of_own(l, tile_text(t, "row_of_%s", token->name), ":"));
 }
 
-/* What tensors have of the token [t]. */
-static void bring_token(Linear *l, const char *t)
+/* What tensors have of token t. */
+static void bring_token(Linear *l)
 {
     for (uint32_t n = 0; n < TOKENS; n++) {
         const Token *token = &of_token[n];
         const AuHookSlot *s = &l->slots[token->slot];
         if (is_made(l, token->slot) && s->held.i)
-            tile_load(l->x.t, tile_text(l->x.t, "raw_%s", token->name), "%s%s", view(l, token, t),
+            tile_load(l->x.t, tile_text(l->x.t, "raw_%s", token->name), "%s%s", view(l, token),
                       s->channel == AU_AX_V ? lin_padded(l) : "");
     }
 }
@@ -158,7 +159,7 @@ static void make_token(Linear *l)
         if (is_made(l, of_token[n].slot)) make(l, &of_token[n]);
     tile_sync(t, "self");
     for (uint32_t n = 0; n < TOKENS; n++)
-        if (is_made(l, of_token[n].slot) && has_rows(l, &of_token[n]))
+        if (is_made(l, of_token[n].slot) && has_rows(l->x.p, &of_token[n]))
             tile_load(t, met(&of_token[n]), "%s",
                       of_own(l, tile_text(t, "row_of_%s", of_token[n].name), lin_own_channels(l)));
 }
@@ -283,7 +284,7 @@ static void kernel(Linear *l)
         lin_factor(l);
     }
     tile_for_range(t, "t", "0", l->tokens);
-    bring_token(l, "t");
+    bring_token(l);
     make_token(l);
     if (l->n->before) read_state(l);
     write_state(l);
@@ -320,8 +321,7 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
 {
     const int32_t columns = p->caps->lanes / s->column_parts * s->query_registers;
     int32_t rows = 0, sums = 2 + (p->hooks->normal->feedback != AU_FEEDBACK_NONE);
-    for (uint32_t n = 0; n < TOKENS; n++)
-        rows += p->hooks->slots[of_token[n].slot].channel == AU_AX_K;
+    for (uint32_t n = 0; n < TOKENS; n++) rows += has_rows(p, &of_token[n]);
     return 4 * s->executors * (rows * p->d + (s->executors > 1 ? sums * columns : 0));
 }
 

@@ -244,6 +244,8 @@ void lw_written_declare(LinearBack *b);
 void lw_written_back(LinearBack *b);
 /* Rows that the executor has brought, some at a time with channels along the lanes, until tile_end: those rows, for a tile. */
 const char *lw_begin_rows(LinearBack *b);
+/* Of these rows a slot of values, all columns, places in `t` and `c`: the tensor's into [raw], the slot's into [to]. */
+void lw_load_columns(LinearBack *b, AuSlot slot, const char *raw, const char *to);
 int32_t lw_slot_rows(const LinearWarps *w); /* how many */
 
 /* linear_warps_channels.c: decays a channel, gradients: the kernel `chunks`. */

@@ -173,6 +173,21 @@ const char *lw_begin_rows(LinearBack *b)
     return tile_text(t, "%s +: %d", first, rows);
 }
 
+void lw_load_columns(LinearBack *b, AuSlot slot, const char *raw, const char *to)
+{
+    Linear *l = &b->w.l;
+    AuTileBuild *t = l->x.t;
+    const AuHookSlot *s = &l->slots[slot];
+    if (s->held.i)
+        tile_load(
+            t, raw, "%s pad 0",
+            lin_view(l, s->held, "kv", "e", lin_columns(l, s->held, "0", b->w.e), b->part.rows));
+    if (s->name)
+        tile_set(t, to, "%s(f32(%s), b, h, t, c)", s->name, raw);
+    else
+        tile_set(t, to, "f32(%s)", raw);
+}
+
 /* The rows of values as they are written, in `value`. */
 static void load_values(LinearBack *b)
 {
@@ -182,14 +197,7 @@ static void load_values(LinearBack *b)
     const AuHookSlot *s = &l->slots[AU_SLOT_V];
     tile_frag(t, "raw_value", "%s[e:%d, kv:%d] @ along_e%s",
               s->held.i ? lin_elem(l, s->held) : "f32", w->e, b->rows, s->held.i ? "" : " = 0.0");
-    if (s->held.i)
-        tile_load(
-            t, "raw_value", "%s pad 0",
-            lin_view(l, s->held, "kv", "e", lin_columns(l, s->held, "0", w->e), b->part.rows));
-    if (s->name)
-        tile_set(t, "value", "%s(f32(raw_value), b, h, t, c)", s->name);
-    else
-        tile_set(t, "value", "f32(raw_value)");
+    lw_load_columns(b, AU_SLOT_V, "raw_value", "value");
     tile_set(t, "value", "where(t < end, value, 0.0)");
 }
 

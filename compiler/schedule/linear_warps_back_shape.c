@@ -18,15 +18,9 @@ enum {
     WIDE = 128 /* channels, of which eight warps sum 16 each at once */
 };
 
-static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
-
-static bool by_channel(const AuProblem *p) { return p->hooks->normal->decay == AU_DECAY_VECTOR; }
-
-static bool is_fed(const AuProblem *p) { return p->hooks->normal->feedback != AU_FEEDBACK_NONE; }
-
 static bool sums(const AuProblem *p, AuSlot slot)
 {
-    return has(p, slot) && p->hooks->slots[slot].has_sums;
+    return lin_problem_has(p, slot) && p->hooks->slots[slot].has_sums;
 }
 
 int32_t linear_warps_key_parts(const AuShape *s)
@@ -75,10 +69,11 @@ static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
     if (p->d <
         UNIT) /* of so few, what factors of pairs are rounded to exceeds the rule of numerics */
         return au_format(arena, "gradients of decays of fewer than %d channels", UNIT);
-    if (has(p, AU_SLOT_NORM)) return "a norm beside a decay a channel";
-    if (is_fed(p) && p->hooks->has_out_mod)
+    if (lin_problem_has(p, AU_SLOT_NORM)) return "a norm beside a decay a channel";
+    if (lin_problem_is_fed(p) && p->hooks->has_out_mod)
         return "an out_mod beside a decay a channel and feedback";
-    if (has(p, AU_SLOT_BONUS) && has(p, AU_SLOT_WRITE)) return "a bonus beside a strength";
+    if (lin_problem_has(p, AU_SLOT_BONUS) && lin_problem_has(p, AU_SLOT_WRITE))
+        return "a bonus beside a strength";
     if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
         return au_format(
             arena, "a decay a channel, whose sums are products of bf16, which %s does not have",
@@ -90,11 +85,12 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = linear_warps_refusal(arena, p);
     if (why) return why;
-    if (by_channel(p)) {
+    if (lin_problem_by_channel(p)) {
         const char *of_channel = refusal_of_channels(arena, p);
         if (of_channel) return of_channel;
     }
-    if (is_fed(p) && p->hooks->normal->before) return "feedback and a read before the token";
+    if (lin_problem_is_fed(p) && p->hooks->normal->before)
+        return "feedback and a read before the token";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
     return p->deterministic && lin_sums_gradients(arena, p) ? "sums in one order" : NULL;
 }
@@ -131,8 +127,8 @@ static int32_t norm_of(const AuProblem *p, const AuShape *s)
 {
     const int32_t parts =
         linear_warps_key_parts(s) * linear_warps_key_strips(p, s) + linear_warps_row_groups(s);
-    return REGISTER *
-           (2 * linear_warps_channels(p) + s->key_tile * (1 + has(p, AU_SLOT_WRITE) * parts));
+    return REGISTER * (2 * linear_warps_channels(p) +
+                       s->key_tile * (1 + lin_problem_has(p, AU_SLOT_WRITE) * parts));
 }
 
 static int32_t shared_of(const AuProblem *p, const AuShape *s)
@@ -144,7 +140,8 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
                          3 * s->executors;
     return WARPS_ALIGNMENT + s->stages * c * 2 * (keys + values) + 2 * d * values +
            2 * c * warps_row_bytes(p, span, c) + REGISTER * c * (2 + sums) +
-           (is_fed(p) ? fed_of(p, s) : 0) + (has(p, AU_SLOT_NORM) ? norm_of(p, s) : 0) +
+           (lin_problem_is_fed(p) ? fed_of(p, s) : 0) +
+           (lin_problem_has(p, AU_SLOT_NORM) ? norm_of(p, s) : 0) +
            (linear_warps_is_staged(p, s) ? 2 * REGISTER * c * d : 0);
 }
 
@@ -163,7 +160,7 @@ static int32_t shared_of_channel_chain(const AuProblem *p, const AuShape *s)
     const int32_t span = s->swizzle_span, d = linear_warps_channels(p), c = s->key_tile,
                   keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s->query_tile);
-    if (is_fed(p)) /* keys as readers, pairs and M; y */
+    if (lin_problem_is_fed(p)) /* keys as readers, pairs and M; y */
         return WARPS_ALIGNMENT + s->stages * c * (3 * keys + values + 3 * columns) + d * values +
                2 * s->query_tile * columns + 2 * REGISTER * c;
     return WARPS_ALIGNMENT + s->stages * c * (keys + values) + d * values + REGISTER * c;
@@ -175,7 +172,7 @@ AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s)
     AuShape chain = *s;
     chain.stages = warps_copy_ahead(p) ? 2 : 1;
     linear_warps_complete(p, &chain);
-    if (!is_fed(p) || !by_channel(p)) return chain;
+    if (!lin_problem_is_fed(p) || !lin_problem_by_channel(p)) return chain;
     AuShape whole = chain;
     whole.swizzle_span = APART_SPAN;
     const int32_t before = shared_of_channel_chain(p, &chain),
@@ -234,9 +231,10 @@ static int32_t shared_of_pairs(const AuProblem *p, const AuShape *s)
                   keys = warps_row_bytes(p, span, linear_warps_channels(p)),
                   columns = warps_row_bytes(p, span, c), levels = linear_warps_levels(c);
     /* with feedback M, which takes the place of two levels where these are as wide; a, its blocks in f32 */
-    const int32_t fed = !is_fed(p) ? 0
-                                   : c * (2 * columns + REGISTER * (LINEAR_ROWS + 2)) +
-                                         (linear_warps_channels(p) < c ? 2 * c * columns : 0);
+    const int32_t fed = !lin_problem_is_fed(p)
+                            ? 0
+                            : c * (2 * columns + REGISTER * (LINEAR_ROWS + 2)) +
+                                  (linear_warps_channels(p) < c ? 2 * c * columns : 0);
     return WARPS_ALIGNMENT + c * (2 + levels) * keys + sums_bytes(p, s) + c * columns +
            2 * REGISTER * c + fed;
 }
@@ -251,8 +249,9 @@ AuShape linear_warps_pairs_shape(const AuProblem *p, const AuShape *s)
                      .stages = 1};
     if (pairs.executors < PAIRS_WARPS) pairs.executors = PAIRS_WARPS;
     pairs.swizzle_span = warps_copy_ahead(p) ? APART_SPAN : 0;
-    if (is_fed(p) && (linear_warps_channels(p) >= WIDE ||
-                      warps_resident(p, shared_of_pairs(p, &pairs), pairs.executors) < 2))
+    if (lin_problem_is_fed(p) &&
+        (linear_warps_channels(p) >= WIDE ||
+         warps_resident(p, shared_of_pairs(p, &pairs), pairs.executors) < 2))
         pairs.executors *= 2;
     return pairs;
 }
@@ -271,9 +270,9 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
     const int32_t span = s.swizzle_span, d = linear_warps_channels(p), c = s.key_tile,
                   keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s.query_tile),
-                  made = d / LINEAR_ROWS > s.executors ? 2 + has(p, AU_SLOT_BONUS) : 1,
+                  made = d / LINEAR_ROWS > s.executors ? 2 + lin_problem_has(p, AU_SLOT_BONUS) : 1,
                   near = CHANNELS_NEAR * c * warps_row_bytes(p, span, LINEAR_ROWS);
-    if (is_fed(p)) /* U and y where values, T and pairs of queries are; Z */
+    if (lin_problem_is_fed(p)) /* U and y where values, T and pairs of queries are; Z */
         return WARPS_ALIGNMENT + c * (2 * keys + values) + 2 * s.query_tile * columns +
                2 * c * columns + 2 * near + (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
                HALF * (CHANNELS_NEAR * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
@@ -312,7 +311,7 @@ static const char *refusal_of_channel_shape(AuArena *arena, const AuProblem *p, 
 
 static bool needs_output(const AuProblem *p)
 {
-    return has(p, AU_SLOT_NORM) || p->hooks->has_out_mod;
+    return lin_problem_has(p, AU_SLOT_NORM) || p->hooks->has_out_mod;
 }
 
 AuShape linear_warps_given_shape(const AuProblem *p, const AuShape *s)
@@ -335,11 +334,14 @@ static int32_t shared_of_given(const AuProblem *p, const AuShape *whole)
                   columns = warps_row_bytes(p, span, c), values = warps_row_bytes(p, span, e),
                   read = tile_pitch_bytes(REGISTER * e, tile_swizzle_span(REGISTER * e, span));
     const bool by_token = p->hooks->normal->decay == AU_DECAY_SCALAR;
-    const int32_t pairs = by_channel(p) ? c : warps_via_shared(p) ? LINEAR_ROWS * s.executors : 0;
-    return WARPS_ALIGNMENT + c * (by_channel(p) ? 1 : 2) * keys +
-           (is_fed(p) ? e * columns : c * values) + pairs * columns + d * values +
-           c * (read + REGISTER * (by_token + has(p, AU_SLOT_WRITE) + is_fed(p))) +
-           (has(p, AU_SLOT_NORM) ? REGISTER * (c + d) : 0);
+    const int32_t pairs = lin_problem_by_channel(p) ? c
+                          : warps_via_shared(p)     ? LINEAR_ROWS * s.executors
+                                                    : 0;
+    return WARPS_ALIGNMENT + c * (lin_problem_by_channel(p) ? 1 : 2) * keys +
+           (lin_problem_is_fed(p) ? e * columns : c * values) + pairs * columns + d * values +
+           c * (read +
+                REGISTER * (by_token + lin_problem_has(p, AU_SLOT_WRITE) + lin_problem_is_fed(p))) +
+           (lin_problem_has(p, AU_SLOT_NORM) ? REGISTER * (c + d) : 0);
 }
 
 static int32_t given_registers(const AuProblem *p, const AuShape *s)
@@ -409,7 +411,7 @@ static bool keeps_rows(const AuProblem *p, const AuShape *s)
 bool linear_warps_is_apart(const AuProblem *p, const AuShape *s)
 {
     const int32_t d = linear_warps_channels(p), e = linear_warps_value_columns(p, s);
-    if (!is_fed(p) || s->executors < 2 * linear_warps_row_groups(s) || s->stages != 1 ||
+    if (!lin_problem_is_fed(p) || s->executors < 2 * linear_warps_row_groups(s) || s->stages != 1 ||
         d % (4 * linear_warps_row_groups(s)))
         return false;
     return shared_of_chain(p, s) <= p->caps->shared_bytes &&
@@ -423,8 +425,9 @@ bool linear_warps_states_divide(const AuProblem *p, const AuShape *s)
     if (s->key_tile % LINEAR_ROWS) return false;
     const int32_t groups = linear_warps_row_groups(s), d = linear_warps_channels(p);
     if (s->executors % (2 * groups) || s->key_tile % s->executors || d % s->executors ||
-        (!by_channel(p) && d % (linear_warps_key_parts(s) * UNIT)) ||
-        s->executors < s->column_parts || ((is_fed(p) || by_channel(p)) && !keeps_rows(p, s)))
+        (!lin_problem_by_channel(p) && d % (linear_warps_key_parts(s) * UNIT)) ||
+        s->executors < s->column_parts ||
+        ((lin_problem_is_fed(p) || lin_problem_by_channel(p)) && !keeps_rows(p, s)))
         return false;
     return s->query_tile % (s->column_parts * UNIT) == 0 &&
            s->query_tile % (s->executors / groups * UNIT) == 0;
@@ -439,13 +442,13 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
     linear_warps_complete(p, s);
     const char *behind = linear_warps_given_refusal(arena, p, s);
     if (behind) return behind;
-    if (by_channel(p)) return refusal_of_channel_shape(arena, p, s);
-    if (has(p, AU_SLOT_NORM) && warps_via_shared(p) && row_columns(p, s) > COLUMNS)
+    if (lin_problem_by_channel(p)) return refusal_of_channel_shape(arena, p, s);
+    if (lin_problem_has(p, AU_SLOT_NORM) && warps_via_shared(p) && row_columns(p, s) > COLUMNS)
         return au_format(arena,
                          "a norm where sums are no operands, and %d channels of a row, which would "
                          "be more code than there may be",
                          row_columns(p, s));
-    if (!is_fed(p) && s->swizzle_span > SPAN) s->swizzle_span = SPAN;
+    if (!lin_problem_is_fed(p) && s->swizzle_span > SPAN) s->swizzle_span = SPAN;
     const bool apart = linear_warps_is_apart(p, s);
     const int32_t own = apart ? 0 : shared_of(p, s), inverse = linear_warps_shared_of_inverse(p, s),
                   shared = own > inverse ? own : inverse,
@@ -471,7 +474,8 @@ const char *schedule_linear_warps_backward_fit(AuArena *arena, const AuProblem *
  * all columns of most widths: `reverse` has no more blocks, and keys are brought once. */
 void linear_warps_strips(const AuProblem *p, AuShape *s)
 {
-    const int32_t all = linear_warps_value_columns(p, s), strip = is_fed(p) ? COLUMNS : 2 * COLUMNS;
+    const int32_t all = linear_warps_value_columns(p, s),
+                  strip = lin_problem_is_fed(p) ? COLUMNS : 2 * COLUMNS;
     s->query_tile = all % strip ? all % COLUMNS ? all : COLUMNS : strip;
     while (all % s->query_tile ||
            s->query_tile % (s->executors / linear_warps_row_groups(s) * UNIT))
@@ -486,7 +490,8 @@ static bool shape_of_channels(AuArena *arena, const AuProblem *p, AuShape *out, 
 {
     static const int32_t tokens[] = {32, 16};
     for (uint32_t n = 0; n < sizeof tokens / sizeof *tokens; n++) {
-        AuShape s = {.executors = is_fed(p) ? 4 : 8, .key_tile = tokens[n], .stages = 1};
+        AuShape s = {
+            .executors = lin_problem_is_fed(p) ? 4 : 8, .key_tile = tokens[n], .stages = 1};
         linear_warps_strips(p, &s);
         *why = refusal_of_shape(arena, p, &s);
         if (*why) continue;
@@ -506,7 +511,7 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
     if (!warps_atom(&halves)) return false;
     *why = refusal_of_problem(arena, p);
     if (*why) return false;
-    for (uint32_t n = 0; is_fed(p) && !by_channel(p) && n < 2; n++) {
+    for (uint32_t n = 0; lin_problem_is_fed(p) && !lin_problem_by_channel(p) && n < 2; n++) {
         AuShape s = {.executors = 4, .key_tile = tokens[1 + n], .stages = 1};
         linear_warps_strips(p, &s);
         if (linear_warps_is_apart(p, &s) && !refusal_of_shape(arena, p, &s)) {
@@ -514,7 +519,7 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
             return true;
         }
     }
-    if (by_channel(p)) return shape_of_channels(arena, p, out, why);
+    if (lin_problem_by_channel(p)) return shape_of_channels(arena, p, out, why);
     for (uint32_t n = 0; n < 3 * 4 * 2; n++) {
         AuShape s = {.executors = warps[n / 2 % 4], .key_tile = tokens[n / 8], .stages = 2 - n % 2};
         if (s.executors % (2 * linear_warps_row_groups(&s))) continue;

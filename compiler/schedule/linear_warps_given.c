@@ -5,8 +5,9 @@
  *     back     dO through out_mod, skip and norm                                               some rows a warp, channels along the lanes
  *
  * What is left, the gradient of what q reads, is `given`, of operands' type, which the kernels behind it take in place of dO, and that of the norm's
- * sums is `dsums`. Forward, in two kernels (linear_warps_two.c), `back` is what stands behind, alone: the output. Chunks do not wait for each other: a block each. With feedback U stands where V does; with decays a channel A and queries
- * are those of `pairs_of_chunks`, which strengths do not belong to. */
+ * sums is `dsums`. Forward, in two kernels (linear_warps_two.c), `back` is what stands behind, alone: the output. Chunks do not wait for each
+ * other: a block each. With feedback U stands where V does; with decays a channel A and queries are those of `pairs_of_chunks`, which strengths
+ * do not belong to. */
 #include "linear_warps.h"
 
 /* As the output lies, its columns padded. */
@@ -155,22 +156,6 @@ static void share_read(LinearWarps *w)
 
 /* ---- what stands behind that */
 
-static void load_skip(LinearBack *b)
-{
-    LinearWarps *w = &b->w;
-    Linear *l = &w->l;
-    AuTileBuild *t = l->x.t;
-    const AuHookSlot *s = &l->slots[AU_SLOT_SKIP];
-    if (s->held.i)
-        tile_load(
-            t, "raw_skip", "%s pad 0",
-            lin_view(l, s->held, "kv", "e", lin_columns(l, s->held, "0", w->e), b->part.rows));
-    if (s->name)
-        tile_set(t, "skipped", "%s(f32(raw_skip), b, h, t, c)", s->name);
-    else
-        tile_set(t, "skipped", "f32(raw_skip)");
-}
-
 static void load_norms(LinearBack *b, const char *rows)
 {
     AuTileBuild *t = b->w.l.x.t;
@@ -184,7 +169,7 @@ static void finish(LinearBack *b)
 {
     Linear *l = &b->w.l;
     const bool skips = lin_has(l, AU_SLOT_SKIP);
-    if (skips) load_skip(b);
+    if (skips) lw_load_columns(b, AU_SLOT_SKIP, "raw_skip", "skipped");
     tile_set(l->x.t, "finished", "kept_out%s%s", l->has_norm ? " / norms" : "",
              skips ? " + skipped" : "");
 }

@@ -42,9 +42,7 @@ void lw_begin_parts(LinearWarps *w, const char *parts)
 static void head(LinearWarps *w)
 {
     Linear *l = &w->l;
-    tile_kernel(l->x.t, "inverse");
-    lanes_arguments(&l->x);
-    lin_sequences_argument(l);
+    lin_begin_kernel(l, "inverse");
     lw_inverses_argument(w, TILE_INOUT);
     lw_numbers_argument(w, TILE_IN);
     lw_rows_arguments(w);

@@ -127,9 +127,7 @@ static void kernel(LinearWarps *w)
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     const int32_t count = index_of(w, NUMBERS);
-    tile_kernel(t, "numbers");
-    lanes_arguments(&l->x);
-    lin_sequences_argument(l);
+    lin_begin_kernel(l, "numbers");
     lw_numbers_argument(w, TILE_INOUT);
     tile_grid(t, "part: %s, h: %s, n: %s", lw_parts(w, PARTS, BLOCKS), l->heads, lin_sequences(l));
     tile_role(t, "core", count, TILE_ON_WARP, 0);

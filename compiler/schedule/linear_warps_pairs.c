@@ -62,9 +62,7 @@ static void pairs_kernel(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    tile_kernel(t, "pairs_of_chunks");
-    lanes_arguments(&l->x);
-    lin_sequences_argument(l);
+    lin_begin_kernel(l, "pairs_of_chunks");
     lw_numbers_argument(w, TILE_IN);
     lw_pairs_argument(w, TILE_INOUT);
     lw_rows_arguments(w);

@@ -82,9 +82,7 @@ void lw_ends_head(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    tile_kernel(t, "ends");
-    lanes_arguments(&l->x);
-    lin_sequences_argument(l);
+    lin_begin_kernel(l, "ends");
     arguments(w, TILE_INOUT);
     tile_grid(t, "strip: %d, h: %s, ns: %s * (%s - 1)", all_strips(w), l->heads, lin_sequences(l),
               count(w));
@@ -198,9 +196,7 @@ static void chain_head(LinearWarps *w, const char *blocks)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    tile_kernel(t, "chain");
-    lanes_arguments(&l->x);
-    lin_sequences_argument(l);
+    lin_begin_kernel(l, "chain");
     tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
              l->x.p->d, l->x.p->e);
     arguments(w, TILE_INOUT);

@@ -63,11 +63,6 @@ int32_t linear_warps_solved(const AuShape *s)
 
 /* ---- what is refused */
 
-static bool is_fed_back(const AuProblem *p)
-{
-    return p->hooks->normal->feedback != AU_FEEDBACK_NONE;
-}
-
 static bool is_own(const AuProblem *p) { return p->hooks->normal->feedback == AU_FEEDBACK_OWN; }
 
 /* With feedback of its own all decays are as if they were that. */
@@ -84,12 +79,10 @@ bool linear_warps_rows_apart(const AuProblem *p)
 
 static bool has_levels(const AuProblem *p) { return by_channel(p) && !linear_warps_rows_apart(p); }
 
-static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
-
 /* A slot that a block needs all channels for. */
 static bool sums(const AuProblem *p, AuSlot slot)
 {
-    return has(p, slot) && p->hooks->slots[slot].has_sums;
+    return lin_problem_has(p, slot) && p->hooks->slots[slot].has_sums;
 }
 
 static bool takes_all_columns(const AuProblem *p)
@@ -102,12 +95,15 @@ static const char *refusal_of_class(const AuProblem *p)
     const AuNormal *n = p->hooks->normal;
     if (is_own(p) && n->decay != AU_DECAY_NONE && n->log_decay.high > 0)
         return "a decay that may be above 1 beside feedback by rows of its own";
-    if (is_own(p) && has(p, AU_SLOT_NORM)) return "a norm beside feedback by rows of its own";
+    if (is_own(p) && lin_problem_has(p, AU_SLOT_NORM))
+        return "a norm beside feedback by rows of its own";
     if (by_channel(p) && n->log_decay.high > 0) return "a decay a channel that may be above 1";
-    if (has(p, AU_SLOT_BONUS) && !by_channel(p)) return "a bonus, and no decay a channel";
+    if (lin_problem_has(p, AU_SLOT_BONUS) && !by_channel(p))
+        return "a bonus, and no decay a channel";
     if (sums(p, AU_SLOT_BONUS)) return "a bonus that sums over channels";
     /* it weighs v, and what products take with feedback is U */
-    if (has(p, AU_SLOT_BONUS) && is_fed_back(p)) return "a bonus beside feedback";
+    if (lin_problem_has(p, AU_SLOT_BONUS) && lin_problem_is_fed(p))
+        return "a bonus beside feedback";
     if (sums(p, AU_SLOT_LOG_DECAY) || sums(p, AU_SLOT_WRITE) || sums(p, AU_SLOT_ERASE) ||
         sums(p, AU_SLOT_NORM))
         return "a decay, a write, an erase or a norm that sums over channels";
@@ -177,7 +173,7 @@ static int32_t registers_of(const AuProblem *p, const AuShape *s)
     const int32_t channels = d / linear_warps_state_groups(p, s), key = channels * s->key_tile,
                   score = LINEAR_ROWS * s->key_tile;
     int32_t others = score + LINEAR_ROWS * out_columns(s) + (score + key) * bytes / REGISTER;
-    const int32_t solved = is_fed_back(p) ? 3 * linear_warps_solved(s) * s->key_tile : 0;
+    const int32_t solved = lin_problem_is_fed(p) ? 3 * linear_warps_solved(s) * s->key_tile : 0;
     if (has_levels(p)) others = largest(others, registers_of_rows(p));
     others = largest(others, solved);
     return (channels * s->query_tile / s->column_parts + others) / p->caps->lanes;
@@ -204,7 +200,8 @@ static int32_t shared_of_inverse(const AuProblem *p, const AuShape *whole)
 /* Of P, where pairs pass through memory: those of a group of rows may be made once for all its executors (lw_shares_pairs). */
 static int32_t rows_of_pairs(const AuProblem *p, const AuShape *s)
 {
-    const bool shared = by_channel(p) && is_fed_back(p) && !has(p, AU_SLOT_NORM) &&
+    const bool shared = by_channel(p) && lin_problem_is_fed(p) &&
+                        !lin_problem_has(p, AU_SLOT_NORM) &&
                         s->executors >= 2 * linear_warps_row_groups(s);
     if (is_own(p)) return OWN_PAIRS * s->key_tile;
     if (!warps_via_shared(p) && !by_channel(p)) return 0;
@@ -219,16 +216,17 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
     if (linear_warps_rows_apart(p))
         return WARPS_ALIGNMENT +
                s->stages * s->key_tile *
-                   ((2 + is_fed_back(p)) * keys + values + warps_row_bytes(p, span, s->key_tile)) +
-               d * values + 2 * REGISTER * s->key_tile + (is_fed_back(p) ? fed_of(p, s) : 0);
+                   ((2 + lin_problem_is_fed(p)) * keys + values +
+                    warps_row_bytes(p, span, s->key_tile)) +
+               d * values + 2 * REGISTER * s->key_tile + (lin_problem_is_fed(p) ? fed_of(p, s) : 0);
     /* of feedback factors of levels once more, and a tile of keys, or two of rows of its own, of each stage */
-    const int32_t tiles = linear_warps_levels(s->key_tile) * (is_fed_back(p) ? 2 : 1) +
-                          (is_own(p) ? 2 * s->stages : is_fed_back(p));
+    const int32_t tiles = linear_warps_levels(s->key_tile) * (lin_problem_is_fed(p) ? 2 : 1) +
+                          (is_own(p) ? 2 * s->stages : lin_problem_is_fed(p));
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
            (by_channel(p) ? s->key_tile * (REGISTER * d + tiles * keys) : 0) +
            rows_of_pairs(p, s) * warps_row_bytes(p, span, s->key_tile) +
            REGISTER * ((is_own(p) ? 4 : 3) * s->key_tile + UNIT + d) +
-           (is_fed_back(p) ? fed_of(p, s) : 0);
+           (lin_problem_is_fed(p) ? fed_of(p, s) : 0);
 }
 
 /* Of a processor, as far as their number matters. */
@@ -245,7 +243,7 @@ static void complete(const AuProblem *p, AuShape *s)
     linear_warps_complete(p, s);
     AuShape whole = *s;
     whole.swizzle_span = SPAN;
-    const bool some_columns = linear_warps_rows_apart(p) && is_fed_back(p); /* more rows */
+    const bool some_columns = linear_warps_rows_apart(p) && lin_problem_is_fed(p); /* more rows */
     if (s->swizzle_span && (!has_levels(p) || is_own(p)) &&
         (s->query_tile >= p->e || some_columns) && blocks_of(p, &whole) > blocks_of(p, s))
         *s = whole;
@@ -253,7 +251,7 @@ static void complete(const AuProblem *p, AuShape *s)
 
 int32_t linear_warps_shared_of_inverse(const AuProblem *p, const AuShape *s)
 {
-    return is_fed_back(p) && !by_channel(p) ? shared_of_inverse(p, s) : 0;
+    return lin_problem_is_fed(p) && !by_channel(p) ? shared_of_inverse(p, s) : 0;
 }
 
 static bool divides(const AuShape *s)
@@ -378,13 +376,13 @@ static double cycles_of_token(const AuProblem *p, const AuShape *s)
 /* Decays a channel beside feedback: on an H200 2.80 ms where a warp's part of the state has all columns, 3.54 where it has half of them. */
 static double of_parts(const AuProblem *p, int32_t parts)
 {
-    return has_levels(p) && is_fed_back(p) && parts > 1 ? 1.25 : 1;
+    return has_levels(p) && lin_problem_is_fed(p) && parts > 1 ? 1.25 : 1;
 }
 
 /* Of a block. With feedback and rows made before, two blocks share a processor, and what joins segments has matrices of as many columns. */
 static int32_t most_columns(const AuProblem *p)
 {
-    return linear_warps_rows_apart(p) && is_fed_back(p) ? FED_COLUMNS : 256;
+    return linear_warps_rows_apart(p) && lin_problem_is_fed(p) ? FED_COLUMNS : 256;
 }
 
 /* The best of chunks of as many tokens; false: none fits. */
@@ -418,7 +416,7 @@ static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape 
 bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t tokens[] = {64, 32, 16};
-    const uint32_t first = (is_fed_back(p) && !by_channel(p)) || linear_warps_rows_apart(p);
+    const uint32_t first = (lin_problem_is_fed(p) && !by_channel(p)) || linear_warps_rows_apart(p);
     AuProblem halves = *p; /* a machine without such units: nothing to be said of it */
     halves.operand = TILE_F16, halves.tf32 = false;
     *why = NULL;

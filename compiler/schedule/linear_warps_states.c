@@ -36,9 +36,7 @@ void lw_states_head(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    tile_kernel(t, "states");
-    lanes_arguments(&l->x);
-    lin_sequences_argument(l);
+    lin_begin_kernel(l, "states");
     tile_arg(t, "state_in", TILE_IN, "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads,
              l->x.p->d, l->x.p->e);
     if (w->in_two)

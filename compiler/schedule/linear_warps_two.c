@@ -9,23 +9,19 @@
 
 enum { REGISTER = 4, FRAGMENT_SHARE = 48 };
 
-static bool has(const AuProblem *p, AuSlot slot) { return p->hooks->slots[slot].value.i != 0; }
-
-static bool is_fed(const AuProblem *p) { return p->hooks->normal->feedback != AU_FEEDBACK_NONE; }
-
-static bool by_channel(const AuProblem *p) { return p->hooks->normal->decay == AU_DECAY_VECTOR; }
-
 /* ---- shapes: the columns and parts are those of `states` */
 
 static const char *refusal_of_problem(const AuProblem *p)
 {
     if (p->hooks->normal->feedback == AU_FEEDBACK_OWN) return "feedback by rows of its own";
-    if (by_channel(p) && is_fed(p)) return "a decay a channel beside feedback";
-    if (by_channel(p) && !linear_warps_rows_apart(p))
-        return has(p, AU_SLOT_NORM) ? "a norm beside a decay a channel"
-                                    : "a decay a channel, and no asynchronous copies";
-    if (is_fed(p) && p->hooks->normal->before) return "feedback and a read before the token";
-    if (has(p, AU_SLOT_V) && p->hooks->slots[AU_SLOT_V].has_sums)
+    if (lin_problem_by_channel(p) && lin_problem_is_fed(p))
+        return "a decay a channel beside feedback";
+    if (lin_problem_by_channel(p) && !linear_warps_rows_apart(p))
+        return lin_problem_has(p, AU_SLOT_NORM) ? "a norm beside a decay a channel"
+                                                : "a decay a channel, and no asynchronous copies";
+    if (lin_problem_is_fed(p) && p->hooks->normal->before)
+        return "feedback and a read before the token";
+    if (lin_problem_has(p, AU_SLOT_V) && p->hooks->slots[AU_SLOT_V].has_sums)
         return "a slot that sums over values";
     return NULL;
 }
@@ -37,7 +33,7 @@ static int32_t shared_of_states(const AuProblem *p, const AuShape *s)
                   keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s->query_tile);
     return WARPS_ALIGNMENT + s->stages * c * (keys + values) + d * values + 3 * REGISTER * c +
-           (is_fed(p) ? 2 * (s->stages * c + s->query_tile) * columns : 0);
+           (lin_problem_is_fed(p) ? 2 * (s->stages * c + s->query_tile) * columns : 0);
 }
 
 /* The part of the state, keys as operand, and with feedback R, U and what is written. */
@@ -45,21 +41,21 @@ static int32_t registers_of_states(const AuProblem *p, const AuShape *s)
 {
     const int32_t channels = linear_warps_channels(p) / linear_warps_state_groups(p, s),
                   key = channels * s->key_tile * tile_elem(p->operand)->bytes / REGISTER,
-                  solved = is_fed(p) ? 3 * linear_warps_solved(s) * s->key_tile : 0;
+                  solved = lin_problem_is_fed(p) ? 3 * linear_warps_solved(s) * s->key_tile : 0;
     return (channels * s->query_tile / s->column_parts + (solved > key ? solved : key)) /
            p->caps->lanes;
 }
 
 static int32_t shared_before(const AuProblem *p, const AuShape *s)
 {
-    return by_channel(p) ? linear_warps_shared_of_pairs(p, s)
-                         : linear_warps_shared_of_inverse(p, s);
+    return lin_problem_by_channel(p) ? linear_warps_shared_of_pairs(p, s)
+                                     : linear_warps_shared_of_inverse(p, s);
 }
 
 const char *linear_warps_two_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     const char *why = refusal_of_problem(p);
-    if (!has(p, AU_SLOT_NORM) && !p->hooks->has_out_mod) return "";
+    if (!lin_problem_has(p, AU_SLOT_NORM) && !p->hooks->has_out_mod) return "";
     if (why) return why;
     if (!linear_warps_states_divide(p, s))
         return au_format(arena, "%d tokens and widths %d and %d do not divide among %d warps",
@@ -85,9 +81,10 @@ bool linear_warps_two_shape(AuArena *arena, const AuProblem *p, AuShape *out, co
 {
     *why = "";
     static const int32_t tokens[] = {64, 32, 16}, warps[] = {8, 4};
-    for (uint32_t n = is_fed(p) || by_channel(p) ? 4 : 0; n < 3 * 2 * 2; n++) {
+    for (uint32_t n = lin_problem_is_fed(p) || lin_problem_by_channel(p) ? 4 : 0; n < 3 * 2 * 2;
+         n++) {
         AuShape s = {.key_tile = tokens[n / 4], .stages = 2 - (int32_t)(n % 2)};
-        s.executors = warps[is_fed(p) ? 1 - n / 2 % 2 : n / 2 % 2];
+        s.executors = warps[lin_problem_is_fed(p) ? 1 - n / 2 % 2 : n / 2 % 2];
         if (s.executors % (2 * linear_warps_row_groups(&s))) continue;
         linear_warps_strips(p, &s);
         *why = linear_warps_two_fit(arena, p, &s);
