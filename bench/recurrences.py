@@ -55,7 +55,7 @@ SETS = {
     + [Case("vector", 2, 16384, 16, 128), Case("scalar", 1, 32768, 16, 128), Case("gated delta", 1, 32768, 16, 128)]
     + [Case("kimi delta", B, T, H, 128) for B, T, H in ((1, 8192, 96), (1, 32768, 16))]
     + [Case("low rank", B, T, H, 64) for B, T, H in ((1, 8192, 96), (8, 4096, 32))]
-    + [Case("norm", 1, 8192, 96, 128), Case("retnet", 1, 8192, 96, 64, 128)]
+    + [Case("norm", 1, 8192, 96, 128), Case("retnet", 1, 8192, 96, 64, 128), Case("retnet", 1, 8192, 96, 128)]
     + [Case("mamba2", B, T, 80, 128, 64, 1) for B, T in ((8, 4096), (8, 8192), (1, 4096))],
 }
 FILES = {"constant": "retention_recurrent", "scalar": "simple_gla", "vector": "gla", "delta": "delta_rule", "gated delta": "gated_delta", "kimi delta": "kimi_delta", "low rank": "rwkv7", "mamba2": "mamba2", "norm": "linear_attention", "retnet": "retnet"}
@@ -197,9 +197,11 @@ def compile_artifacts(folder: Path, arch: str, dtype: str) -> None:
     """Of the cases for CUDA, and of steps."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "none.attn").write_text(PLAIN)
-    for kind, K, V in sorted({(case.kind, case.K, case.V or case.K) for case in SETS["cuda"]} | {("delta", 128, 128)}):
+    shapes = {(case.kind, case.K, case.V or case.K) for case in SETS["cuda"]} | {("delta", 128, 128)}
+    for kind in sorted({kind for kind, _, _ in shapes}):
         script = SCRIPTS / f"{FILES[kind]}.attn" if kind in FILES else folder / "none.attn"
-        widths = [f"{axis}={n}" for axis, n in zip("NP" if kind == "mamba2" else "KV", (K, V))]
+        sizes = zip(*((K, V) for name, K, V in shapes if name == kind))
+        widths = [f"{axis}={','.join(map(str, sorted(set(of))))}" for axis, of in zip("NP" if kind == "mamba2" else "KV", sizes)]
         compile_artifact(script, artifact_of(folder, kind), "cuda", arch, dtype, widths)
 
 
