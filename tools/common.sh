@@ -37,8 +37,8 @@ fast_linker() {
     done
 }
 
-# build_in DIR [OPTION...]: configures DIR unless it is, then builds it. Warnings are errors (meson.build).
-build_in() {
+# configure_in DIR [OPTION...]: configures DIR unless it is.
+configure_in() {
     local dir=$1 meson
     shift
     meson=$(find_meson)
@@ -54,7 +54,12 @@ build_in() {
             die "meson setup $dir failed"
         }
     fi
-    local quiet=--quiet
+}
+
+# build_in DIR [OPTION...]: configures DIR unless it is, then builds it. Warnings are errors (meson.build).
+build_in() {
+    configure_in "$@"
+    local dir=$1 quiet=--quiet
     [ -t 1 ] && quiet=
     ninja -C "$dir" $quiet || die "the build in $dir failed"
 }

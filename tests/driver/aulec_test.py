@@ -493,6 +493,7 @@ class Readme(Case):
 
 class AllExamples(Case):  # the full suite's
     WIDTHS = ("64", "96", "128")
+    every = 3  # of the scripts for groups of warps
 
     def widths(self, number):
         return self.WIDTHS[number % 3:][:1]
@@ -516,7 +517,8 @@ class AllExamples(Case):  # the full suite's
     def test_groups_of_warps_take_them_or_others_do(self):
         """For sm_90a shapes are chosen by arithmetic: what it lets pass must be kernels, with gradients; at one width each, another at each."""
         root = EXAMPLES.parent.parent.parent
-        for number, script in enumerate(sorted([*root.glob("attn_scripts/*.attn"), *root.glob("bench/scripts/*.attn")])):
+        scripts = sorted([*root.glob("attn_scripts/*.attn"), *root.glob("bench/scripts/*.attn")])
+        for number, script in enumerate(scripts[::self.every]):
             for width in self.widths(number):
                 with self.subTest(script=script.stem, width=width):
                     done = aulec(script, "--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width", f"D={width}", "--emit=tiled-ir", "--after=order")
@@ -525,6 +527,8 @@ class AllExamples(Case):  # the full suite's
 
 
 class AllWidths(AllExamples):  # the slow suite's
+    every = 1
+
     def widths(self, number):
         return self.WIDTHS
 

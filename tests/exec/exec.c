@@ -187,9 +187,11 @@ ExecSuite *exec_open(const char *device, const char *scripts)
 bool exec_is_in_part(ExecTally *tally)
 {
     const char *part = getenv("AULE_TEST_PART");
-    const unsigned of = part ? (unsigned)strtoul(part, NULL, 10) : 0;
+    char *end = NULL;
+    const unsigned of = part ? (unsigned)strtoul(part, &end, 10) : 0;
+    const unsigned which = end && *end == '/' ? (unsigned)strtoul(end + 1, NULL, 10) : 0;
     const unsigned drawn = ++tally->seen * 2654435761u >> 16; /* Knuth's multiplicative hash */
-    return of < 2 || drawn % of == 0;
+    return of < 2 || drawn % of == which;
 }
 
 bool exec_all(ExecTally *tally, const char *device, const char *scripts, const ExecCase *cases,

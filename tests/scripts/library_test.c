@@ -1,9 +1,9 @@
 /* library_test.c - every script of attn_scripts/ on one device against the oracle, in a shape of its kind and in a hard one.
  *
- *     library_test DEVICE SCRIPTS [turns|quarter|some|few|NAME]
+ *     library_test DEVICE SCRIPTS [turns|eighth|some|few|NAME]
  *     library_test DEVICE SCRIPTS cells [NAME...]      a line of JSON for each script, operand type and pass (tools/conformance)
  *
- * turns: each case in one operand type, by turns; quarter: every fourth of those; some: every seventh; few: every twentieth; NAME: only scripts so called */
+ * turns: each case in one operand type, by turns; eighth: every eighth of those; some: every seventh; few: every twentieth; NAME: only scripts so called */
 #include "exec.h"
 
 #include <stdio.h>
@@ -182,10 +182,10 @@ int main(int argc, char **argv)
     if (argc > 3 && strcmp(argv[3], "cells") == 0)
         return cells(argv[1], argv[2], argc - 4, argv + 4);
     const char *what = argc > 3 ? argv[3] : "";
-    Which w = {.step = strcmp(what, "quarter") == 0 ? 4
-                       : strcmp(what, "some") == 0  ? 7
-                       : strcmp(what, "few") == 0   ? 20
-                                                    : 1};
+    Which w = {.step = strcmp(what, "eighth") == 0 ? 8
+                       : strcmp(what, "some") == 0 ? 7
+                       : strcmp(what, "few") == 0  ? 20
+                                                   : 1};
     w.turns = w.step > 1 || strcmp(what, "turns") == 0;
     w.only = *what && !w.turns ? what : NULL;
     ExecTally tally = {0};
