@@ -12,27 +12,33 @@
 #include <string.h>
 
 // clang-format off
-/* caps: rows of compiler/machine/caps.def. features: what the device must report. */
+/* caps: rows of compiler/machine/caps.def. features: what the device must report. Machines of one generation differ in what no kernel
+ * uses, so they have their eldest's row; code of a generic ISA runs on all that it names (runtime/backends/hip.c, covered). */
+#define ARCH(name, row, by_default) {name, row, name, true, true, by_default, "", NULL}
 static const AuArch archs[] = {
-    {"gfx908",  "gfx908",  "gfx908",  true, true, true, "", NULL},
-    {"gfx90a",  "gfx90a",  "gfx90a",  true, true, true, "", NULL},
-    {"gfx942",  "gfx942",  "gfx942",  true, true, true, "", NULL},
-    {"gfx950",  "gfx950",  "gfx950",  true, true, true, "", NULL},
-    {"gfx1100", "gfx1100", "gfx1100", true, true, true, "", NULL},
-    {"gfx1200", "gfx1200", "gfx1200", true, true, true, "", NULL},
+    ARCH("gfx908",  "gfx908",  true),  ARCH("gfx90a",  "gfx90a",  true),  ARCH("gfx942",  "gfx942",  true),  ARCH("gfx950",  "gfx950",  true),
+    ARCH("gfx1030", "gfx1030", true),  ARCH("gfx1100", "gfx1100", true),  ARCH("gfx1101", "gfx1100", false), ARCH("gfx1102", "gfx1100", false),
+    ARCH("gfx1103", "gfx1100", false), ARCH("gfx1150", "gfx1100", false), ARCH("gfx1151", "gfx1100", false), ARCH("gfx1152", "gfx1100", false),
+    ARCH("gfx1153", "gfx1100", false), ARCH("gfx1200", "gfx1200", true),  ARCH("gfx1201", "gfx1200", false),
+    ARCH("gfx9-4-generic", "gfx942", false), ARCH("gfx10-3-generic", "gfx1030", false),
+    ARCH("gfx11-generic", "gfx1100", false), ARCH("gfx12-generic", "gfx1200", false),
 };
 /* ORDER archs. xnack and sramecc are left open: the code runs with and without. */
 #define GPU(name, wave) {"amdgcn-amd-amdhsa", name, "", .device = &wave.device}
+#define RDNA(name, ...) {GPU(name, hip_wave32), .rows_cross = true, __VA_ARGS__}
 static const HipHost gpus[] = {
-    {GPU("gfx908",  hip_wave64), .mfma = true, .half_rate_bf16 = true},
-    {GPU("gfx90a",  hip_wave64), .mfma = true},
-    {GPU("gfx942",  hip_wave64), .mfma = true},
-    {GPU("gfx950",  hip_wave64), .mfma = true, .mfma_wide = true},
-    {GPU("gfx1100", hip_wave32), .rows_cross = true, .wmma11 = true},
-    {GPU("gfx1200", hip_wave32), .rows_cross = true, .wmma12 = true},
+    {GPU("gfx908", hip_wave64), .mfma = true, .half_rate_bf16 = true},
+    {GPU("gfx90a", hip_wave64), .mfma = true},
+    {GPU("gfx942", hip_wave64), .mfma = true},
+    {GPU("gfx950", hip_wave64), .mfma = true, .mfma_wide = true},
+    RDNA("gfx1030", .mfma = false),  RDNA("gfx1100", .wmma11 = true), RDNA("gfx1101", .wmma11 = true), RDNA("gfx1102", .wmma11 = true),
+    RDNA("gfx1103", .wmma11 = true), RDNA("gfx1150", .wmma11 = true), RDNA("gfx1151", .wmma11 = true), RDNA("gfx1152", .wmma11 = true),
+    RDNA("gfx1153", .wmma11 = true), RDNA("gfx1200", .wmma12 = true), RDNA("gfx1201", .wmma12 = true),
+    {GPU("gfx9-4-generic", hip_wave64), .mfma = true, .generic = true}, RDNA("gfx10-3-generic", .generic = true),
+    RDNA("gfx11-generic", .wmma11 = true, .generic = true), RDNA("gfx12-generic", .wmma12 = true, .generic = true),
 };
 // clang-format on
-enum { ARCHS = sizeof archs / sizeof *archs, CODE_OBJECT = 500 };
+enum { ARCHS = sizeof archs / sizeof *archs, CODE_OBJECT = 500, GENERIC_CODE_OBJECT = 600 };
 static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
 
 /* As for NVIDIA's (cuda.c). */
@@ -42,11 +48,12 @@ static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
 static const char *const pipelines[4] = {
     NULL, "function(sroa,early-cse,simplifycfg,loop-mssa(licm))", WHOLE, WHOLE};
 
-/* Version 5: what ROCm takes from 5.3 on. */
-static void set_version(const LlvmUnit *unit)
+/* Version 5: what ROCm takes from 5.3 on. Generic ISAs begin with 6. */
+static void set_version(const LlvmUnit *unit, bool generic)
 {
     static const char flag[] = "amdhsa_code_object_version";
-    LLVMValueRef version = LLVMConstInt(LLVMInt32TypeInContext(unit->context), CODE_OBJECT, false);
+    LLVMValueRef version = LLVMConstInt(LLVMInt32TypeInContext(unit->context),
+                                        generic ? GENERIC_CODE_OBJECT : CODE_OBJECT, false);
     LLVMAddModuleFlag(unit->module, LLVMModuleFlagBehaviorError, flag, sizeof flag - 1,
                       LLVMValueAsMetadata(version));
 }
@@ -58,7 +65,7 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     LlvmUnit unit;
     if (!llvm_open(&unit, diags, host, "kernels", optimize, stage != AU_CODE_FINAL)) return false;
     AuEmit e = {.arena = arena, .diags = diags};
-    set_version(&unit);
+    set_version(&unit, gpus[arch - archs].generic);
     emit_open(&e, host, unit.module);
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
     emit_close(&e);

@@ -12,6 +12,7 @@ typedef struct HipHost {
     AuHost host;
     bool rows_cross;                                      /* v_permlanex16: RDNA */
     bool mfma, half_rate_bf16, mfma_wide, wmma11, wmma12; /* products, by generation */
+    bool generic;                                         /* an ISA of several machines */
 } HipHost;
 
 static inline const HipHost *hip_host(const AuEmit *e) { return (const HipHost *)e->host; }

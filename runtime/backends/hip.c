@@ -96,6 +96,24 @@ static bool begin(AuCuda *cu, int *count, int *driver, AuText *why)
 
 /* ---- devices */
 
+/* Generic ISAs, code of which runs on machines that are not of the same name ("User Guide for AMDGPU Backend", Generic Processor). Loaders
+ * take such code from ROCm 6.4 on; older ones refuse it. */
+static const struct {
+    const char *isa, *machines;
+} covered[] = {
+    {"gfx9-4-generic", " gfx942 gfx950 "},
+    {"gfx10-3-generic", " gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 "},
+    {"gfx11-generic", " gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 "},
+    {"gfx12-generic", " gfx1200 gfx1201 "}};
+
+static void add_generic(AuText *features, const char *machine, size_t length)
+{
+    char word[ARCH_BYTES + 3];
+    snprintf(word, sizeof word, " %.*s ", (int)length, machine);
+    for (size_t n = 0; n < sizeof covered / sizeof *covered; n++)
+        if (strstr(covered[n].machines, word)) rt_text_add(features, " %s", covered[n].isa);
+}
+
 static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties properties,
                          uint32_t index, int driver, AuSink sink)
 {
@@ -112,7 +130,8 @@ static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties prope
     rt_text_add(&words, "HIP %d.%d, %s", driver / 10000000, driver / 100000 % 100, arch);
     for (const char *at = arch; *at; at += strspn(at, ":")) {
         const size_t span = strcspn(at, ":");
-        rt_text_add(&features, "%s%.*s", features.length ? " " : "", (int)span, at);
+        rt_text_add(&features, "%s%.*s", at == arch ? "" : " ", (int)span, at);
+        if (at == arch) add_generic(&features, at, span);
         at += span;
     }
     const bool known = strncmp(arch, "gfx", 3) == 0;
@@ -149,13 +168,6 @@ static aule_status find(AuFinder *finder, AuSink sink)
         return status;
     }
     return rt_found_none(finder, "hip", (DLDevice){kDLROCM, 0}, &why, sink);
-}
-
-/* Machine code is of one architecture, the first word of the features. */
-static int rank_arch(const aule_device_info *info, const char *arch)
-{
-    const size_t length = strcspn(info->features, " ");
-    return strlen(arch) == length && memcmp(arch, info->features, length) == 0 ? 0 : -1;
 }
 
 static void explain(const aule_device_info *info, const char *feature, AuText *text)
@@ -210,7 +222,7 @@ const AuBackend au_backend_hip = {
     .dl = {kDLROCM, kDLROCMHost},
     .find = find,
     .open = open_hip,
-    .rank_arch = rank_arch,
+    .rank_arch = rt_cuda_rank_arch, /* the machine's own code before that of a generic ISA */
     .explain = explain,
     RT_CUDA_SHARED,
 };

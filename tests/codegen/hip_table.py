@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from hip_objects import ARCHS, Object, objects
+from hip_objects import MACHINES as ARCHS
+from hip_objects import Object, objects
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BEGIN, END = "<!-- hip -->", "<!-- /hip -->"
@@ -26,7 +27,7 @@ CONFIGURATIONS = [("mha", "f16", ("64", "128")), ("mha", "bf16", ("64", "128")),
 # Of a SIMD: vector registers a lane, in what steps they are given, most waves; LDS of what waves share it, and how many SIMDs those are of.
 # AMD's ISA documents and "AMDGPU Usage", Kernel Descriptor. gfx908 has as many accumulation registers besides.
 MACHINES = {"gfx908": (256, 4, 10, 64, 4), "gfx90a": (512, 8, 8, 64, 4), "gfx942": (512, 8, 8, 64, 4), "gfx950": (512, 8, 8, 160, 4),
-            "gfx1100": (1536, 24, 16, 128, 4), "gfx1200": (1536, 24, 16, 128, 4)}
+            "gfx1030": (1024, 16, 16, 128, 4), "gfx1100": (1536, 24, 16, 128, 4), "gfx1200": (1536, 24, 16, 128, 4)}
 HEAD = "| kernel | machine | VGPR | AGPR | SGPR | LDS | scratch | spilled V | spilled S | waves | code |"
 
 

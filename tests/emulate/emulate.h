@@ -38,8 +38,8 @@ typedef struct EmuLaunch {
 Emulator *emu_new(const void *code, char *why, size_t why_bytes);
 void emu_free(Emulator *e);
 
-/* "gfx942" */
-const char *emu_machine(const Emulator *e);
+/* Whether the code runs on "gfx942", or "gfx942:xnack-". */
+bool emu_runs_on(const Emulator *e, const char *machine);
 bool emu_has(const Emulator *e, const char *kernel);
 size_t emu_code_bytes(const void *code); /* of the ELF that begins here; 0 if it is none */
 

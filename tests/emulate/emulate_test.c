@@ -1,13 +1,14 @@
 /* emulate_test.c - whole scripts through the backend hip on emulated machines (hip_emulated.c), against the oracle: emulate_test SCRIPTS WHICH.
- * WHICH: quick, or the number of a device, which takes all cases. */
+ * WHICH: quick, generic (ISAs of several machines), or the number of a device, which takes all cases. */
 #include "exec.h"
 
 #include <stdio.h>
 #include <string.h>
 
 // clang-format off
-static const char *const devices[] = {"hip:0/gfx942", "hip:1/gfx1100", "hip:2/gfx908", "hip:3/gfx90a", "hip:4/gfx950", "hip:5/gfx1200"};
-enum { DEVICES = sizeof devices / sizeof *devices };
+static const char *const devices[] = {"hip:0/gfx942", "hip:1/gfx1100", "hip:2/gfx908", "hip:3/gfx90a", "hip:4/gfx950", "hip:5/gfx1200", "hip:6/gfx1030",
+                                      "hip:0/gfx9-4-generic", "hip:4/gfx9-4-generic", "hip:6/gfx10-3-generic", "hip:1/gfx11-generic", "hip:5/gfx12-generic"};
+enum { DEVICES = sizeof devices / sizeof *devices, MACHINES = 7 };
 
 static const ExecCase quick[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL, "nan odd"},
@@ -56,10 +57,11 @@ int main(int argc, char **argv)
     int missing = 0;
     unsigned device = 0;
     if (argc < 3) return 2;
+    const bool generic = strcmp(argv[2], "generic") == 0;
     if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)
         missing = run(&tally, device, argv[1], all, sizeof all / sizeof *all);
     else
-        for (unsigned n = 0; n < DEVICES; n++)
+        for (unsigned n = generic ? MACHINES : 0; n < (generic ? DEVICES : MACHINES); n++)
             missing |= run(&tally, n, argv[1], quick, sizeof quick / sizeof *quick);
     const int status = exec_report(&tally);
     return missing ? 1 : status;

@@ -1,5 +1,5 @@
 /* hip_emulated.c - a libamdhip64.so.6 whose devices are emulated: what of hip_mock.c is about code. hip:0 is a gfx942, then gfx1100, gfx908,
- * gfx90a, gfx950, gfx1200. A launch that does what it must not prints the emulator's words and fails. */
+ * gfx90a, gfx950, gfx1200, gfx1030. A launch that does what it must not prints the emulator's words and fails. */
 #include "../runtime/cuda_mock_inside.h"
 #include "hip_emulated.h"
 
@@ -7,9 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"gfx942:sramecc+:xnack-", "gfx1100",
-                                    "gfx908:sramecc+:xnack-", "gfx90a:sramecc+:xnack-",
-                                    "gfx950:sramecc+:xnack-", "gfx1200"};
+static const char *const names[] = {"gfx942:sramecc+:xnack-",
+                                    "gfx1100",
+                                    "gfx908:sramecc+:xnack-",
+                                    "gfx90a:sramecc+:xnack-",
+                                    "gfx950:sramecc+:xnack-",
+                                    "gfx1200",
+                                    "gfx1030"};
 enum { DEVICES = sizeof names / sizeof *names };
 
 __attribute__((constructor)) static void begin(void)
@@ -92,8 +96,7 @@ CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count, i
     ENTER("cuModuleLoadDataEx", true);
     Emulator *emulator = emu_new(code, why, sizeof why);
     if (!emulator) return fprintf(stderr, "hip double: %s\n", why), INVALID_IMAGE;
-    const char *own = names[CURRENT->device];
-    if (strncmp(own, emu_machine(emulator), strcspn(own, ":")) != 0) {
+    if (!emu_runs_on(emulator, names[CURRENT->device])) {
         emu_free(emulator);
         return NO_BINARY;
     }

@@ -136,6 +136,7 @@ struct Emulator {
     unsigned char *code;
     size_t bytes;
     char machine[32];
+    const char *covers; /* machines that code of a generic ISA runs on */
     Family family;
     void *disassembler;
     Inst **cache; /* by a quarter of the address */

@@ -9,13 +9,31 @@
 #include <llvm-c/Target.h>
 
 enum { EM_AMDGPU_ = 224 };
+/* Machines by the low byte of e_flags. Code of a generic ISA runs on those that it covers, and is executed as the first of them. */
 static const struct {
     unsigned flags;
     const char *name;
     Family family;
-} machines[] = {{0x30, "gfx908", CDNA},  {0x3f, "gfx90a", CDNA},   {0x4c, "gfx942", CDNA},
-                {0x4f, "gfx950", CDNA},  {0x36, "gfx1030", RDNA2}, {0x41, "gfx1100", RDNA3},
-                {0x48, "gfx1200", RDNA4}};
+    const char *covers;
+} machines[] = {{0x30, "gfx908", CDNA, ""},
+                {0x3f, "gfx90a", CDNA, ""},
+                {0x4c, "gfx942", CDNA, ""},
+                {0x4f, "gfx950", CDNA, ""},
+                {0x36, "gfx1030", RDNA2, ""},
+                {0x41, "gfx1100", RDNA3, ""},
+                {0x46, "gfx1101", RDNA3, ""},
+                {0x47, "gfx1102", RDNA3, ""},
+                {0x44, "gfx1103", RDNA3, ""},
+                {0x43, "gfx1150", RDNA3, ""},
+                {0x4a, "gfx1151", RDNA3, ""},
+                {0x55, "gfx1152", RDNA3, ""},
+                {0x58, "gfx1153", RDNA3, ""},
+                {0x48, "gfx1200", RDNA4, ""},
+                {0x4e, "gfx1201", RDNA4, ""},
+                {0x5f, "gfx9-4-generic", CDNA, "gfx942 gfx950"},
+                {0x53, "gfx10-3-generic", RDNA2, "gfx1030 gfx1031"},
+                {0x54, "gfx11-generic", RDNA3, "gfx1100 gfx1101 gfx1151"},
+                {0x59, "gfx12-generic", RDNA4, "gfx1200 gfx1201"}};
 
 static const Elf64_Shdr *sections(const unsigned char *code, unsigned *count)
 {
@@ -92,7 +110,17 @@ bool emu_has(const Emulator *e, const char *kernel)
     return object_find(e, kernel, &unused);
 }
 
-const char *emu_machine(const Emulator *e) { return e->machine; }
+bool emu_runs_on(const Emulator *e, const char *machine)
+{
+    const size_t length = strcspn(machine, ":");
+    if (strlen(e->machine) == length && memcmp(e->machine, machine, length) == 0) return true;
+    for (const char *at = e->covers; *at; at += strspn(at, " ")) {
+        const size_t span = strcspn(at, " ");
+        if (span == length && memcmp(at, machine, length) == 0) return true;
+        at += span;
+    }
+    return false;
+}
 
 static bool find_code(Emulator *e)
 {
@@ -132,6 +160,7 @@ Emulator *emu_new(const void *code, char *why, size_t why_bytes)
         if (machines[n].flags == (head->e_flags & 0xff)) {
             snprintf(e->machine, sizeof e->machine, "%s", machines[n].name);
             e->family = machines[n].family;
+            e->covers = machines[n].covers;
         }
     e->code = malloc(bytes);
     memcpy(e->code, code, bytes);

@@ -45,12 +45,12 @@ static void test_devices(void **state)
     const aule_device_info *info = aule_device_get_info(device);
     assert_string_equal(info->id, "hip:0");
     assert_string_equal(info->driver, "HIP 6.3, gfx942:sramecc+:xnack-");
-    assert_string_equal(info->features, "gfx942 sramecc+ xnack-");
+    assert_string_equal(info->features, "gfx942 gfx9-4-generic sramecc+ xnack-");
     assert_int_equal(info->units, 304);
     assert_true(info->kind == AULE_DEVICE_GPU && info->dl.device_type == kDLROCM);
     aule_device_close(device);
     assert_int_equal(aule_device_open("hip:1", NULL, &device, NULL), AULE_OK);
-    assert_string_equal(aule_device_get_info(device)->features, "gfx1100");
+    assert_string_equal(aule_device_get_info(device)->features, "gfx1100 gfx11-generic");
     aule_device_close(device);
 }
 
@@ -96,6 +96,22 @@ static void test_other_architecture(void **state)
     open_hip(&s, "hip:1", "gfx942", first_code);
     expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_UNSUPPORTED,
                       "hip gfx942 f32 D=8 E=4 (needs gfx942, the device is gfx1100)");
+    cuda_close(&s);
+}
+
+/* Code of a generic ISA runs on every machine that it covers. */
+static void test_generic_architecture(void **state)
+{
+    (void)state;
+    Setup s;
+    open_hip(&s, "hip:0", "gfx9-4-generic", first_code);
+    cuda_run(&s);
+    cuda_fetch(&s);
+    assert_true(case_is_right(s.c));
+    cuda_close(&s);
+    open_hip(&s, "hip:1", "gfx9-4-generic", first_code);
+    expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_UNSUPPORTED,
+                      "(needs gfx9-4-generic, the device is gfx1100)");
     cuda_close(&s);
 }
 
@@ -168,6 +184,7 @@ int main(void)
         CUDA_TEST(test_no_device),
         CUDA_TEST(test_result),
         CUDA_TEST(test_other_architecture),
+        CUDA_TEST(test_generic_architecture),
         CUDA_TEST(test_code_that_is_refused),
         CUDA_TEST(test_failures),
         CUDA_TEST(test_loss),
