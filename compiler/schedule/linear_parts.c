@@ -16,6 +16,11 @@ bool lin_problem_is_fed(const AuProblem *p)
     return p->hooks->normal->feedback != AU_FEEDBACK_NONE;
 }
 
+bool lin_problem_is_own(const AuProblem *p)
+{
+    return p->hooks->normal->feedback == AU_FEEDBACK_OWN;
+}
+
 bool lin_problem_by_channel(const AuProblem *p)
 {
     return p->hooks->normal->decay == AU_DECAY_VECTOR;

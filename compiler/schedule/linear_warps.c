@@ -66,6 +66,9 @@ static void memories(LinearWarps *w)
         warps_tile(&l->x, TILE_NAME("P"), "q",
                    lw_shares_pairs(w) || w->has_decayed ? l->chunk : LINEAR_ROWS * warps, "kv",
                    l->chunk, w->has_decayed ? l->x.shape->stages : 1);
+    else if (lw_kept_of_chain(w))
+        warps_tile(&l->x, TILE_NAME(lw_kept_of_chain(w)->memory), "q", l->chunk, "kv", l->chunk,
+                   l->x.shape->stages);
     if (has_sums(w)) tile_shared(l->x.t, "Sums", "f32[d:%d]", w->d);
     if (lw_is_fed(w)) lw_key_memories(w);
     if (lw_inverts(w)) lw_inverse_memories(w);
@@ -328,7 +331,7 @@ void lw_forward_kernel(LinearWarps *w)
     if (lw_is_fed(w) && !lw_inverts(w)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
     if (w->has_decayed) lw_totals_argument(w, TILE_IN);
-    if (w->has_decayed && lw_has_output(w)) lw_pairs_argument(w, TILE_IN);
+    if (lw_kept_of_chain(w)) lw_pairs_argument(w, lw_kept_of_chain(w), TILE_IN);
     memories(w);
     tile_role(t, "core", l->x.shape->executors, TILE_ON_WARP, 0);
     if (l->segments) lw_begin_segment(w);

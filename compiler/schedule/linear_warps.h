@@ -54,7 +54,7 @@ int32_t linear_warps_solved(const AuShape *s); /* feedback: columns that a warp 
 int32_t linear_warps_blocks(const AuProblem *p, const AuShape *s); /* of a processor, by rule */
 int32_t linear_warps_channels(const AuProblem *p); /* padded to the depth of a product */
 int32_t linear_warps_padded(int32_t width);        /* likewise */
-/* Why matrix units of warps do not take the recurrence, feedback `own` among it: that is for the forward alone; NULL: they do. */
+/* Why matrix units of warps do not take the recurrence; NULL: they do. */
 const char *linear_warps_refusal(AuArena *arena, const AuProblem *p);
 
 /* linear_warps.c */
@@ -64,6 +64,7 @@ void lw_layouts(LinearWarps *w);
 void lw_forward_kernel(LinearWarps *w);
 /* linear_warps_vector.c: decays a channel, and with feedback `own` all as if they were that. */
 AuDecayClass lw_decay(const LinearWarps *w);
+bool linear_warps_by_channel(const AuProblem *p); /* linear_warps_shape.c */
 bool lw_by_channel(const LinearWarps *w);
 bool lw_is_own(const LinearWarps *w);               /* feedback `own` */
 bool lw_is_fed(const LinearWarps *w);               /* either feedback */
@@ -116,6 +117,10 @@ void lw_own_right(LinearWarps *w); /* what M meets */
 /* What readers have of b: onto `acc`, and of the state, onto it. */
 void lw_own_read(LinearWarps *w, const char *columns);
 void lw_own_write(LinearWarps *w);
+void lw_own_keep_pairs(LinearWarps *w); /* of the kernel of pairs, by who made them */
+/* Rows that read for what is fed back, and those that write it, with either feedback, as chains take them. */
+const char *lw_fed_readers(const LinearWarps *w);
+const char *lw_fed_writers(const LinearWarps *w);
 
 bool lw_has_output(const LinearWarps *w);
 
@@ -145,9 +150,10 @@ typedef struct LinearBack {
     int32_t key_strips; /* each of strips, one after another, so that registers do */
     int32_t key_columns, value_columns; /* of a strip; of a part */
     int32_t pair_parts, pair_columns;   /* of a group's pairs */
-    bool has_rate;  /* the log decay, a number a token at most, has a gradient */
-    bool has_rates; /* one of a number a channel does */
-    bool is_fed;
+    bool has_rate;         /* the log decay, a number a token at most, has a gradient */
+    bool has_rates;        /* one of a number a channel does */
+    bool is_fed;           /* feedback `key`; of the kernel `carry` either */
+    bool is_own;           /* of the kernel `chunks`: feedback `own` */
     int32_t rows;          /* that gradients of slots are made of at once; 0: LINEAR_ROWS */
     const char *first_row; /* of them */
     bool is_apart;         /* the kernel of chunks: T, U and y of a chunk are there */
@@ -257,7 +263,15 @@ const AuTileAtom *linear_warps_sums_atom(const AuProblem *p);
 /* linear_warps_pairs.c: decays a channel, both directions: the kernel `pairs_of_chunks` and its regions, for chains in chunks of [s]. */
 void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
                    const AuShape *s, bool for_gradients);
-void lw_pairs_argument(LinearWarps *w, AuTileMode mode);
+/* Matrices of pairs there, and where others have them: of queries with keys; with feedback `own` of queries with rows that write, of rows
+ * that read with keys. */
+typedef struct LinearKept {
+    const char *memory, *token, *tensor;
+} LinearKept;
+enum { LINEAR_KEPT_PAIRS, LINEAR_KEPT_WRITERS, LINEAR_KEPT_READERS, LINEAR_KEPT };
+const LinearKept *lw_kept(int which);
+const LinearKept *lw_kept_of_chain(const LinearWarps *w); /* what comes with a chunk; NULL */
+void lw_pairs_argument(LinearWarps *w, const LinearKept *kept, AuTileMode mode);
 void lw_key_pairs_argument(LinearWarps *w, AuTileMode mode); /* A(k, k) */
 /* What channels keep over a chunk, its logarithm; of the channels of the warp's part of the state, in `whole`. */
 void lw_totals_argument(LinearWarps *w, AuTileMode mode);

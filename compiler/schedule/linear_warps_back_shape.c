@@ -63,9 +63,25 @@ int32_t linear_warps_state_parts(const AuProblem *p, const AuShape *s)
     return best;
 }
 
+/* Feedback `own`. */
+static const char *refusal_of_own(AuArena *arena, const AuProblem *p)
+{
+    if (p->d < UNIT)
+        return au_format(arena, "gradients of rows of feedback's own of fewer than %d channels",
+                         UNIT);
+    if (p->hooks->has_out_mod) return "an out_mod beside feedback by rows of its own";
+    if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
+        return au_format(arena,
+                         "feedback by rows of its own, for whose decays sums are products of bf16, "
+                         "which %s does not have",
+                         p->caps->name);
+    return NULL;
+}
+
 /* Decays a channel. */
 static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
 {
+    if (lin_problem_is_own(p)) return refusal_of_own(arena, p);
     if (p->d <
         UNIT) /* of so few, what factors of pairs are rounded to exceeds the rule of numerics */
         return au_format(arena, "gradients of decays of fewer than %d channels", UNIT);
@@ -85,11 +101,11 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = linear_warps_refusal(arena, p);
     if (why) return why;
-    if (lin_problem_by_channel(p)) {
+    if (linear_warps_by_channel(p)) {
         const char *of_channel = refusal_of_channels(arena, p);
         if (of_channel) return of_channel;
     }
-    if (lin_problem_is_fed(p) && p->hooks->normal->before)
+    if (lin_problem_is_fed(p) && !lin_problem_is_own(p) && p->hooks->normal->before)
         return "feedback and a read before the token";
     if (sums(p, AU_SLOT_V) || sums(p, AU_SLOT_SKIP)) return "a slot that sums over values";
     return p->deterministic && lin_sums_gradients(arena, p) ? "sums in one order" : NULL;
@@ -160,7 +176,7 @@ static int32_t shared_of_channel_chain(const AuProblem *p, const AuShape *s)
     const int32_t span = s->swizzle_span, d = linear_warps_channels(p), c = s->key_tile,
                   keys = warps_row_bytes(p, span, d), columns = warps_row_bytes(p, span, c),
                   values = warps_row_bytes(p, span, s->query_tile);
-    if (lin_problem_is_fed(p)) /* keys as readers, pairs and M; y */
+    if (lin_problem_is_fed(p)) /* keys, or rows of feedback's own, as readers; pairs and M; y */
         return WARPS_ALIGNMENT + s->stages * c * (3 * keys + values + 3 * columns) + d * values +
                2 * s->query_tile * columns + 2 * REGISTER * c;
     return WARPS_ALIGNMENT + s->stages * c * (keys + values) + d * values + REGISTER * c;
@@ -172,7 +188,7 @@ AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s)
     AuShape chain = *s;
     chain.stages = warps_copy_ahead(p) ? 2 : 1;
     linear_warps_complete(p, &chain);
-    if (!lin_problem_is_fed(p) || !lin_problem_by_channel(p)) return chain;
+    if (!lin_problem_is_fed(p) || !linear_warps_by_channel(p)) return chain;
     AuShape whole = chain;
     whole.swizzle_span = APART_SPAN;
     const int32_t before = shared_of_channel_chain(p, &chain),
@@ -191,6 +207,10 @@ AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s)
                      .column_parts = 1,
                      .stages = 1};
     apart.swizzle_span = warps_copy_ahead(p) ? APART_SPAN : 0;
+    /* a strip of channels has rows of four kinds: no more warps than strips, so that each has registers */
+    while (lin_problem_is_own(p) && apart.executors >= 4 * linear_warps_row_groups(s) &&
+           apart.executors * UNIT >= 2 * linear_warps_channels(p))
+        apart.executors /= 2;
     return apart;
 }
 
@@ -235,8 +255,11 @@ static int32_t shared_of_pairs(const AuProblem *p, const AuShape *s)
                             ? 0
                             : c * (2 * columns + REGISTER * (LINEAR_ROWS + 2)) +
                                   (linear_warps_channels(p) < c ? 2 * c * columns : 0);
+    /* rows that feedback has of its own, and their levels; three matrices of pairs */
+    const int32_t own =
+        lin_problem_is_own(p) ? c * ((2 + levels) * keys + 2 * columns + REGISTER) : 0;
     return WARPS_ALIGNMENT + c * (2 + levels) * keys + sums_bytes(p, s) + c * columns +
-           2 * REGISTER * c + fed;
+           2 * REGISTER * c + fed + own;
 }
 
 /* With feedback blocks of wide rows have twice the warps, and where a processor has one block. */
@@ -277,16 +300,22 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
                2 * c * columns + 2 * near + (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
                HALF * (CHANNELS_NEAR * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
                REGISTER * c * (4 + (c + d) / LINEAR_ROWS);
+    /* with feedback `own` x and b, P and y; A(x, k), three more gradients of pairs */
+    const bool own = lin_problem_is_own(p);
+    const int32_t more = c * (2 * keys + 4 * columns + REGISTER) + 2 * s.query_tile * columns +
+                         3 * near + HALF * LINEAR_ROWS * LINEAR_ROWS;
     return WARPS_ALIGNMENT + 2 * c * (keys + values) + d * values + 2 * c * columns + near +
-           (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
+           (1 + made + (own && made > 1 ? 2 : 0)) * REGISTER * c * (d + LINEAR_ROW_GAP) +
            HALF * (CHANNELS_NEAR * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
-           REGISTER * c * (2 + s.executors / linear_warps_row_groups(&s));
+           REGISTER * c * (2 + s.executors / linear_warps_row_groups(&s)) + (own ? more : 0);
 }
 
 int32_t linear_warps_channels_blocks(const AuProblem *p, const AuShape *s)
 {
     /* all tiles begin where the one before ends */
-    const int32_t block = shared_of_channels(p, s) - WARPS_ALIGNMENT + p->caps->reserved;
+    const int32_t block = shared_of_channels(p, s) - WARPS_ALIGNMENT + p->caps->reserved,
+                  warps = LINEAR_APART_BLOCKS * linear_warps_apart_shape(p, s).executors;
+    if (lin_problem_is_own(p) && room_of(p, warps) < p->caps->registers) return 1;
     return LINEAR_APART_BLOCKS * block <= p->caps->processor_shared ? LINEAR_APART_BLOCKS : 1;
 }
 
@@ -334,10 +363,10 @@ static int32_t shared_of_given(const AuProblem *p, const AuShape *whole)
                   columns = warps_row_bytes(p, span, c), values = warps_row_bytes(p, span, e),
                   read = tile_pitch_bytes(REGISTER * e, tile_swizzle_span(REGISTER * e, span));
     const bool by_token = p->hooks->normal->decay == AU_DECAY_SCALAR;
-    const int32_t pairs = lin_problem_by_channel(p) ? c
-                          : warps_via_shared(p)     ? LINEAR_ROWS * s.executors
-                                                    : 0;
-    return WARPS_ALIGNMENT + c * (lin_problem_by_channel(p) ? 1 : 2) * keys +
+    const int32_t pairs = linear_warps_by_channel(p) ? c
+                          : warps_via_shared(p)      ? LINEAR_ROWS * s.executors
+                                                     : 0;
+    return WARPS_ALIGNMENT + c * (linear_warps_by_channel(p) ? 1 : 2) * keys +
            (lin_problem_is_fed(p) ? e * columns : c * values) + pairs * columns + d * values +
            c * (read +
                 REGISTER * (by_token + lin_problem_has(p, AU_SLOT_WRITE) + lin_problem_is_fed(p))) +
@@ -425,9 +454,9 @@ bool linear_warps_states_divide(const AuProblem *p, const AuShape *s)
     if (s->key_tile % LINEAR_ROWS) return false;
     const int32_t groups = linear_warps_row_groups(s), d = linear_warps_channels(p);
     if (s->executors % (2 * groups) || s->key_tile % s->executors || d % s->executors ||
-        (!lin_problem_by_channel(p) && d % (linear_warps_key_parts(s) * UNIT)) ||
+        (!linear_warps_by_channel(p) && d % (linear_warps_key_parts(s) * UNIT)) ||
         s->executors < s->column_parts ||
-        ((lin_problem_is_fed(p) || lin_problem_by_channel(p)) && !keeps_rows(p, s)))
+        ((lin_problem_is_fed(p) || linear_warps_by_channel(p)) && !keeps_rows(p, s)))
         return false;
     return s->query_tile % (s->column_parts * UNIT) == 0 &&
            s->query_tile % (s->executors / groups * UNIT) == 0;
@@ -442,7 +471,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
     linear_warps_complete(p, s);
     const char *behind = linear_warps_given_refusal(arena, p, s);
     if (behind) return behind;
-    if (lin_problem_by_channel(p)) return refusal_of_channel_shape(arena, p, s);
+    if (linear_warps_by_channel(p)) return refusal_of_channel_shape(arena, p, s);
     if (lin_problem_has(p, AU_SLOT_NORM) && warps_via_shared(p) && row_columns(p, s) > COLUMNS)
         return au_format(arena,
                          "a norm where sums are no operands, and %d channels of a row, which would "
@@ -511,7 +540,7 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
     if (!warps_atom(&halves)) return false;
     *why = refusal_of_problem(arena, p);
     if (*why) return false;
-    for (uint32_t n = 0; lin_problem_is_fed(p) && !lin_problem_by_channel(p) && n < 2; n++) {
+    for (uint32_t n = 0; lin_problem_is_fed(p) && !linear_warps_by_channel(p) && n < 2; n++) {
         AuShape s = {.executors = 4, .key_tile = tokens[1 + n], .stages = 1};
         linear_warps_strips(p, &s);
         if (linear_warps_is_apart(p, &s) && !refusal_of_shape(arena, p, &s)) {
@@ -519,7 +548,7 @@ bool schedule_linear_warps_backward_shape(AuArena *arena, const AuProblem *p, Au
             return true;
         }
     }
-    if (lin_problem_by_channel(p)) return shape_of_channels(arena, p, out, why);
+    if (linear_warps_by_channel(p)) return shape_of_channels(arena, p, out, why);
     for (uint32_t n = 0; n < 3 * 4 * 2; n++) {
         AuShape s = {.executors = warps[n / 2 % 4], .key_tile = tokens[n / 8], .stages = 2 - n % 2};
         if (s.executors % (2 * linear_warps_row_groups(&s))) continue;

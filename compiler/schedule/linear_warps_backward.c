@@ -349,7 +349,7 @@ static AuSchedule *kernels_apart(AuArena *arena, AuDiags *diags, AuTileBuild *t,
     return lanes_built(&b.w.l.x, diags);
 }
 
-/* Decays a channel: pairs, chains of S and of T, then chunks; with feedback U and y, too. */
+/* Decays a channel, and with feedback `own` all as if they were that: pairs, chains of S and of T, then chunks; with feedback U and y, too. */
 static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBuild *t,
                                        const AuProblem *p, AuSchedule *out, const AuShape *whole)
 {
@@ -357,10 +357,10 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
                   apart = linear_warps_apart_shape(p, &out->shape);
     LinearWarps chains = lw_begin(arena, t, p, out, &chain);
     chains.keeps_states = true;
-    chains.keeps_written = lin_is_fed(&chains.l);
+    chains.keeps_written = lw_is_fed(&chains);
     chains.kept_columns = whole->query_tile;
     lw_layouts(&chains);
-    if (chains.keeps_written) lay_along(&chains, whole->query_tile);
+    if (lin_is_fed(&chains.l)) lay_along(&chains, whole->query_tile);
     lw_numbers_kernel(&chains);
     lw_make_pairs(arena, t, p, out, &chain, true);
     chains.has_decayed = true;
@@ -375,13 +375,17 @@ static AuSchedule *kernels_of_channels(AuArena *arena, AuDiags *diags, AuTileBui
         b.w.without_values = b.w.without_inverse = true;
         b.erase_sums = (b.w.l.chunk + b.w.d) / LINEAR_ROWS; /* of groups of writers, of strips */
     }
+    b.is_own = lw_is_own(&b.w);
+    while (b.is_own && b.w.e % (b.parts * LINEAR_ROWS)) b.parts--;
+    if (b.is_own) b.value_columns = b.w.e / b.parts;
     b.is_apart = true;
     b.is_staged = false;
     b.w.l.asks_heads = true;
     b.w.kept_columns = whole->query_tile;
     b.blocks = linear_warps_channels_blocks(p, &out->shape);
     lw_channels_kernel(&b);
-    for (uint32_t n = 0; n < (b.is_fed ? KEPT : KEPT_UNFED); n++) lanes_region(&b.w.l.x, kept[n]);
+    for (uint32_t n = 0; n < (lw_is_fed(&b.w) ? KEPT : KEPT_UNFED); n++)
+        lanes_region(&b.w.l.x, kept[n]);
     lin_sum_kernels(&b.w.l);
     return lanes_built(&b.w.l.x, diags);
 }
@@ -396,8 +400,7 @@ AuSchedule *schedule_linear_warps_backward(AuArena *arena, AuDiags *diags, const
     AuShape whole = *shape;
     whole.query_tile = linear_warps_value_columns(p, shape);
     whole.column_parts = linear_warps_state_parts(p, shape);
-    if (p->hooks->normal->decay == AU_DECAY_VECTOR)
-        return kernels_of_channels(arena, diags, t, p, out, &whole);
+    if (linear_warps_by_channel(p)) return kernels_of_channels(arena, diags, t, p, out, &whole);
     if (linear_warps_is_apart(p, shape)) return kernels_apart(arena, diags, t, p, out, &whole);
     LinearWarps states = lw_begin(arena, t, p, out, &out->shape);
     states.keeps_states = true;

@@ -12,7 +12,7 @@
 #include "linear_warps.h"
 
 /* Do pairs of queries come with a chunk? */
-static bool has_pairs(const LinearWarps *w) { return w->has_decayed && !w->without_keys; }
+static bool has_pairs(const LinearWarps *w) { return lw_kept_of_chain(w) != NULL; }
 
 static void head(LinearWarps *w)
 {
@@ -27,13 +27,13 @@ static void head(LinearWarps *w)
         tile_arg(t, in ? "dstate_in" : "dstate_out", in ? TILE_OUT : TILE_IN,
                  "f32[b:%s, h:%s, d:%d, e:%d]", lin_sequences(l), l->heads, l->x.p->d, l->x.p->e);
     lw_kept_argument(w, "dstates", TILE_INOUT, false);
-    if (lin_is_fed(l)) lw_kept_argument(w, "solutions", TILE_INOUT, true);
+    if (lw_is_fed(w)) lw_kept_argument(w, "solutions", TILE_INOUT, true);
     lw_numbers_argument(w, TILE_IN);
-    if (lin_is_fed(l)) lw_inverses_argument(w, TILE_IN);
+    if (lw_is_fed(w)) lw_inverses_argument(w, TILE_IN);
     lw_rows_arguments(w);
     if (w->has_decayed) lw_totals_argument(w, TILE_IN);
     lw_given_argument(w, TILE_IN);
-    if (has_pairs(w)) lw_pairs_argument(w, TILE_IN);
+    if (has_pairs(w)) lw_pairs_argument(w, lw_kept_of_chain(w), TILE_IN);
     tile_grid(t, "vb: %d, h: %s, n: %s", (w->kept_columns + w->e - 1) / w->e, l->heads,
               lin_sequences(l));
 }
@@ -52,8 +52,8 @@ static void memories(LinearBack *b)
     lw_given_memory(w);
     warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
     if (b->is_fed)
-        warps_tile(&l->x, TILE_NAME("P"), "q", l->chunk, "kv", l->chunk,
-                   has_pairs(w) ? l->x.shape->stages : 1);
+        warps_tile(&l->x, TILE_NAME(has_pairs(w) ? lw_kept_of_chain(w)->memory : "P"), "q",
+                   l->chunk, "kv", l->chunk, has_pairs(w) ? l->x.shape->stages : 1);
     if (keeps_queries(b)) warps_tile(&l->x, TILE_NAME("Qs"), "q", l->chunk, "d", w->d, 1);
     if (b->is_fed) {
         lw_key_memories(w);
@@ -88,7 +88,8 @@ static void fragments(LinearBack *b)
     if (b->is_fed) {
         if (!has_pairs(w)) declare_pairs(w);
         lw_key_declare(w);
-        tile_frag(t, "erase_of_solved", "f32[kv:%d] like solved", w->l.chunk);
+        if (lin_is_fed(&w->l))
+            tile_frag(t, "erase_of_solved", "f32[kv:%d] like solved", w->l.chunk);
     }
     lw_declare(w);
 }
@@ -210,10 +211,9 @@ static void carry(LinearBack *b)
                                   : tile_text(t, "Q[%s:, %s]", stage, rows),
                  tile_text(t, "D[%s:, %s]", stage, columns));
     if (b->is_fed)
-        lw_add_halves(
-            w, "dstate",
-            tile_text(t, "%s[%s:, %s] as [q, d]", w->has_decayed ? "Ks" : "K", stage, rows), "Y",
-            tile_text(t, "[%s, :] as [e, q]", columns));
+        lw_add_halves(w, "dstate",
+                      tile_text(t, "%s[%s:, %s] as [q, d]", lw_fed_readers(w), stage, rows), "Y",
+                      tile_text(t, "[%s, :] as [e, q]", columns));
     lw_end_state(w);
 }
 
@@ -245,7 +245,7 @@ static void chunk_back(LinearBack *b)
     tile_set(t, "chunk", "cdiv(length, %d) - 1 - back", l->chunk);
     tile_set(t, "first", "start + chunk * %d", l->chunk);
     lw_place_of_states(w, "place", "chunk");
-    if (l->n->decay == AU_DECAY_CONSTANT) {
+    if (lw_decay(w) == AU_DECAY_CONSTANT) {
         lin_count(l);
         tile_set(t, "whole", "exp(f32(count) * rate)");
     }
@@ -258,7 +258,7 @@ static void chunk_back(LinearBack *b)
     lw_share_gradient(w);
     tile_sync(t, "all");
     if (two) issue(w, "chunk - 1", warps_stage(&l->x, true));
-    if (lin_decays_by_token(l)) {
+    if (lin_decays_by_token(l) && !lw_by_channel(w)) {
         tile_load(t, "total", "G[%d]", l->chunk - 1);
         tile_set(t, "whole", "exp(total)");
     }
@@ -272,7 +272,7 @@ static void chunk_back(LinearBack *b)
 
 void lw_carry_kernel(LinearWarps *w)
 {
-    LinearBack b = {.w = *w, .is_fed = lin_is_fed(&w->l)};
+    LinearBack b = {.w = *w, .is_fed = lw_is_fed(w)};
     Linear *l = &b.w.l;
     AuTileBuild *t = l->x.t;
     b.w.without_values = true;

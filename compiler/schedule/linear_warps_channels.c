@@ -22,6 +22,9 @@ static bool keeps_both(const LinearBack *b) { return strips_of(b) > b->w.l.x.sha
 
 /* ---- memories and fragments */
 
+/* With feedback `own`, where queries read behind their token: that. */
+static bool has_same(const LinearBack *b) { return b->is_own && !b->w.l.n->before; }
+
 static void ones(LinearBack *b, const char *name, int32_t rows, int32_t columns)
 {
     tile_shared(b->w.l.x.t, name, "bf16[u:%d, t:%d] swizzle 32", rows, columns);
@@ -43,16 +46,19 @@ static void memories(LinearBack *b)
         warps_tile(&l->x, TILE_NAME("T"), "d", w->d, "e", w->e, 1);
         warps_tile(&l->x, TILE_NAME("P"), "q", c, "kv", c, 1);
     }
+    channels_own_memories(b);
     warps_tile(&l->x, TILE_NAME("R"), "q", c, "kv", c, 1);
     warps_tile(&l->x, TILE_NAME("Near"), "q", CHANNELS_NEAR * c, "kv", UNIT, 1);
     tile_shared(l->x.t, "Own", "f32[q:%d]", c);
     tile_shared(l->x.t, "G", "f32[kv:%d, d:%d]", c, w->d + LINEAR_ROW_GAP);
     tile_shared(l->x.t, "Made", "f32[p:%d, kv:%d, d:%d]",
-                keeps_both(b) ? 2 + channels_has_bonus(b) : 1, c, w->d + LINEAR_ROW_GAP);
+                keeps_both(b) ? 2 + channels_has_bonus(b) + 2 * b->is_own : 1, c,
+                w->d + LINEAR_ROW_GAP);
     if (b->has_rates) {
         ones(b, "Spans", CHANNELS_NEAR * UNIT, UNIT);
         ones(b, "Behind", c, c);
         ones(b, "Before", c, c);
+        if (has_same(b)) ones(b, "Same", UNIT, UNIT);
     }
     lw_gates_memories(b);
     tile_barrier(l->x.t, "all", 0, l->x.shape->executors);
@@ -77,6 +83,7 @@ static void fragments(LinearBack *b)
     if (channels_is_weighed(b)) tile_frag(t, "strength_of_value", "f32[kv:%d] like dvalue", UNIT);
     tile_frag(t, "row_dx", "f32[d:%d, kv:%d] @ across_d", w->d, lw_slot_rows(w));
     lw_vector_declare_rows(w);
+    if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
     lw_declare(w);
 }
 
@@ -112,6 +119,10 @@ static void make_ones(LinearBack *b)
         store_ones(b, n ? "u < of_t" : behind, n ? "Before" : "Behind", c, c);
         tile_end(t);
     }
+    if (!has_same(b)) return;
+    tile_if(t, "self == %d", (CHANNELS_NEAR + 2) % warps);
+    store_ones(b, "u == of_t", "Same", UNIT, UNIT);
+    tile_end(t);
 }
 
 /* ---- copies */
@@ -128,6 +139,7 @@ static void bring(LinearBack *b)
         lw_issue_kept(w, "tt", "dstates", "T", w->d);
         lw_issue_kept(w, "tp", "kept_pairs", "P", w->l.chunk);
     }
+    channels_own_issue(b);
     make_ones(b);
     lw_vector_sums(w);
     lw_wait(w);
@@ -136,6 +148,7 @@ static void bring(LinearBack *b)
     lw_numbers(w);
     warps_wait(&w->l.x, "tt");
     warps_wait(&w->l.x, "tp");
+    channels_own_wait(b);
 }
 
 /* ---- gradients of pairs, R: 16 readers and 16 writers a warp */
@@ -153,12 +166,13 @@ static void near_levels(LinearBack *b, const char *memory, const char *rows)
                    b->w.l.x.operand, 1 << n, 1 << n, 1 << n, memory, n * b->w.l.chunk, rows, UNIT);
 }
 
-static void near_pairs(LinearBack *b, const char *rows)
+static void near_pairs(LinearBack *b, const ChannelsPairs *kind, const char *rows)
 {
     AuTileBuild *t = b->w.l.x.t;
-    near_levels(b, "Near", rows);
+    near_levels(b, kind->near, rows);
+    if (!kind->own) return;
     tile_set(t, "of_own", "reduce_sum(where(i == j, dscore, 0.0), kv)");
-    tile_store(t, "of_own -> Own[%s +: %d]", rows, UNIT);
+    tile_store(t, "of_own -> %s[%s +: %d]", kind->own, rows, UNIT);
 }
 
 /* Of keys with keys before, Z; what strengths of erasing have of them, a sum a group of writers. */
@@ -185,13 +199,44 @@ static void key_pairs(LinearBack *b, const char *rows, const char *columns, cons
     tile_end(t);
 }
 
+static void pairs_of_kind(LinearBack *b, const ChannelsPairs *kind, const char *rows,
+                          const char *columns, const char *on_diagonal)
+{
+    LinearWarps *w = &b->w;
+    AuTileBuild *t = w->l.x.t;
+    tile_product(t, "dscore", w->l.x.atom, TILE_START,
+                 kind->of_solution ? tile_text(t, "Yh[:, %s +: %d] as [e, q]", rows, UNIT)
+                                   : tile_text(t, "D[%s +: %d, :]", rows, UNIT),
+                 b->is_fed || !kind->of_values ? tile_text(t, "Uh[:, %s +: %d]", columns, UNIT)
+                                               : tile_text(t, "V[%s +: %d, :]", columns, UNIT));
+    if (channels_is_weighed(b) && kind->of_values) {
+        tile_load(t, "strength_of_pair", "W[%s +: %d]", columns, UNIT);
+        tile_set(t, "dscore", "dscore * strength_of_pair");
+    }
+    tile_store(t, "%s(dscore) -> %s[%s +: %d, %s +: %d]", w->l.x.operand, kind->memory, rows, UNIT,
+               columns, UNIT);
+    tile_if(t, "%s", on_diagonal);
+    near_pairs(b, kind, rows);
+    tile_end(t);
+}
+
+/* Warps that have the same rows and columns. */
+static int32_t makers_of(const LinearBack *b)
+{
+    const int32_t groups = channels_groups(b),
+                  copies = b->w.l.x.shape->executors / (groups * groups);
+    return copies < 1 ? 1 : copies < channels_kinds(b) ? copies : channels_kinds(b);
+}
+
 static void pairs(LinearBack *b)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
     const int32_t groups = channels_groups(b), warps = w->l.x.shape->executors,
-                  all = groups * groups;
-    const char *unit = all > warps ? tile_text(t, "(turn_R * %d + self)", warps) : "self",
+                  all = groups * groups, makers = makers_of(b), kinds = channels_kinds(b);
+    const char *unit = all > warps  ? tile_text(t, "(turn_R * %d + self)", warps)
+                       : makers > 1 ? tile_text(t, "(self %% %d)", all)
+                                    : "self",
                *rows = tile_text(t, "%s / %d * %d", unit, groups, UNIT),
                *group = tile_text(t, "%s %% %d", unit, groups),
                *columns = tile_text(t, "%s * %d", group, UNIT),
@@ -199,17 +244,11 @@ static void pairs(LinearBack *b)
     if (all > warps)
         tile_for_range(t, "turn_R", "0", tile_text(t, "%d", (all + warps - 1) / warps));
     tile_if(t, "%s < %d && %s %% %d <= %s / %d", unit, all, unit, groups, unit, groups);
-    tile_product(t, "dscore", w->l.x.atom, TILE_START, tile_text(t, "D[%s +: %d, :]", rows, UNIT),
-                 b->is_fed ? tile_text(t, "Uh[:, %s +: %d]", columns, UNIT)
-                           : tile_text(t, "V[%s +: %d, :]", columns, UNIT));
-    if (channels_is_weighed(b)) {
-        tile_load(t, "strength_of_pair", "W[%s +: %d]", columns, UNIT);
-        tile_set(t, "dscore", "dscore * strength_of_pair");
+    for (int32_t n = 0; n < kinds; n++) {
+        if (makers > 1) tile_if(t, "self / %d == %d", all, n % makers);
+        pairs_of_kind(b, channels_kind(n), rows, columns, on_diagonal);
+        if (makers > 1) tile_end(t);
     }
-    tile_store(t, "%s(dscore) -> R[%s +: %d, %s +: %d]", w->l.x.operand, rows, UNIT, columns, UNIT);
-    tile_if(t, "%s", on_diagonal);
-    near_pairs(b, rows);
-    tile_end(t);
     if (b->is_fed) {
         key_pairs(b, rows, columns, group, on_diagonal);
         tile_else(t);
@@ -253,12 +292,21 @@ static void store_made(LinearBack *b, const ChannelsStrip *s, const char *name, 
                    channels_tokens(b, g), s->channels);
 }
 
+/* With feedback `own`. */
+static const struct {
+    AuSlot slot;
+    const char *gradient;
+} own_rows[] = {{AU_SLOT_READS, "dx"}, {AU_SLOT_WRITES, "db"}};
+enum { OWN_ROWS = sizeof own_rows / sizeof *own_rows };
+
 static void strips(LinearBack *b)
 {
     const ChannelsStrip s = begin_strip(b);
     channels_strip_back(b, &s);
     if (keeps_both(b)) store_made(b, &s, "dk", 1);
     if (keeps_both(b) && channels_has_bonus(b)) store_made(b, &s, "dbonus", 2);
+    for (uint32_t n = 0; keeps_both(b) && b->is_own && n < OWN_ROWS; n++)
+        store_made(b, &s, own_rows[n].gradient, 2 + (int32_t)n);
     end_strip(b);
 }
 
@@ -276,11 +324,26 @@ static void queries_back(LinearBack *b)
     tile_end(b->w.l.x.t);
 }
 
+/* A number a token at most gets the sum over all channels. */
+static void rates_back(LinearBack *b, const char *rows)
+{
+    Linear *l = &b->w.l;
+    AuTileBuild *t = l->x.t;
+    const LinearRows r = lin_rows(l, AU_SLOT_LOG_DECAY);
+    if (l->n->decay == AU_DECAY_VECTOR) {
+        rows_of_slot(b, AU_SLOT_LOG_DECAY, rows, "G[");
+        return;
+    }
+    tile_load(t, "row_dx", "G[%s, 0 +: %d]", rows, b->w.d);
+    tile_set(t, "dg_of_token", "reduce_sum(row_dx, d)");
+    lin_rows_back_of(l, &r, "row_dx", "dg_of_token");
+}
+
 static void keys_back(LinearBack *b)
 {
     const char *rows = lw_begin_rows(b);
     rows_of_slot(b, AU_SLOT_K, rows, keeps_both(b) ? "Made[1, " : "Made[0, ");
-    if (b->has_rates) rows_of_slot(b, AU_SLOT_LOG_DECAY, rows, "G[");
+    if (b->has_rates) rates_back(b, rows);
     lw_gates_back(b);
     tile_end(b->w.l.x.t);
 }
@@ -292,7 +355,8 @@ static void values_back(LinearBack *b)
     AuTileBuild *t = w->l.x.t;
     b->rows = 0;
     b->part.rows = tile_text(t, "first + %s +: %d", lw_row(w), UNIT);
-    tile_if(t, "self < %d", w->l.x.shape->executors); /* all: `t` here is its own, no rows' */
+    tile_if(t, "self < %d",
+            w->row_groups * b->parts); /* all, perhaps: `t` here is its own, no rows' */
     tile_set(t, "t", "first + %s + iota(kv:%d)", lw_row(w), UNIT);
     tile_set(t, "c", "%s + iota(e:%d)", lw_value_column(b), b->value_columns);
     lw_values_back(b);
@@ -312,6 +376,16 @@ static void share_made(LinearBack *b, const char *name)
     tile_sync(t, "all");
 }
 
+/* Of another slot, as keys are; [place] in memory where that has all. */
+static void others_back(LinearBack *b, AuSlot slot, const char *gradient, int32_t place)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    if (!keeps_both(b)) share_made(b, gradient);
+    const char *rows = lw_begin_rows(b);
+    rows_of_slot(b, slot, rows, tile_text(t, "Made[%d, ", keeps_both(b) ? place : 0));
+    tile_end(t);
+}
+
 static void chunk(LinearBack *b)
 {
     AuTileBuild *t = b->w.l.x.t;
@@ -326,11 +400,9 @@ static void chunk(LinearBack *b)
     queries_back(b);
     share_made(b, "dk");
     keys_back(b);
-    if (!channels_has_bonus(b)) return;
-    if (!keeps_both(b)) share_made(b, "dbonus");
-    const char *rows = lw_begin_rows(b);
-    rows_of_slot(b, AU_SLOT_BONUS, rows, keeps_both(b) ? "Made[2, " : "Made[0, ");
-    tile_end(t);
+    if (channels_has_bonus(b)) others_back(b, AU_SLOT_BONUS, "dbonus", 2);
+    for (uint32_t n = 0; b->is_own && n < OWN_ROWS; n++)
+        others_back(b, own_rows[n].slot, own_rows[n].gradient, 2 + (int32_t)n);
 }
 
 void lw_channels_kernel(LinearBack *b)
@@ -346,7 +418,8 @@ void lw_channels_kernel(LinearBack *b)
         lw_kept_argument(w, "updates", TILE_IN, true);
         lw_kept_argument(w, "solutions", TILE_IN, true);
     } else
-        lw_pairs_argument(w, TILE_IN);
+        lw_pairs_argument(w, lw_kept(LINEAR_KEPT_PAIRS), TILE_IN);
+    channels_own_arguments(b);
     lw_numbers_argument(w, TILE_IN);
     lw_given_argument(w, TILE_IN);
     lw_chunks_grid(w);

@@ -16,7 +16,8 @@ typedef struct ChannelsStrip {
 
 int32_t channels_groups(const LinearBack *b); /* of the chunk's tokens */
 bool channels_is_weighed(const LinearBack *b);
-bool channels_is_before(const LinearBack *b);
+bool channels_is_before(
+    const LinearBack *b); /* queries, or what stands for them, read before their token */
 bool channels_has_bonus(const LinearBack *b);
 /* "dq_1"; of a group of tokens on one of the two axes, "sum_r_1"; its tokens, "16 +: 16". */
 const char *channels_numbered(LinearBack *b, const char *name, int32_t group);
@@ -27,5 +28,28 @@ const char *channels_tokens(LinearBack *b, int32_t group);
  * what a bonus gets in `dk_0` .. and `dbonus_0` ..; keys kept until the chunk's end in K. */
 void channels_strip_declare(LinearBack *b);
 void channels_strip_back(LinearBack *b, const ChannelsStrip *s);
+
+void channels_add_rates(LinearBack *b, int32_t to, const char *view); /* `p`, by a tile of ones */
+
+/* linear_warps_own_back.c: with feedback `own`. Gradients of pairs: where they are, those of near levels, those of tokens with themselves, NULL:
+ * none; of y, not of the output's; of values, not of what is fed back. */
+typedef struct ChannelsPairs {
+    const char *memory, *near, *own;
+    bool of_solution, of_values;
+} ChannelsPairs;
+int32_t channels_kinds(const LinearBack *b); /* without feedback the first one */
+const ChannelsPairs *channels_kind(int32_t kind);
+void channels_own_memories(LinearBack *b);
+void channels_own_arguments(LinearBack *b);
+void channels_own_issue(LinearBack *b);
+void channels_own_wait(LinearBack *b);
+void channels_own_declare(LinearBack *b, int32_t g);
+void channels_own_load(LinearBack *b, const ChannelsStrip *s, int32_t g);
+void channels_own_ends(LinearBack *b, int32_t g, AuTileProduct how, const char *columns);
+void channels_own_through_ends(LinearBack *b, int32_t g, bool of_writers, const char *kept);
+void channels_own_near(LinearBack *b, int32_t g, int32_t level);
+void channels_own_far(LinearBack *b, int32_t g, int32_t from, bool is_first, bool reads);
+void channels_own_level(LinearBack *b, int32_t g, int32_t h);
+void channels_own_token(LinearBack *b, int32_t g);
 
 #endif

@@ -34,7 +34,7 @@ bool channels_is_weighed(const LinearBack *b)
 {
     return lin_has(&b->w.l, AU_SLOT_WRITE) && !b->is_fed;
 }
-bool channels_is_before(const LinearBack *b) { return b->w.l.n->before; }
+bool channels_is_before(const LinearBack *b) { return b->w.l.n->before || b->is_own; }
 bool channels_has_bonus(const LinearBack *b) { return lin_has(&b->w.l, AU_SLOT_BONUS); }
 
 const char *channels_numbered(LinearBack *b, const char *name, int32_t group)
@@ -93,6 +93,7 @@ static void fragments_of_group(LinearBack *b, int32_t g)
     if (b->has_rates)
         tile_frag(t, channels_numbered(b, "dg", g), "f32[d:%d, kv:%d] @ %s.C = 0.0", UNIT, UNIT,
                   atom);
+    channels_own_declare(b, g);
     if (channels_has_bonus(b))
         tile_frag(t, channels_numbered(b, "dbonus", g), "f32[d:%d, q:%d] @ %s.C = 0.0", UNIT, UNIT,
                   atom);
@@ -106,10 +107,9 @@ void channels_strip_declare(LinearBack *b)
     const char *atom = l->x.atom->name;
     const int32_t part = part_of_values(w);
     tile_frag(t, "dm", "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
-    if (b->is_fed) {
-        tile_frag(t, "dn", "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
-        tile_frag(t, "erase_of_token", "f32[q:%d] like dm", UNIT);
-    }
+    if (b->is_fed || b->is_own) tile_frag(t, "dn", "f32[d:%d, q:%d] @ %s.C", UNIT, UNIT, atom);
+    if (b->is_fed) tile_frag(t, "erase_of_token", "f32[q:%d] like dm", UNIT);
+    if (b->is_own) tile_frag(t, "own_of_writer", "f32[q:%d] like dm", UNIT);
     if (channels_is_weighed(b)) tile_frag(t, "strength_of_key", "f32[q:%d] like dm", UNIT);
     tile_frag(t, "state_part", "%s[d:%d, e:%d] @ %s.A", l->x.operand, UNIT, part, atom);
     tile_frag(t, "dstate_part", "%s[d:%d, e:%d] @ %s.A", l->x.operand, UNIT, part, atom);
@@ -149,12 +149,24 @@ static void load_group(LinearBack *b, const ChannelsStrip *s, int32_t g)
                   s->channels);
         if (!g) tile_set(t, before, "where(iota(%s:%d) > 0, %s, 0.0)", axis, UNIT, before);
     }
+    if (b->is_own) channels_own_load(b, s, g);
 }
 
 /* What a query of the group has of the sums. */
 static const char *reads(LinearBack *b, const char *axis, int32_t g)
 {
     return channels_on_axis(b, channels_is_before(b) ? "before" : "sum", axis, g);
+}
+
+/* Rows as f32; of queries what is asked of the state where x reads it (linear_warps_own_back.c). */
+static const char *row_of(LinearBack *b, const char *name, const char *axis, int32_t g)
+{
+    return tile_text(b->w.l.x.t, "f32(%s)", channels_on_axis(b, name, axis, g));
+}
+
+static const char *asked(LinearBack *b, const char *axis, int32_t g)
+{
+    return b->is_own ? channels_on_axis(b, "asked", axis, g) : row_of(b, "query", axis, g);
 }
 
 /* As one number of bf16 they are what exceeds the rule of numerics first. */
@@ -173,6 +185,12 @@ static void add_to_rates(LinearBack *b, int32_t to, const char *view)
     const char *of = tile_text(t, "%s as [q, kv]", view);
     tile_product(t, channels_numbered(b, "dg", to), atom, TILE_ADD, "p_high", of);
     tile_product(t, channels_numbered(b, "dg", to), atom, TILE_ADD, "p_low", of);
+}
+
+void channels_add_rates(LinearBack *b, int32_t to, const char *view)
+{
+    split_rates(b);
+    add_to_rates(b, to, view);
 }
 
 static const char *ones_between(LinearBack *b, bool behind, int32_t from, int32_t to)
@@ -206,8 +224,10 @@ static void through_ends(LinearBack *b, int32_t g, bool of_keys)
         strength = " * strength_of_key";
     }
     tile_set(t, dx, "%s * exp2(%s)%s", dx, sum, strength);
+    if (b->has_rates)
+        tile_set(t, "p", "%s * %s", of_keys ? row_of(b, "key", "q", g) : asked(b, "q", g), dx);
+    if (b->is_own) channels_own_through_ends(b, g, of_keys, tile_text(t, "exp2(%s)", sum));
     if (!b->has_rates) return;
-    tile_set(t, "p", "f32(%s) * %s", channels_on_axis(b, of_keys ? "key" : "query", "q", g), dx);
     if (b->is_fed && !of_keys)
         tile_set(t, "p", "p + f32(%s) * %s", channels_on_axis(b, "key", "q", g),
                  channels_numbered(b, "dread", g));
@@ -236,6 +256,7 @@ static void ends(LinearBack *b, const ChannelsStrip *s)
                          b->is_fed
                              ? tile_text(t, "Uh[%s, %s] as [e, q]", columns, channels_tokens(b, g))
                              : tile_text(t, "V[%s, %s] as [q, e]", channels_tokens(b, g), columns));
+            if (b->is_own) channels_own_ends(b, g, first ? TILE_ADD : TILE_START, columns);
             if (b->is_fed)
                 tile_product(t, channels_numbered(b, "dread", g), w->l.x.atom,
                              first ? TILE_ADD : TILE_START, "state_part",
@@ -272,8 +293,6 @@ static void make_rows(LinearBack *b, const ChannelsStrip *s, const char *axis, i
 {
     AuTileBuild *t = b->w.l.x.t;
     const char *sum = channels_on_axis(b, "sum", axis, g),
-               *query = channels_on_axis(b, "query", axis, g),
-               *key = channels_on_axis(b, "key", axis, g),
                *kept = *axis == 'q' ? "kept_r" : "kept_w",
                *mixed = *axis == 'q' ? "mixed_r" : "mixed_w",
                *border = 2 * h <= COLUMNS ? *axis == 'q' ? "border_r" : "border_w"
@@ -287,7 +306,11 @@ static void make_rows(LinearBack *b, const ChannelsStrip *s, const char *axis, i
                  border, sum);
     else
         tile_set(t, kept, "exp2(-abs(%s - %s))", sum, border);
-    tile_set(t, mixed, "where(%s, f32(%s), f32(%s)) * %s", is_read, query, key, kept);
+    tile_set(t, mixed, "where(%s, %s, %s) * %s", is_read, asked(b, axis, g),
+             row_of(b, "key", axis, g), kept);
+    if (b->is_own)
+        tile_set(t, *axis == 'q' ? "other_r" : "other_w", "where(%s, %s, %s) * %s", is_read,
+                 row_of(b, "reader", axis, g), row_of(b, "writer", axis, g), kept);
 }
 
 /* With keys as readers: dN of a group, and what its writers get. */
@@ -312,6 +335,7 @@ static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level
         tile_product(t, "dm", w->l.x.atom, TILE_ADD, channels_numbered(b, "rows", g),
                      tile_text(t, "%s as [kv, q]", near));
         if (b->is_fed) near_keys(b, g, level);
+        if (b->is_own) channels_own_near(b, g, level);
         return;
     }
     const int32_t many = h / UNIT, half = g / many, other = half ^ 1;
@@ -322,6 +346,7 @@ static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level
             half & 1 ? tile_text(t, "R[%s, %s]", channels_tokens(b, g), channels_tokens(b, from))
                      : tile_text(t, "R[%s, %s] as [kv, q]", channels_tokens(b, from),
                                  channels_tokens(b, g)));
+        if (b->is_own) channels_own_far(b, g, from, n == 0, half & 1);
         if (!b->is_fed) continue;
         if (half & 1)
             tile_product(
@@ -345,7 +370,7 @@ static void rates_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
     AuTileBuild *t = b->w.l.x.t;
     const int32_t many = h / UNIT;
     if (!b->has_rates) return;
-    tile_set(t, "p", "mixed_r * dm");
+    tile_set(t, "p", "mixed_r * dm%s", b->is_own ? " + other_r * dn" : "");
     if (has_readers(b, g, h))
         tile_set(t, "p", "p + f32(%s) * of_key", channels_on_axis(b, "key", "q", g));
     split_rates(b);
@@ -378,6 +403,7 @@ static void level_back(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t
         tile_set(t, "of_key", "kept_r * dn");
         tile_set(t, dk, "%s + of_key", dk);
     }
+    if (b->is_own) channels_own_level(b, g, h);
     rates_of_level(b, g, h, level);
 }
 
@@ -385,6 +411,8 @@ static void make_operand(LinearBack *b, const ChannelsStrip *s, int32_t g, int32
 {
     make_rows(b, s, "kv", g, h);
     tile_set(b->w.l.x.t, channels_numbered(b, "rows", g), "%s(mixed_w)", b->w.l.x.operand);
+    if (b->is_own)
+        tile_set(b->w.l.x.t, channels_numbered(b, "others", g), "%s(other_w)", b->w.l.x.operand);
     if (has_readers(b, g, h))
         tile_set(b->w.l.x.t, channels_numbered(b, "keys", g), "%s(f32(%s) * kept_w)",
                  b->w.l.x.operand, channels_on_axis(b, "key", "kv", g));
@@ -427,7 +455,7 @@ static void own_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
     AuTileBuild *t = b->w.l.x.t;
     const char *dq = channels_numbered(b, "dq", g), *dk = channels_numbered(b, "dk", g),
                *own = "own_of_token";
-    if (channels_is_before(b) && !channels_has_bonus(b)) return;
+    if (b->is_own || (channels_is_before(b) && !channels_has_bonus(b))) return;
     tile_load(t, "own_of_token", "Own[%s]", channels_tokens(b, g));
     if (channels_has_bonus(b)) bonus_back(b, s, g), own = "own_row";
     tile_set(t, dq, "%s + %s * f32(%s)", dq, own, channels_on_axis(b, "key", "q", g));
@@ -444,6 +472,7 @@ static void group_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
         make_operand(b, s, g, 1 << n);
         level_back(b, s, g, 1 << n, n);
     }
+    if (b->is_own) channels_own_token(b, g);
     if (!b->is_fed)
         tile_store(t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", b->w.l.x.operand,
                    channels_on_axis(b, "key", "kv", g), channels_on_axis(b, "sum", "kv", g),

@@ -44,7 +44,7 @@ static void head(LinearBack *b)
     if (b->is_fed) lw_kept_argument(w, "updates", TILE_IN, true);
     lw_numbers_argument(w, TILE_IN);
     lw_rows_arguments(w);
-    if (w->has_decayed) lw_pairs_argument(w, TILE_IN);
+    if (w->has_decayed) lw_pairs_argument(w, lw_kept(LINEAR_KEPT_PAIRS), TILE_IN);
     if (!w->in_two) lw_given_argument(w, TILE_INOUT);
     lw_chunks_grid(w);
     if (b->blocks > 1) tile_resident(l->x.t, b->blocks);

@@ -54,6 +54,10 @@ void lw_key_declare(LinearWarps *w)
     tile_frag(t, "solved", "f32[e:%d, kv:%d] @ %s.C", w->solved, l->chunk, atom);
     tile_frag(t, "written", "%s[e:%d, q:%d] like right", l->x.operand, w->solved, l->chunk);
     tile_frag(t, "of_token", "f32[q:%d] like right", l->chunk);
+    if (lw_is_own(w) && w->has_decayed && !w->without_values && lin_has(l, AU_SLOT_WRITE)) {
+        tile_frag(t, "values", "%s[e:%d, kv:%d] @ %s.A", l->x.operand, w->solved, l->chunk, atom);
+        tile_frag(t, "of_values", "f32[kv:%d] like values", l->chunk);
+    }
     if (w->keeps_written || w->without_values)
         tile_frag(t, "of_solved", "f32[kv:%d] like solved", l->chunk);
 }
@@ -182,6 +186,7 @@ static void right_side(LinearWarps *w)
 static const char *until(LinearWarps *w)
 {
     Linear *l = &w->l;
+    if (lw_is_own(w)) return ""; /* b is as it is kept */
     if (l->n->decay == AU_DECAY_CONSTANT)
         return tile_text(l->x.t, " * exp(f32(max(count - 1 - iota(kv:%d), 0)) * rate)", l->chunk);
     if (l->n->decay != AU_DECAY_SCALAR) return "";

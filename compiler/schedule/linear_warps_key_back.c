@@ -12,7 +12,10 @@ static const char *const halves[] = {"h", "l"};
 
 /* By a number a token at most: what decays by channels comes as it is kept. */
 static bool decays(const LinearBack *b) { return lin_decays(&b->w.l) && !lw_by_channel(&b->w); }
-static bool by_token(const LinearBack *b) { return lin_decays_by_token(&b->w.l); }
+static bool by_token(const LinearBack *b)
+{
+    return lin_decays_by_token(&b->w.l) && !lw_by_channel(&b->w);
+}
 
 void lw_key_back_memories(LinearBack *b)
 {
@@ -39,7 +42,7 @@ void lw_key_back_right(LinearBack *b)
     AuTileBuild *t = l->x.t;
     const char *columns = lw_solved_columns(w), *stage = warps_stage(&l->x, false);
     tile_product(t, "right", l->x.atom, TILE_START, tile_text(t, "T[:, %s]", columns),
-                 tile_text(t, "K[%s:, :] as [q, d]", stage));
+                 tile_text(t, "%s[%s:, :] as [q, d]", lw_fed_writers(w), stage));
     if (by_token(b)) {
         tile_load(t, "of_token", "G[%d +: %d] as [q]", w->has_since, l->chunk);
         tile_set(t, "right", "right * exp(total - of_token)");
@@ -52,10 +55,12 @@ void lw_key_back_solve(LinearBack *b)
     LinearWarps *w = &b->w;
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
+    const LinearKept *kept = lw_kept_of_chain(w);
     tile_product(
         t, "right", l->x.atom, TILE_ADD,
         tile_text(t, "D[%s:, %s] as [kv, e]", warps_stage(&l->x, false), lw_solved_columns(w)),
-        tile_text(t, "P[%s:, :] as [kv, q]", w->has_decayed ? warps_stage(&l->x, false) : ""));
+        kept ? tile_text(t, "%s[%s:, :] as [kv, q]", kept->memory, warps_stage(&l->x, false))
+             : "P[:, :] as [kv, q]");
     if (!w->without_values) {
         lw_key_multiply(w, "q, kv", "Y");
         return;
@@ -66,8 +71,12 @@ void lw_key_back_solve(LinearBack *b)
         tile_load(t, "of_solved", "G[0 +: %d]", l->chunk);
         since = " * exp(of_solved)";
     }
-    tile_load(t, "erase_of_solved", "E[:] as [kv]");
-    lw_key_multiply_by(w, "q, kv", "Y", "solutions", tile_text(t, " * -erase_of_solved%s", since));
+    const char *factor = "";
+    if (lin_is_fed(l)) {
+        tile_load(t, "erase_of_solved", "E[:] as [kv]");
+        factor = tile_text(t, " * -erase_of_solved%s", since);
+    }
+    lw_key_multiply_by(w, "q, kv", "Y", "solutions", factor);
 }
 
 /* Those of keys with keys before: `score` is y U', `dscore` their products. */

@@ -59,7 +59,7 @@ void lw_own_declare(LinearWarps *w)
     const int32_t rows = lw_vector_rows(w);
     tile_frag(l->x.t, "row_x", "%s[d:%d, kv:%d] @ across_d", l->x.operand, w->d, rows);
     tile_frag(l->x.t, "row_b", "%s[d:%d, kv:%d] @ across_d", l->x.operand, w->d, rows);
-    if (lin_has(l, AU_SLOT_WRITE))
+    if (lin_has(l, AU_SLOT_WRITE) && !w->makes_pairs)
         tile_frag(l->x.t, "row_strength", "f32[kv:%d] like row_sum", rows);
     each_pairs(w, clear);
 }
@@ -91,24 +91,33 @@ static void make_level(LinearWarps *w, const char *rows, int32_t level, int32_t 
                level, rows);
 }
 
+/* Where rows are kept: in place, or in the workspace for chains. */
+static const char *place(LinearWarps *w, const char *memory, const char *tensor, const char *rows)
+{
+    AuTileBuild *t = w->l.x.t;
+    return w->makes_pairs ? tile_text(t, "%s[b, h, place_of_pairs, %s, :]", tensor, rows)
+                          : tile_text(t, "%s[%s%s, :]", memory, warps_stage(&w->l.x, false), rows);
+}
+
 /* What meets the state: readers since the chunk's start, writers until its end. */
 static void keep_rows(LinearWarps *w, const char *rows)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
-    const char *type = l->x.operand, *stage = warps_stage(&l->x, false);
+    const char *type = l->x.operand;
     tile_set(t, "kept_row", "exp2(row_before)");
     if (lw_has_output(w))
-        tile_store(t, "%s(query * kept_row) -> Q[%s%s, :] as [kv, d]", type, stage, rows);
-    tile_store(t, "%s(f32(row_x) * kept_row) -> X[%s%s, :]", type, stage, rows);
+        tile_store(t, "%s(query * kept_row) -> %s as [kv, d]", type,
+                   place(w, "Q", "queries", rows));
+    tile_store(t, "%s(f32(row_x) * kept_row) -> %s", type, place(w, "X", "readers", rows));
     tile_load(t, "row_total", "G[%d, :]", l->chunk - 1);
     tile_set(t, "kept_row", "exp2(row_total - row_sum)");
-    tile_store(t, "%s(f32(row_b) * kept_row) -> B[%s%s, :]", type, stage, rows);
+    tile_store(t, "%s(f32(row_b) * kept_row) -> %s", type, place(w, "B", "writers", rows));
     if (lin_has(l, AU_SLOT_WRITE)) {
         tile_load(t, "row_strength", "W[%s]", rows);
         tile_set(t, "kept_row", "kept_row * row_strength");
     }
-    tile_store(t, "%s(f32(row_k) * kept_row) -> K[%s%s, :]", type, stage, rows);
+    tile_store(t, "%s(f32(row_k) * kept_row) -> %s", type, place(w, "K", "keys", rows));
 }
 
 /* Kept over their token where they read behind it, and what they have of it itself. */
@@ -141,6 +150,41 @@ void lw_own_make(LinearWarps *w)
 
 void lw_own_pairs(LinearWarps *w) { each_pairs(w, lw_vector_pairs); }
 
+static void keep(LinearWarps *w, const LinearPairs *pairs)
+{
+    AuTileBuild *t = w->l.x.t;
+    tile_load(t, "made_pairs", "%s[%s, :]", pairs->memory, lw_pair_rows(w));
+    tile_store(t, "made_pairs -> %s[b, h, place_of_pairs, %s, :]",
+               lw_kept((int)(pairs - others))->tensor, lw_pair_rows(w));
+}
+
+void lw_own_keep_pairs(LinearWarps *w)
+{
+    tile_frag(w->l.x.t, "made_pairs", "%s[kv:%d, q:%d] @ across_kv", w->l.x.operand, w->l.chunk,
+              LINEAR_ROWS);
+    each_pairs(w, keep);
+}
+
+const char *lw_fed_readers(const LinearWarps *w)
+{
+    return lw_is_own(w) ? "X" : w->has_decayed ? "Ks" : "K";
+}
+
+const char *lw_fed_writers(const LinearWarps *w) { return lw_is_own(w) ? "B" : "K"; }
+
+/* What A(x, k) meets: it has no strengths where it is kept for gradients, too. */
+static const char *values(LinearWarps *w, const char *columns)
+{
+    Linear *l = &w->l;
+    AuTileBuild *t = l->x.t;
+    const char *view = tile_text(t, "V[%s:, %s]", warps_stage(&l->x, false), columns);
+    if (!w->has_decayed || !lin_has(l, AU_SLOT_WRITE)) return view;
+    tile_load(t, "values", "%s as [kv, e]", view);
+    tile_load(t, "of_values", "W[:]");
+    tile_set(t, "values", "%s(f32(values) * of_values)", l->x.operand);
+    return "values";
+}
+
 void lw_own_right(LinearWarps *w)
 {
     Linear *l = &w->l;
@@ -149,8 +193,8 @@ void lw_own_right(LinearWarps *w)
     tile_product(t, "right", l->x.atom, TILE_START, tile_text(t, "S[:, %s]", columns),
                  tile_text(t, "X[%s:, :] as [q, d]", stage));
     lw_begin_values(w);
-    tile_product(t, "right", l->x.atom, TILE_ADD, tile_text(t, "V[%s:, %s]", stage, columns),
-                 "Px[:, :]");
+    tile_product(t, "right", l->x.atom, TILE_ADD, values(w, columns),
+                 w->has_decayed ? tile_text(t, "Px[%s:, :]", stage) : "Px[:, :]");
     lw_end_values(w);
 }
 

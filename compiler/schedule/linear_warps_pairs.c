@@ -10,12 +10,34 @@
  *
  *     inverses     M = (1 - e A(k, k))^-1, two numbers an element (linear_warps_inverse.c)
  *     readers      keys kept since the chunk's start
- *     key_pairs    A(k, k), as far as rows see, for gradients of e */
+ *     key_pairs    A(k, k), as far as rows see, for gradients of e
+ *
+ * With feedback `own`, for gradients alone, all four matrices of pairs are made (linear_warps_own.c):
+ *
+ *     inverses     M = (1 - A(x, b))^-1
+ *     readers      x kept since the chunk's start
+ *     writers      b kept until its end
+ *     writer_pairs, reader_pairs    A(q, b), A(x, k) */
 #include "linear_warps.h"
 
-void lw_pairs_argument(LinearWarps *w, AuTileMode mode)
+static const LinearKept kept[LINEAR_KEPT] = {
+    {"P", "tp", "kept_pairs"},
+    {"Pb", "tpb", "writer_pairs"},
+    {"Px", "tpx", "reader_pairs"},
+};
+
+const LinearKept *lw_kept(int which) { return &kept[which]; }
+
+const LinearKept *lw_kept_of_chain(const LinearWarps *w)
 {
-    lw_chunk_argument(w, "kept_pairs", mode, w->l.x.operand,
+    if (!w->has_decayed || w->without_keys) return NULL;
+    if (lw_is_own(w)) return &kept[lw_has_output(w) ? LINEAR_KEPT_WRITERS : LINEAR_KEPT_READERS];
+    return lw_has_output(w) ? &kept[LINEAR_KEPT_PAIRS] : NULL;
+}
+
+void lw_pairs_argument(LinearWarps *w, const LinearKept *of, AuTileMode mode)
+{
+    lw_chunk_argument(w, of->tensor, mode, w->l.x.operand,
                       tile_text(w->l.x.t, "q:%d, kv:%d", w->l.chunk, w->l.chunk));
 }
 
@@ -49,6 +71,10 @@ static void keep_pairs(LinearWarps *w)
 {
     AuTileBuild *t = w->l.x.t;
     if (lw_inverts(w)) lw_inverse_make(w);
+    if (lw_is_own(w)) {
+        lw_own_keep_pairs(w);
+        return;
+    }
     lw_begin_sharers(w);
     if (!lw_inverts(w)) lw_vector_weights(w);
     tile_frag(t, "made_pairs", "%s[kv:%d, q:%d] @ across_kv", w->l.x.operand, w->l.chunk,
@@ -58,13 +84,15 @@ static void keep_pairs(LinearWarps *w)
     tile_end(t);
 }
 
+static int pairs_of(const LinearWarps *w) { return lw_is_own(w) ? LINEAR_KEPT : 1; }
+
 static void pairs_kernel(LinearWarps *w)
 {
     Linear *l = &w->l;
     AuTileBuild *t = l->x.t;
     lin_begin_kernel(l, "pairs_of_chunks");
     lw_numbers_argument(w, TILE_IN);
-    lw_pairs_argument(w, TILE_INOUT);
+    for (int n = 0; n < pairs_of(w); n++) lw_pairs_argument(w, &kept[n], TILE_INOUT);
     lw_rows_arguments(w);
     lw_totals_argument(w, TILE_INOUT);
     if (lw_inverts(w)) lw_inverses_argument(w, TILE_INOUT);
@@ -84,6 +112,7 @@ static void pairs_kernel(LinearWarps *w)
     lw_vector_declare_rows(w);
     lw_vector_declare_pairs(w);
     if (lw_inverts(w)) lw_inverse_declare(w);
+    if (l->n->decay == AU_DECAY_CONSTANT) lin_rate(l);
     lw_declare(w);
     lw_begin_chunk(w);
     lw_place_of_states(w, "place_of_pairs", "chunk");
@@ -105,7 +134,6 @@ static void pairs_kernel(LinearWarps *w)
 void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out,
                    const AuShape *s, bool for_gradients)
 {
-    static const char *const regions[] = {"kept_pairs", "totals"};
     const AuShape shape = linear_warps_pairs_shape(p, s);
     LinearWarps w = lw_begin(arena, t, p, out, &shape);
     w.makes_pairs = w.without_values = true;
@@ -113,8 +141,8 @@ void lw_make_pairs(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedul
     w.keeps_key_pairs = for_gradients && lin_is_fed(&w.l);
     warps_across(&w.l.x, "across_kv", w.l.chunk);
     pairs_kernel(&w);
-    for (uint32_t n = 0; n < sizeof regions / sizeof *regions; n++)
-        lanes_region(&w.l.x, regions[n]);
+    for (int n = 0; n < pairs_of(&w); n++) lanes_region(&w.l.x, kept[n].tensor);
+    lanes_region(&w.l.x, "totals");
     if (lw_inverts(&w)) lanes_region(&w.l.x, "inverses");
     if (w.keeps_key_pairs) lanes_region(&w.l.x, "key_pairs");
     lw_rows_regions(&w);

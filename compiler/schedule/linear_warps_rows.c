@@ -22,8 +22,8 @@ static const Tile tiles[] = {
     {AU_SLOT_Q, "Q", "tq", "q", "d", "across_d", true, "queries", false},
     {AU_SLOT_K, "K", "tk", "kv", "d", "across_d", true, "keys", false},
     {AU_SLOT_K, "Ks", "tr", "kv", "d", "across_d", true, "readers", true},
-    {AU_SLOT_READS, "X", "tx", "kv", "d", "across_d", true, NULL, false},
-    {AU_SLOT_WRITES, "B", "tb", "kv", "d", "across_d", true, NULL, false},
+    {AU_SLOT_READS, "X", "tx", "kv", "d", "across_d", true, "readers", false},
+    {AU_SLOT_WRITES, "B", "tb", "kv", "d", "across_d", true, "writers", false},
     {AU_SLOT_V, "V", "tv", "kv", "e", "across_e", false, NULL, false},
 };
 enum { TILES = sizeof tiles / sizeof *tiles };
@@ -38,14 +38,32 @@ static int32_t width_of(const LinearWarps *w, const Tile *tile)
     return tile->of_keys ? w->d : w->e;
 }
 
+static bool is_own(const Tile *tile)
+{
+    return tile->slot == AU_SLOT_READS || tile->slot == AU_SLOT_WRITES;
+}
+
+static bool is_of_problem(const LinearWarps *w, const Tile *tile)
+{
+    return is_own(tile) ? lw_is_own(w) : !tile->only_kept || lin_is_fed(&w->l);
+}
+
+/* Feedback `own`: T is made without keys. */
+static bool goes_back(const LinearWarps *w)
+{
+    return lw_is_own(w) && w->has_decayed && lw_has_output(w);
+}
+
 /* States are made without queries, inverses of keys alone. */
 static bool is_there(const LinearWarps *w, const Tile *tile)
 {
     if (tile->slot == AU_SLOT_V && w->without_values) return false;
     if (tile->slot == AU_SLOT_K && w->makes_given && w->has_decayed) return false; /* pairs are */
-    if (tile->only_kept) return w->has_decayed && lin_is_fed(&w->l);
+    if (!is_of_problem(w, tile) || (tile->only_kept && !w->has_decayed)) return false;
+    if (tile->only_kept) return true;
     if (w->without_keys) return tile->slot == AU_SLOT_Q;
-    if (tile->slot == AU_SLOT_READS || tile->slot == AU_SLOT_WRITES) return lw_is_own(w);
+    if (is_own(tile)) return true;
+    if (tile->slot == AU_SLOT_K && goes_back(w)) return false;
     return tile->slot == AU_SLOT_K ||
            (!w->makes_inverse && (tile->slot != AU_SLOT_Q || lw_has_output(w)));
 }
@@ -54,12 +72,6 @@ static bool is_there(const LinearWarps *w, const Tile *tile)
 static bool has_inverse(const LinearWarps *w)
 {
     return lw_is_fed(w) && !w->makes_inverse && !w->without_inverse && !lw_inverts(w);
-}
-
-/* Are pairs? */
-static bool has_pairs(const LinearWarps *w)
-{
-    return w->has_decayed && lw_has_output(w) && !w->without_keys;
 }
 
 /* Is the tensor of the operands' type? */
@@ -185,12 +197,13 @@ static void issue_rows(LinearWarps *w, const char *token, AuTileHandle from, con
 
 void lw_issue(LinearWarps *w, const char *chunk, const char *stage)
 {
+    const LinearKept *pairs = lw_kept_of_chain(w);
     if (lw_has_numbers(w) || has_inverse(w) || w->has_rows || w->has_decayed) find_place(w, chunk);
     for (uint32_t n = 0; n < TILES; n++)
         if (is_copied(w, &tiles[n]))
             issue_rows(w, tiles[n].token, brought(w, &tiles[n], chunk), tiles[n].name, stage);
     lw_numbers_issue(w);
-    if (has_pairs(w)) issue_rows(w, "tp", kept_rows(w, "kept_pairs"), "P", stage);
+    if (pairs) issue_rows(w, pairs->token, kept_rows(w, pairs->tensor), pairs->memory, stage);
     if (has_inverse(w)) lw_key_issue(w, stage);
 }
 
@@ -198,7 +211,7 @@ void lw_wait(LinearWarps *w)
 {
     for (uint32_t n = 0; n < TILES; n++)
         if (is_copied(w, &tiles[n])) warps_wait(&w->l.x, tiles[n].token);
-    if (has_pairs(w)) warps_wait(&w->l.x, "tp");
+    if (lw_kept_of_chain(w)) warps_wait(&w->l.x, lw_kept_of_chain(w)->token);
     if (has_inverse(w)) lw_key_wait(w);
 }
 
@@ -254,7 +267,7 @@ static void each_kept(LinearWarps *w, void (*what)(LinearWarps *w, const Tile *t
 {
     for (uint32_t n = 0; n < TILES; n++)
         if (makes(w, &tiles[n]) ||
-            (w->makes_pairs && tiles[n].kept && (!tiles[n].only_kept || lin_is_fed(&w->l))) ||
+            (w->makes_pairs && tiles[n].kept && is_of_problem(w, &tiles[n])) ||
             (is_there(w, &tiles[n]) && is_kept(w, &tiles[n])))
             what(w, &tiles[n]);
 }

@@ -177,6 +177,10 @@ static void values_of_chunk(LinearBack *b, const char *columns)
     tile_product(t, "dvalue", l->x.atom, TILE_ADD,
                  tile_text(t, "P[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
                  tile_text(t, "D[%s:, %s]", stage, columns));
+    if (b->is_own)
+        tile_product(t, "dvalue", l->x.atom, TILE_ADD,
+                     tile_text(t, "Px[:, %s +: %d]", lw_row(w), LINEAR_ROWS),
+                     tile_text(t, "Yh[%s, :] as [e, q]", columns));
 }
 
 void lw_values_back(LinearBack *b)

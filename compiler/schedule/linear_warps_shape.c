@@ -63,21 +63,22 @@ int32_t linear_warps_solved(const AuShape *s)
 
 /* ---- what is refused */
 
-static bool is_own(const AuProblem *p) { return p->hooks->normal->feedback == AU_FEEDBACK_OWN; }
-
 /* With feedback of its own all decays are as if they were that. */
-static bool by_channel(const AuProblem *p)
+bool linear_warps_by_channel(const AuProblem *p)
 {
-    return p->hooks->normal->decay == AU_DECAY_VECTOR || is_own(p);
+    return lin_problem_by_channel(p) || lin_problem_is_own(p);
 }
 
 bool linear_warps_rows_apart(const AuProblem *p)
 {
-    return by_channel(p) && !is_own(p) && !p->hooks->slots[AU_SLOT_NORM].value.i &&
-           warps_copy_ahead(p);
+    return linear_warps_by_channel(p) && !lin_problem_is_own(p) &&
+           !p->hooks->slots[AU_SLOT_NORM].value.i && warps_copy_ahead(p);
 }
 
-static bool has_levels(const AuProblem *p) { return by_channel(p) && !linear_warps_rows_apart(p); }
+static bool has_levels(const AuProblem *p)
+{
+    return linear_warps_by_channel(p) && !linear_warps_rows_apart(p);
+}
 
 /* A slot that a block needs all channels for. */
 static bool sums(const AuProblem *p, AuSlot slot)
@@ -93,12 +94,13 @@ static bool takes_all_columns(const AuProblem *p)
 static const char *refusal_of_class(const AuProblem *p)
 {
     const AuNormal *n = p->hooks->normal;
-    if (is_own(p) && n->decay != AU_DECAY_NONE && n->log_decay.high > 0)
+    if (lin_problem_is_own(p) && n->decay != AU_DECAY_NONE && n->log_decay.high > 0)
         return "a decay that may be above 1 beside feedback by rows of its own";
-    if (is_own(p) && lin_problem_has(p, AU_SLOT_NORM))
+    if (lin_problem_is_own(p) && lin_problem_has(p, AU_SLOT_NORM))
         return "a norm beside feedback by rows of its own";
-    if (by_channel(p) && n->log_decay.high > 0) return "a decay a channel that may be above 1";
-    if (lin_problem_has(p, AU_SLOT_BONUS) && !by_channel(p))
+    if (linear_warps_by_channel(p) && n->log_decay.high > 0)
+        return "a decay a channel that may be above 1";
+    if (lin_problem_has(p, AU_SLOT_BONUS) && !linear_warps_by_channel(p))
         return "a bonus, and no decay a channel";
     if (sums(p, AU_SLOT_BONUS)) return "a bonus that sums over channels";
     /* it weighs v, and what products take with feedback is U */
@@ -120,10 +122,10 @@ static int32_t channels_of_lane(const AuProblem *p)
 
 static const char *refusal_of_widths(AuArena *arena, const AuProblem *p)
 {
-    if (is_own(p) && channels_of_lane(p) > LANE_CHANNELS)
+    if (lin_problem_is_own(p) && channels_of_lane(p) > LANE_CHANNELS)
         return au_format(arena, "rows of %d channels, of which a lane has %d", p->d,
                          channels_of_lane(p));
-    if (is_own(p) && warps_via_shared(p) && p->d > OWN_VIA_SHARED)
+    if (lin_problem_is_own(p) && warps_via_shared(p) && p->d > OWN_VIA_SHARED)
         return au_format(arena, "%d channels of rows of feedback's own where sums are no operands",
                          p->d);
     if ((sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K) || sums(p, AU_SLOT_READS) ||
@@ -152,7 +154,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
 
 const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
 {
-    return is_own(p) ? "feedback by rows of its own" : refusal_of_problem(arena, p);
+    return refusal_of_problem(arena, p);
 }
 
 /* ---- what a shape takes */
@@ -164,7 +166,7 @@ int32_t linear_warps_rows_of_own(int32_t channels) { return channels < 128 ? 4 :
 static int32_t registers_of_rows(const AuProblem *p)
 {
     const int32_t d = linear_warps_channels(p);
-    return is_own(p) ? linear_warps_rows_of_own(d) * 7 * d : 4 * 5 * d;
+    return lin_problem_is_own(p) ? linear_warps_rows_of_own(d) * 7 * d : 4 * 5 * d;
 }
 
 static int32_t registers_of(const AuProblem *p, const AuShape *s)
@@ -200,11 +202,11 @@ static int32_t shared_of_inverse(const AuProblem *p, const AuShape *whole)
 /* Of P, where pairs pass through memory: those of a group of rows may be made once for all its executors (lw_shares_pairs). */
 static int32_t rows_of_pairs(const AuProblem *p, const AuShape *s)
 {
-    const bool shared = by_channel(p) && lin_problem_is_fed(p) &&
+    const bool shared = linear_warps_by_channel(p) && lin_problem_is_fed(p) &&
                         !lin_problem_has(p, AU_SLOT_NORM) &&
                         s->executors >= 2 * linear_warps_row_groups(s);
-    if (is_own(p)) return OWN_PAIRS * s->key_tile;
-    if (!warps_via_shared(p) && !by_channel(p)) return 0;
+    if (lin_problem_is_own(p)) return OWN_PAIRS * s->key_tile;
+    if (!warps_via_shared(p) && !linear_warps_by_channel(p)) return 0;
     return shared ? s->key_tile : s->executors * LINEAR_ROWS;
 }
 
@@ -221,11 +223,11 @@ static int32_t shared_of(const AuProblem *p, const AuShape *s)
                d * values + 2 * REGISTER * s->key_tile + (lin_problem_is_fed(p) ? fed_of(p, s) : 0);
     /* of feedback factors of levels once more, and a tile of keys, or two of rows of its own, of each stage */
     const int32_t tiles = linear_warps_levels(s->key_tile) * (lin_problem_is_fed(p) ? 2 : 1) +
-                          (is_own(p) ? 2 * s->stages : lin_problem_is_fed(p));
+                          (lin_problem_is_own(p) ? 2 * s->stages : lin_problem_is_fed(p));
     return WARPS_ALIGNMENT + s->stages * s->key_tile * (2 * keys + values) + d * values +
-           (by_channel(p) ? s->key_tile * (REGISTER * d + tiles * keys) : 0) +
+           (linear_warps_by_channel(p) ? s->key_tile * (REGISTER * d + tiles * keys) : 0) +
            rows_of_pairs(p, s) * warps_row_bytes(p, span, s->key_tile) +
-           REGISTER * ((is_own(p) ? 4 : 3) * s->key_tile + UNIT + d) +
+           REGISTER * ((lin_problem_is_own(p) ? 4 : 3) * s->key_tile + UNIT + d) +
            (lin_problem_is_fed(p) ? fed_of(p, s) : 0);
 }
 
@@ -244,14 +246,14 @@ static void complete(const AuProblem *p, AuShape *s)
     AuShape whole = *s;
     whole.swizzle_span = SPAN;
     const bool some_columns = linear_warps_rows_apart(p) && lin_problem_is_fed(p); /* more rows */
-    if (s->swizzle_span && (!has_levels(p) || is_own(p)) &&
+    if (s->swizzle_span && (!has_levels(p) || lin_problem_is_own(p)) &&
         (s->query_tile >= p->e || some_columns) && blocks_of(p, &whole) > blocks_of(p, s))
         *s = whole;
 }
 
 int32_t linear_warps_shared_of_inverse(const AuProblem *p, const AuShape *s)
 {
-    return lin_problem_is_fed(p) && !by_channel(p) ? shared_of_inverse(p, s) : 0;
+    return lin_problem_is_fed(p) && !linear_warps_by_channel(p) ? shared_of_inverse(p, s) : 0;
 }
 
 static bool divides(const AuShape *s)
@@ -269,14 +271,14 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
     if (!divides(s))
         return au_format(arena, "%d tokens and %d columns do not divide among %d warps",
                          s->key_tile, s->query_tile, s->executors);
-    if (by_channel(p) && s->key_tile & (s->key_tile - 1))
+    if (linear_warps_by_channel(p) && s->key_tile & (s->key_tile - 1))
         return au_format(arena, "%d tokens, whose halves of halves are not 1", s->key_tile);
     if (takes_all_columns(p) && (s->query_tile != p->e || out_columns(s) != p->e))
         return "a slot or an out_mod that takes all columns of values";
     const int32_t before = linear_warps_rows_apart(p) ? linear_warps_shared_of_pairs(p, s)
                                                       : linear_warps_shared_of_inverse(p, s),
                   shared = largest(shared_of(p, s), before), registers = registers_of(p, s),
-                  room = tile_share(p->caps, is_own(p) ? OWN_SHARE : FRAGMENT_SHARE);
+                  room = tile_share(p->caps, lin_problem_is_own(p) ? OWN_SHARE : FRAGMENT_SHARE);
     if (shared > p->caps->shared_bytes)
         return au_format(arena, "%d bytes of shared memory of %d", shared, p->caps->shared_bytes);
     if (registers > room)
@@ -343,7 +345,7 @@ int32_t linear_warps_blocks(const AuProblem *p, const AuShape *s)
 static double waits_of_own(const AuProblem *p, int32_t tokens)
 {
     const AuTileCaps *rates = tile_rates(p->caps);
-    if (!is_own(p)) return 0;
+    if (!lin_problem_is_own(p)) return 0;
     return 4 * rates->barrier + INVERTED * LINEAR_ROWS +
            (double)PRODUCT * LINEAR_HALVES_MET * 3 * tokens / UNIT;
 }
@@ -357,8 +359,9 @@ static double cycles_of_token(const AuProblem *p, const AuShape *s)
     if (!blocks) return 0;
     /* warps without a part of the state wait for those that have one */
     const double holders = s->column_parts * linear_warps_state_groups(p, s);
-    const double products = (by_channel(p) ? 0 : (double)copies * c * c * d) + (double)c * d * e +
-                            (double)c * c * e + (double)c * d * e * s->executors / holders;
+    const double products = (linear_warps_by_channel(p) ? 0 : (double)copies * c * c * d) +
+                            (double)c * d * e + (double)c * c * e +
+                            (double)c * d * e * s->executors / holders;
     const double read = (double)s->executors * bytes *
                         (c * d + 2 * LINEAR_ROWS * d + (d + c) * out_columns(s) +
                          c * (e / s->column_parts + d / linear_warps_state_groups(p, s)));
@@ -416,7 +419,8 @@ static bool best_of(AuArena *arena, const AuProblem *p, int32_t tokens, AuShape 
 bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t tokens[] = {64, 32, 16};
-    const uint32_t first = (lin_problem_is_fed(p) && !by_channel(p)) || linear_warps_rows_apart(p);
+    const uint32_t first =
+        (lin_problem_is_fed(p) && !linear_warps_by_channel(p)) || linear_warps_rows_apart(p);
     AuProblem halves = *p; /* a machine without such units: nothing to be said of it */
     halves.operand = TILE_F16, halves.tf32 = false;
     *why = NULL;

@@ -13,7 +13,7 @@ enum { REGISTER = 4, FRAGMENT_SHARE = 48 };
 
 static const char *refusal_of_problem(const AuProblem *p)
 {
-    if (p->hooks->normal->feedback == AU_FEEDBACK_OWN) return "feedback by rows of its own";
+    if (lin_problem_is_own(p)) return "feedback by rows of its own";
     if (lin_problem_by_channel(p) && lin_problem_is_fed(p))
         return "a decay a channel beside feedback";
     if (lin_problem_by_channel(p) && !linear_warps_rows_apart(p))

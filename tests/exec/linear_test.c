@@ -1,7 +1,7 @@
 /* linear_test.c - kernels of recurrences: every class of decay, feedback and slot, on the interpreters of both IRs and on
  * devices, beside the oracle. linear_test DEVICE FOLDER [NAME]: scripts whose name has it; `third`: every third case, others at
  * each device; `warps`: all, forward, and some with gradients, in types of 16 bits; `forward`, `backward`:
- * either alone, the latter in both types; `behind`: of the latter what has a norm or an out_mod; `two`: forward in two kernels; `forward 1`, `forward 2`: every other case. */
+ * either alone, the latter in both types; `behind`: of the latter what has a norm or an out_mod; `own`: what has feedback of its own; `two`: forward in two kernels; `forward 1`, `forward 2`: every other case. */
 #include "exec.h"
 
 #include <stdio.h>
@@ -241,6 +241,22 @@ static const ExecCase backward[] = {
     {"erase_steep.attn", "B=1 H=4 Hk=2 T=67 K=24 V=20", NULL, "states nan odd"},
     {"erase_steep.attn", "B=1 H=2 Hk=1 T=70 K=80 V=48 packed=4", NULL, "states"},
     {"erase_alike.attn", "B=1 H=2 T=70 K=32 V=32", NULL, "states"},
+    /* feedback of its own */
+    {SCRIPTS "rwkv7.attn", "B=1 H=1 T=1 K=16 V=16", NULL, "states"},
+    {SCRIPTS "rwkv7.attn", "B=1 H=2 T=70 K=64 V=64", NULL, "states"},
+    {SCRIPTS "rwkv7.attn", "B=2 H=1 T=65 K=128 V=80", NULL, "states nan heads_inside"},
+    {"own_channels.attn", "B=1 H=4 Hk=2 T=67 K=16 V=24", NULL, "states nan odd"},
+    {"own_channels.attn", "B=1 H=2 Hk=1 T=31 K=48 V=40", NULL, "states"},
+    {"own_channels.attn", "B=1 H=2 Hk=2 T=150 K=32 V=16 packed=7", NULL, "states nan odd"},
+    {"own_channels.attn", "B=1 H=1 Hk=1 T=0 K=16 V=16", NULL, "states"},
+    {"own_before.attn", "B=1 H=2 T=66 K=20 V=7", NULL, "states nan odd"},
+    {"own_before.attn", "B=1 H=1 T=99 K=64 V=96 packed=3", NULL, "states"},
+    {"own_scalar.attn", "B=1 H=2 T=97 K=32 V=24", NULL, "states nan odd"},
+    {"own_scalar.attn", "B=1 H=1 T=71 K=128 V=64 packed=5", NULL, "states nan"},
+    {"own_rate.attn", "B=2 H=3 T=65 K=16 V=48", NULL, "states nan"},
+    {"own_plain.attn", "B=1 H=2 T=63 K=48 V=32", NULL, "states nan odd"},
+    {"own_hard.attn", "B=1 H=1 T=67 K=32 V=20", NULL, "states"},
+    {"own_alike.attn", "B=1 H=2 T=70 K=32 V=32", NULL, "states"},
 };
 /* The same where something stands between what queries read and the output. */
 static const ExecCase behind[] = {
@@ -387,6 +403,13 @@ static const char *part_of(const void *of, unsigned n, unsigned turn)
     return w->part && n % w->of != w->part - 1 ? NULL : halves(of, n, turn);
 }
 
+/* Of those the ones with feedback of its own. */
+static const char *of_own(const void *of, unsigned n, unsigned turn)
+{
+    const char *script = backward[n].script;
+    return strstr(script, "own_") || strstr(script, "rwkv7") ? halves(of, n, turn) : NULL;
+}
+
 /* One of them a case, another at each device. */
 static const char *half_in_turn(const void *of, unsigned n, unsigned turn)
 {
@@ -431,6 +454,8 @@ int main(int argc, char **argv)
                       : w.only && strcmp(w.only, "backward") == 0
                           ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, part_of, &w) &&
                                 exec_all(&tally, argv[1], argv[2], behind, BEHIND, part_of, &w)
+                      : w.only && strcmp(w.only, "own") == 0
+                          ? exec_all(&tally, argv[1], argv[2], backward, BACKWARD, of_own, NULL)
                       : w.only && strcmp(w.only, "behind") == 0
                           ? exec_all(&tally, argv[1], argv[2], behind, BEHIND, halves, NULL)
                       : w.only && strcmp(w.only, "two") == 0
