@@ -118,9 +118,12 @@ const AuOperation *rt_operation(const char *name)
 
 AuPart rt_part(const AuOperation *operation, const aule_tensor_v1 *tensor)
 {
-    if (operation->of[tensor->role].passed == AU_PASSED_IF_JOINED &&
-        !(tensor->flags & AULE_TENSOR_JOINED))
+    const AuPassed passed = rt_passed(operation, tensor);
+    if ((passed == AU_PASSED_IF_JOINED && !(tensor->flags & AULE_TENSOR_JOINED)) ||
+        (passed == AU_PASSED_IF_CACHED && !(tensor->flags & AULE_TENSOR_CACHED)))
         return AU_PART_NONE;
+    if (passed == AU_PASSED_IF_CACHED && tensor->flags & AULE_TENSOR_APPENDED)
+        return AU_PART_WRITTEN;
     return (AuPart)operation->of[tensor->role].part;
 }
 

@@ -38,7 +38,8 @@ typedef enum AuPassed {
     AU_PASSED_ALWAYS,
     AU_PASSED_UNLESS_MARKED,
     AU_PASSED_UNLESS_KEPT,
-    AU_PASSED_IF_JOINED
+    AU_PASSED_IF_JOINED,
+    AU_PASSED_IF_CACHED
 } AuPassed;
 typedef struct AuOperation AuOperation;
 /* NULL, and any name that the table does not have: forward. */

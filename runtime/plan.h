@@ -48,6 +48,9 @@ aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, Au
 aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_address *at,
                           AuSink sink);
 
+/* append.c: slots of a call, likewise: each there is in the cache, and none twice. */
+aule_status rt_check_new_slots(const aule_plan *plan, const aule_address *at, AuSink sink);
+
 /* Of a tensor's data: there, and aligned to its elements. */
 aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,
                              AuSink sink);

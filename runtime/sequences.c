@@ -247,5 +247,5 @@ aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, Au
         if (!status && is_list(rt_tensor(a, i), AULE_TENSOR_LENGTHS, 1) && plan->bound.tensors[i])
             status = check_layout(plan, i, at, sink);
     }
-    return status;
+    return status ? status : rt_check_new_slots(plan, at, sink);
 }

@@ -50,8 +50,16 @@ static bool takes_part(const Binding *b, const aule_tensor_v1 *t)
 /* Where shapes alone count, the script's own tensors are enough, or the parts that are joined. */
 static bool is_argument(const Binding *b, const aule_tensor_v1 *t)
 {
-    return (t->role <= AULE_ROLE_INPUT || t->role == AULE_ROLE_PART) &&
-           rt_part(b->bound->operation, t) == AU_PART_READ;
+    return (t->role <= AULE_ROLE_INPUT || t->role == AULE_ROLE_PART || t->role == AULE_ROLE_NEW) &&
+           rt_part(b->bound->operation, t) != AU_PART_NONE;
+}
+
+/* The first tensor of a role that was passed; -1: none was. */
+static int32_t passed_of(const Binding *b, uint32_t role)
+{
+    for (uint32_t i = 0; i < b->a->tensor_count; i++)
+        if (rt_tensor(b->a, i)->role == role && b->bound->tensors[i]) return (int32_t)i;
+    return -1;
 }
 
 /* Must it be passed? */
@@ -60,6 +68,8 @@ static bool is_needed(const Binding *b, const aule_tensor_v1 *t)
     if (!takes_part(b, t)) return false;
     if (!b->whole) return is_argument(b, t);
     switch (rt_passed(b->bound->operation, t)) {
+    case AU_PASSED_IF_CACHED:
+        return !(t->flags & AULE_TENSOR_LISTS) || passed_of(b, AULE_ROLE_NEW_SLOTS) < 0;
     case AU_PASSED_IF_JOINED:
     case AU_PASSED_ALWAYS: return true;
     case AU_PASSED_UNLESS_MARKED: return !(t->flags & AULE_TENSOR_OPTIONAL);
@@ -147,6 +157,8 @@ static const char *way_out(const aule_tensor_v1 *t, uint32_t found, uint32_t exp
     const bool declared = t->role == AULE_ROLE_INPUT;
     if (!declared && found == AULE_I64 && expected == AULE_I32)
         return ": convert it (.int() in torch, .astype(\"int32\") in NumPy)";
+    if (!declared && found == AULE_I32 && expected == AULE_I64)
+        return ": convert it (.long() in torch, .astype(\"int64\") in NumPy)";
     if (!declared) return "";
     if (found == AULE_I64 && expected == AULE_I32)
         return ": declare i64 in the script, or convert it (.int() in torch, .astype(\"int32\") in "
@@ -230,6 +242,14 @@ bool rt_extent(const DLTensor *tensor, const int64_t *strides, int64_t *low, int
     return *low > INT64_MIN / 64 && *high < INT64_MAX / 64;
 }
 
+/* Is it one element that all of an axis have? What is written has all of its own. */
+static bool spreads(const Binding *b, uint32_t i, uint32_t axis)
+{
+    const aule_tensor_v1 *t = rt_tensor(b->a, i);
+    return t->flags & AULE_TENSOR_SPREADS && b->bound->tensors[i]->shape[axis] == 1 &&
+           rt_part(b->bound->operation, t) != AU_PART_WRITTEN;
+}
+
 static aule_status bind_layout(const Binding *b, uint32_t index)
 {
     const aule_tensor_v1 *t = rt_tensor(b->a, index);
@@ -245,7 +265,7 @@ static aule_status bind_layout(const Binding *b, uint32_t index)
             return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: %s: axis %d has %lld elements",
                            b->a->name, t->name, axis, (long long)given->shape[axis]);
         strides[axis] = given->strides ? given->strides[axis] : compact;
-        if (t->flags & AULE_TENSOR_SPREADS && given->shape[axis] == 1) strides[axis] = 0;
+        if (spreads(b, index, (uint32_t)axis)) strides[axis] = 0;
         int64_t extent = given->shape[axis] > 0 ? given->shape[axis] : 1;
         if (__builtin_mul_overflow(compact, extent, &compact)) compact = INT64_MAX;
     }
@@ -286,13 +306,6 @@ static bool is_of_others(const Binding *b, uint32_t size)
             if (rt_expr_size(&t->axes[axis]) == (int32_t)size) return true;
     }
     return false;
-}
-
-/* Is it one element that all of an axis have? */
-static bool spreads(const Binding *b, uint32_t i, uint32_t axis)
-{
-    return rt_tensor(b->a, i)->flags & AULE_TENSOR_SPREADS &&
-           b->bound->tensors[i]->shape[axis] == 1;
 }
 
 /* Axes that are one size bind it, the first tensor in the signature's order, or must agree. */
@@ -340,14 +353,6 @@ static aule_status check_axes(const Binding *b)
         }
     }
     return AULE_OK;
-}
-
-/* The first tensor of a role that was passed; -1: none was. */
-static int32_t passed_of(const Binding *b, uint32_t role)
-{
-    for (uint32_t i = 0; i < b->a->tensor_count; i++)
-        if (rt_tensor(b->a, i)->role == role && b->bound->tensors[i]) return (int32_t)i;
-    return -1;
 }
 
 static int64_t count_of(const Binding *b, int32_t index)
@@ -419,5 +424,6 @@ aule_status rt_bind_tensors(const aule_attention_v1 *attention, const aule_call 
     if (!status) status = check_sequences(&b);
     if (!status) status = check_slots(&b);
     if (!status) status = check_starts(&b);
+    if (!status) status = rt_check_new_rows(attention, bound, sink);
     return status;
 }

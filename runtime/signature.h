@@ -38,6 +38,10 @@ aule_status rt_bind_params(const aule_attention_v1 *attention, const aule_param_
 aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound *bound, bool flat,
                               AuSink sink);
 
+/* append.c: of rows that are appended, the shapes that no size has in common. */
+aule_status rt_check_new_rows(const aule_attention_v1 *attention, const AuBound *bound,
+                              AuSink sink);
+
 /* Element range of a tensor around its element 0; false: beyond 64 bits. Empty tensors: low = 0, high = -1. */
 bool rt_extent(const DLTensor *tensor, const int64_t *strides, int64_t *low, int64_t *high);
 

@@ -35,6 +35,7 @@ static const char usage[] =
     "      --checked            indices outside of their tensors are errors of the call\n"
     "      --parts              the operations unfinished and combine, too: keys in several "
     "places\n"
+    "      --append             the operation append, too: new keys and values into a cache\n"
     "      --layout AXIS=HOW[,AXIS=HOW]    rows of that axis are packed (starts), keys padded or "
     "paged (lengths, table); default dense\n"
     "      --storage [k=|v=]HOW keys and values are stored as e4m3, e5m2 or i8, with scales; "
@@ -212,6 +213,7 @@ enum {
     F32,
     CHECKED,
     PARTS,
+    APPEND,
     LAYOUT,
     STORAGE,
     LINES,
@@ -234,6 +236,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"f32", required_argument, NULL, F32},
                                         {"checked", no_argument, NULL, CHECKED},
                                         {"parts", no_argument, NULL, PARTS},
+                                        {"append", no_argument, NULL, APPEND},
                                         {"layout", required_argument, NULL, LAYOUT},
                                         {"storage", required_argument, NULL, STORAGE},
                                         {"lines", no_argument, NULL, LINES},
@@ -276,6 +279,7 @@ static int take(Arguments *a, int c, char **argv)
     case F32: once = take_once(&a->options.f32, optarg); break;
     case CHECKED: a->options.checked = 1; break;
     case PARTS: a->options.parts = 1; break;
+    case APPEND: a->options.append = 1; break;
     case LAYOUT: once = take_once(&a->options.layout, optarg); break;
     case STORAGE: once = take_once(&a->options.storage, optarg); break;
     case LINES: a->options.lines = 1; break;

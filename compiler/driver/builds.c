@@ -1,5 +1,6 @@
 /* builds.c - which kernels a compilation makes: for every set of widths a copy of each attention, for every target, architecture and
  * operand type a variant of it (variant.c). */
+#include "append.h"
 #include "compile.h"
 #include "layouts.h"
 #include "stages.h"
@@ -119,11 +120,16 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
         one.operation = (AuOperation)n;
         const bool of_parts = n == AU_UNFINISHED || n == AU_COMBINE;
         if (!schedule_makes(family, one.operation) || (n == AU_BACKWARD && !backward) ||
-            (of_parts && !build->parts))
+            (of_parts && !build->parts) || (n == AU_APPEND && !v->attn->new_sizes))
             continue;
         if (n == AU_BACKWARD && family->name == AU_FAMILY_LINEAR) {
             if (!add_recurrence_backward(job, build, &one)) return false;
             continue;
+        }
+        if (n == AU_APPEND) { /* by slots first, which has a condition */
+            one.by_slots = true;
+            if (!add_variant(job, build, &one)) return false;
+            one.by_slots = false;
         }
         uint32_t queries = n == AU_FORWARD && family->limit ? AU_QUERIES : 1;
         while (queries-- > 0) {
@@ -181,6 +187,7 @@ static AuAttn *with_widths(AuJob *job, uint32_t which, const WidthSet *set)
     driver_add_sizes(attn);
     driver_add_layouts(job->arena, quiet, attn, job->choice.layouts, job->choice.layout_count);
     driver_add_storage(job->arena, quiet, attn, job->choice.storage);
+    if (job->options->append) driver_add_append(quiet, attn);
     return attn;
 }
 
@@ -207,6 +214,14 @@ static void add_parts(AuJob *job, AuAttentionBuild *build)
         au_remark(job->diags, AU_N0603, build->whole->span,
                   "there are no kernels of 'unfinished' and 'combine' of '%s': %s",
                   build->whole->name, why);
+}
+
+static bool add_append(AuJob *job, AuAttn *a)
+{
+    const char *why = driver_append_refusal(a);
+    if (!why) return driver_add_append(job->diags, a);
+    au_error(job->diags, AU_E0811, a->span, "--append: '%s': %s", a->name, why);
+    return false;
 }
 
 /* What kernels are given, once for all of them: by the simplified attention, as theirs are. With its widths fixed a
@@ -238,6 +253,7 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
                             job->choice.layout_count) ||
         !driver_add_storage(job->arena, job->diags, a, job->choice.storage))
         return false;
+    if (job->options->append && !add_append(job, a)) return false;
     if (!settle_tensors(job, build, which)) return false;
     build->need_count = driver_needs(a, job->arena, &build->needs);
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);

@@ -118,7 +118,7 @@ static const char *pointee(const AuCall *call, uint32_t dtype)
 
 static bool is_written(const AuCall *call, const aule_tensor_v1 *t)
 {
-    return operation_writes(operation_named(call->operation), t->role);
+    return operation_writes(operation_named(call->operation), t->role, t->flags);
 }
 
 /* ---- the structure */

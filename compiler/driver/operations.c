@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef enum What { NONE, READ, WRITTEN } What;
-typedef enum When { ALWAYS, UNLESS_MARKED, UNLESS_KEPT, IF_JOINED } When;
+typedef enum When { ALWAYS, UNLESS_MARKED, UNLESS_KEPT, IF_JOINED, IF_CACHED } When;
 
 static const struct {
     uint8_t what, when;
@@ -22,13 +22,16 @@ AuOperation operation_named(const char *name)
 
 bool operation_takes(AuOperation operation, uint32_t role, uint32_t flags)
 {
+    const When when = (When)parts[operation][role].when;
     return parts[operation][role].what != NONE &&
-           (parts[operation][role].when != IF_JOINED || flags & AULE_TENSOR_JOINED);
+           (when != IF_JOINED || flags & AULE_TENSOR_JOINED) &&
+           (when != IF_CACHED || flags & AULE_TENSOR_CACHED);
 }
 
-bool operation_writes(AuOperation operation, uint32_t role)
+bool operation_writes(AuOperation operation, uint32_t role, uint32_t flags)
 {
-    return parts[operation][role].what == WRITTEN;
+    return parts[operation][role].what == WRITTEN ||
+           (parts[operation][role].when == IF_CACHED && flags & AULE_TENSOR_APPENDED);
 }
 
 static bool keeps_output(const aule_attention_v1 *a)
@@ -44,6 +47,7 @@ AuUse operation_use(AuOperation operation, const aule_attention_v1 *a, const aul
     if (t->flags & AULE_TENSOR_IN_K || !operation_takes(operation, t->role, t->flags))
         return AU_UNUSED;
     switch ((When)parts[operation][t->role].when) {
+    case IF_CACHED: return t->flags & AULE_TENSOR_LISTS ? AU_POSSIBLE : AU_NEEDED;
     case IF_JOINED:
     case ALWAYS: return AU_NEEDED;
     case UNLESS_MARKED: return t->flags & AULE_TENSOR_OPTIONAL ? AU_POSSIBLE : AU_NEEDED;

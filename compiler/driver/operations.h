@@ -10,8 +10,8 @@ typedef enum AuUse { AU_UNUSED, AU_NEEDED, AU_POSSIBLE } AuUse;
 AuOperation operation_named(const char *name); /* as artifacts of this compiler have it */
 AuUse operation_use(AuOperation operation, const aule_attention_v1 *attention,
                     const aule_tensor_v1 *tensor);
-/* Of tensors by their role (aule_role) and, of what is read, their flags (AULE_TENSOR_*). */
+/* Of tensors by their role (aule_role) and their flags (AULE_TENSOR_*). */
 bool operation_takes(AuOperation operation, uint32_t role, uint32_t flags);
-bool operation_writes(AuOperation operation, uint32_t role);
+bool operation_writes(AuOperation operation, uint32_t role, uint32_t flags);
 
 #endif

@@ -251,6 +251,15 @@ static bool choose_parts(AuChoice *c, uint32_t parts)
     return false;
 }
 
+static bool choose_append(AuChoice *c, const aulec_options *o)
+{
+    if (!o->append || (!c->is_static && !o->checked)) return true;
+    au_error(c->diags, AU_E0601, (AuSpan){0}, "--append: %s",
+             o->checked ? "not with --checked yet"
+                        : "it is for artifacts: static builds have no function of 'append'");
+    return false;
+}
+
 static bool refuse_layout(AuChoice *c, const char *axis, const char *why)
 {
     au_error(c->diags, AU_E0601, (AuSpan){0}, "--layout %s: %s", axis, why);
@@ -332,7 +341,7 @@ bool options_choose(AuChoice *c, const aulec_options *o)
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
            choose_widths(c, o->widths) && choose_f32(c, o->f32) && choose_parts(c, o->parts) &&
-           choose_layout(c, o) && choose_storage(c, o);
+           choose_append(c, o) && choose_layout(c, o) && choose_storage(c, o);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

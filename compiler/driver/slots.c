@@ -29,7 +29,7 @@ static const char *wrong_address(const AuVariant *v, const AuKernel *k, const Au
     const AuMemory *m = &k->mems[arg->mem.i];
     if (kernel_scalar_bytes(m->scalar) != (row->stored ? 1 : element_bytes(v, row->dtype)))
         return "elements of another size than the tensor's";
-    if (m->writes && !operation_writes(v->operation, row->role))
+    if (m->writes && !operation_writes(v->operation, row->role, row->flags))
         return "the address of a tensor that the operation only reads, to be written";
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* tensors.c - see tensors.h. */
 #include "tensors.h"
 
+#include "append.h"
 #include "layouts.h"
 #include "storage.h"
 
@@ -158,6 +159,29 @@ static void mark_joined(Rows *r)
         if (joined[n]) r->at[n].flags |= AULE_TENSOR_JOINED;
 }
 
+/* ---- of append */
+
+/* Rows of k and v, and where they go. */
+static void add_new_rows(Rows *r)
+{
+    static const char *const names[] = {"k_new", "v_new"};
+    AuAttn *a = r->a;
+    const AuExpr batch = driver_new_size(a, AU_NEW_BATCH), rows = driver_new_size(a, AU_NEW_ROWS);
+    for (uint32_t n = 0; n < (a->v_in_k ? 1u : 2u); n++) {
+        add_like(r, 1 + n, names[n], names[n], AULE_ROLE_NEW, 0);
+        AuExpr *axes = r->at[r->count - 1].axes;
+        axes[0] = batch, axes[2] = rows;
+    }
+    add(r, (AuTensorRow){.name = "slots",
+                         .kernel = "slots",
+                         .role = AULE_ROLE_NEW_SLOTS,
+                         .dtype = AU_DT_I64,
+                         .rank = 2,
+                         .flags = AULE_TENSOR_OPTIONAL,
+                         .axes = {batch, driver_new_size(a, AU_SLOTS_ROWS)},
+                         .span = a->span});
+}
+
 /* ---- all */
 
 static void add_list(Rows *r, const char *name, uint32_t role, uint32_t size)
@@ -282,7 +306,8 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
         const AuTensor *t = &a->tensors[n];
         const uint32_t flags = (t->grad && (g || !attn_is_for_calls(a)) ? AULE_TENSOR_GRAD : 0) |
                                (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
-                               driver_layout_flags(a, n) | driver_storage_flags(a, n);
+                               driver_layout_flags(a, n) | driver_storage_flags(a, n) |
+                               driver_append_flags(a, n);
         add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),
                  roles[n < 3 ? n : 3], flags);
     }
@@ -303,6 +328,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
         add_parts(&r, AULE_ROLE_PART_OUT);
         add_parts(&r, AULE_ROLE_PART);
     }
+    if (a->new_sizes) add_new_rows(&r);
     for (uint32_t n = 0; n < r.count; n++) {
         const uint32_t role = r.at[n].role;
         const bool of_keys = is_of(&r.at[n], "k", "v", "dk", "dv");

@@ -25,9 +25,9 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"", "pages_", "some_", "few_", "decode_"};
     au_text_add(
-        &text, "_%s_%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
+        &text, "_%s_%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
-        kernel);
+        v->by_slots ? "slots_" : "", kernel);
     for (char *c = text.at; *c; c++)
         if (*c == '-' || *c == '.') *c = '_';
     return au_text_str(&text);
@@ -205,6 +205,16 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
     return launch_code(arena, diags, a, test, &v->condition);
 }
 
+/* "0 <= slots_rows": the call has slots. */
+static bool set_slots_condition(AuArena *arena, AuDiags *diags, AuVariant *v)
+{
+    AuAttn *a = v->attn;
+    const AuExpr zero = attn_i32(a, 0, a->span),
+                 rows = attn_node(a, AU_OP_SIZE, NULL, 0,
+                                  (int32_t)a->new_sizes - 1 + AU_SLOTS_ROWS, 0, a->span);
+    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, zero, rows, a->span), &v->condition);
+}
+
 static bool say_codes(AuArena *arena, AuVariant *v)
 {
     const char *feature = v->target->codes_feature;
@@ -231,7 +241,8 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
 {
     AuAttn *a = v->attn;
     const AuTileCaps *caps = tile_caps(v->arch->caps);
-    const bool finishes = v->operation != AU_UNFINISHED && v->operation != AU_COMBINE;
+    const bool finishes = v->operation == AU_FORWARD || v->operation == AU_BACKWARD ||
+                          v->operation == AU_STEP;
     AuHooks *hooks = hooks_make(arena, diags, a, caps);
     if (!hooks || (v->grads && !hooks_backward(hooks, diags, a, v->grads))) return false;
     const AuProblem problem = {.attn = a,
@@ -243,6 +254,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .deterministic = v->deterministic,
                                .tf32 = v->tf32,
                                .queries = v->queries,
+                               .by_slots = v->by_slots,
                                .boxes = v->boxes,
                                .shapes = v->shapes,
                                .row = &v->row,
@@ -258,6 +270,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
             return false;
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;
+    if (v->by_slots && !set_slots_condition(arena, diags, v)) return false;
     const char *why;
     const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
     if (v->boxes && !boxes) return true;

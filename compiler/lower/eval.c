@@ -193,6 +193,17 @@ static AuVal numeric(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     return e->args.count == 1 ? kernel_op1(l->k, op, a[0]) : kernel_op2(l->k, op, a[0], a[1]);
 }
 
+/* An i64 that does not fit is told from what its low half would be. */
+static AuVal narrow(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    const AuVal v = lower_eval(l, e->args.at[0], p);
+    if (scalar_of(l, v) != AU_I64) return lower_as(l, arithmetic(l, v), AU_I32);
+    const AuVal low = kernel_cvt(k, v, AU_I32);
+    return kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_EQ, kernel_cvt(k, low, AU_I64), v), low,
+                      kernel_i32(k, -1));
+}
+
 static AuVal logic(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     const AuVal a = lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
@@ -307,6 +318,7 @@ static AuVal value_of(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_BOOL: return kernel_i1(k, e->integer != 0);
     case TILE_X_NAME: return read_var(l, e->var, p);
     case TILE_X_REF: return gather(l, e, p);
+    case TILE_X_NARROW: return narrow(l, e, p);
     case TILE_X_AND:
     case TILE_X_OR:
     case TILE_X_NOT: return logic(l, e, p);

@@ -35,6 +35,7 @@ typedef struct AuProblem {
     bool deterministic; /* no sums in any order */
     bool tf32;          /* operands of f32 are multiplied as tf32 */
     AuQueries queries;
+    bool by_slots; /* append: slots say where each row goes, else the ends of sequences */
     bool
         boxes; /* a launch passes tensors that boxes of tensor maps describe: strides are multiples of 16 bytes */
     const AuShapes *shapes; /* tuned rows and forced ones (shapes.h); NULL: rules decide */

@@ -210,6 +210,9 @@ typedef struct AuStorage {
     uint32_t scale; /* tensor: f32 [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie */
 } AuStorage;
 
+/* Sizes that tensors of append alone have (docs/dev/operations.md): k_new is [new_batch, Hk, new_rows, D], slots is [new_batch, slots_rows]. */
+typedef enum AuNewSize { AU_NEW_BATCH, AU_NEW_ROWS, AU_SLOTS_ROWS, AU_NEW_SIZES } AuNewSize;
+
 typedef struct AuAttn {
     AuArena *arena;
     const char *name;
@@ -242,6 +245,7 @@ typedef struct AuAttn {
     AuLinear *linear;                    /* NULL for the softmax family */
     AuRowLayout keys, queries;           /* of one axis both, they have one list of starts */
     AuStorage storage[2]; /* of k, v; values that are channels of the keys: as keys */
+    uint32_t new_sizes;   /* 1 + index of the first of AuNewSize; 0: rows are not appended */
     AuSpan span;
 } AuAttn;
 

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 12
+#define AULE_VERSION_MINOR 13
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -103,9 +103,13 @@ typedef enum aule_role {
     /* of the operations "unfinished" and "combine" (since 1.9), f32: what an attention of some of the keys leaves to be joined */
     AULE_ROLE_PART_OUT, /* "acc" [B, H, S, E]: the sum of the values before the epilogue; "state_NAME" [B, H, S]: a row scale; "seen"
                          * [B, H, S]: above 0 where the row has a pair */
-    AULE_ROLE_PART /* "acc_parts" [N, B, H, S, E], "state_NAME_parts" [N, B, H, S], "seen_parts": those of N sets of keys */
+    AULE_ROLE_PART, /* "acc_parts" [N, B, H, S, E], "state_NAME_parts" [N, B, H, S], "seen_parts": those of N sets of keys */
+    /* of the operation "append" (since 1.13) */
+    AULE_ROLE_NEW, /* "k_new" [M, Hk, N, D], "v_new": rows that it writes into k and v */
+    AULE_ROLE_NEW_SLOTS /* "slots", i64 [M, N]: where each goes; row j of k[p] is slot p * rows + j; no such slot, as -1: nowhere; not passed:
+                         * to the last rows of each sequence */
 } aule_role;
-enum { AULE_ROLES = AULE_ROLE_PART + 1 }; /* as many as this version of the header knows */
+enum { AULE_ROLES = AULE_ROLE_NEW_SLOTS + 1 }; /* as many as this version of the header knows */
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one
  * AULE_E_SIZE, which then binds the size). Every tensor comes with strides, in elements; any stride
@@ -134,6 +138,11 @@ typedef struct aule_tensor_v1 {
 /* Of scales (since 1.12): f32 k_scale and v_scale [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie. The element of k or v is scale * stored.
  * An axis may also have one element, which then is that of all; its stride is 0 for kernels. */
 #define AULE_TENSOR_SPREADS 256u
+/* Inputs that append takes, too (since 1.13); and of these, what it writes: the scales of tokens, which then spread along no axis. */
+#define AULE_TENSOR_CACHED   4096u
+#define AULE_TENSOR_APPENDED 8192u
+#define AULE_TENSOR_LISTS                                                                          \
+    (AULE_TENSOR_LENGTHS | AULE_TENSOR_TABLE | AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K)
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

@@ -103,6 +103,8 @@ typedef struct aulec_options {
     const char *
         storage; /* "e4m3", "k=e4m3,v=i8:token": keys and values are stored in 8 bits, with scales (docs/dev/serving.md); NULL: as
                     operands. Forward on cpu, opencl and cuda */
+    uint32_t
+        append; /* 1: kernels of the operation "append", too, which writes new keys and values into a cache; not of static builds */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

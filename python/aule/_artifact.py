@@ -9,12 +9,12 @@ from typing import Collection
 
 from . import _libaule as abi
 
-ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate", "part out", "part")
+ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate", "part out", "part", "new", "new slots")
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool", "float8_e4m3fn", "float8_e5m2", "int8")
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
 STATES = ("state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")  # of recurrences: calls have names of their own for them
-PARTS = ("part out", "part")  # of unfinished and combine, which have names of their own for them, too
+PARTS = ("part out", "part", "new", "new slots")  # of unfinished, combine and append, which have names of their own for them, too
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class TensorSpec:
         gradient: marked ``grad``.
         in_k: values that are a part of the keys and are not passed.
         joined: an input that :meth:`AttentionFunction.combine` takes, too.
+        cached, appended, is_list: an input that :meth:`AttentionFunction.append` takes, too; that it writes; lengths, a table or starts.
     """
 
     name: str
@@ -40,6 +41,9 @@ class TensorSpec:
     gradient: bool
     in_k: bool
     joined: bool = False
+    cached: bool = False
+    appended: bool = False
+    is_list: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ class Loaded:
         for n in range(d.tensor_count):
             t = abi.step(d.tensors, n, abi.TensorV1)
             axes = tuple(_axis(t.axes[a], sizes) for a in range(t.rank))
-            flags = [bool(t.flags & flag) for flag in (abi.TENSOR_GRAD, abi.TENSOR_IN_K, abi.TENSOR_JOINED)]
+            known = (abi.TENSOR_GRAD, abi.TENSOR_IN_K, abi.TENSOR_JOINED, abi.TENSOR_CACHED, abi.TENSOR_APPENDED, abi.TENSOR_LISTS)
+            flags = [bool(t.flags & flag) for flag in known]
             specs.append(TensorSpec(t.name.decode(), ROLES[t.role], DTYPES[t.dtype], axes, *flags))
         return specs
 

@@ -40,7 +40,7 @@ class Options(Structure):
         ("struct_size", c_size_t), ("targets", c_char_p), ("archs", c_char_p), ("dtypes", c_char_p), ("widths", c_char_p),
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
         ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
-        ("shapes_name", c_char_p), ("parts", c_uint32), ("layout", c_char_p), ("storage", c_char_p),
+        ("shapes_name", c_char_p), ("parts", c_uint32), ("layout", c_char_p), ("storage", c_char_p), ("append", c_uint32),
     ]
 
 
@@ -193,6 +193,7 @@ class Compiled(AttentionFunction):
         self._which = attention
         self._made: dict[tuple, Loaded] = {}
         self._signature_of_parts: Loaded | None = None
+        self._signature_of_append: Loaded | None = None
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
         super().__init__(self._make(_for_signature(self._options)), digest, remake)
@@ -225,12 +226,25 @@ class Compiled(AttentionFunction):
         dtype = OPERANDS.get(given.dtype) if given is not None else None
         if dtype is None or any(name not in sizes for name in self._fixed):
             return self._with_parts()
-        return self._built(device, dtype, tuple(sizes[name] for name in self._fixed), False, True)
+        return self._built(device, dtype, tuple(sizes[name] for name in self._fixed), False, "parts")
 
     def _with_parts(self) -> Loaded:
         if self._signature_of_parts is None:
             self._signature_of_parts = self._make({**_for_signature(self._options), "parts": 1, "no_gradients": 1})
         return self._signature_of_parts
+
+    def _with_append(self) -> Loaded:
+        if self._signature_of_append is None:
+            self._signature_of_append = self._make({**_for_signature(self._options), "append": 1, "no_gradients": 1})
+        return self._signature_of_append
+
+    def _kernels_of_append(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
+        """For the type of the new rows; what widths there are beside those of the cache, its kernels do not ask for."""
+        sizes, new = self._sizes(views), views["k_new"]
+        dtype = OPERANDS.get(new.dtype)
+        if dtype is None or len(new.shape) != 4:
+            return self._with_append()
+        return self._built(device, dtype, tuple(sizes.get(name, new.shape[3]) for name in self._fixed), False, "append")
 
     def _why_no_parts(self) -> str:
         name, text = self._source
@@ -239,8 +253,9 @@ class Compiled(AttentionFunction):
             options["attention"] = self._which
         return compiler().note(name, text, options, "N0603")
 
-    def _built(self, device: Device, dtype: str, widths: tuple[int, ...], gradients: bool, parts: bool = False) -> Loaded:
-        key = device.id, dtype, widths, gradients, parts
+    def _built(self, device: Device, dtype: str, widths: tuple[int, ...], gradients: bool, more: str | None = None) -> Loaded:
+        """[more]: an option that asks for further operations."""
+        key = device.id, dtype, widths, gradients, more
         if key not in self._made:
             asked: dict[str, Any] = {"targets": device.backend, "dtypes": dtype}
             arch = best_arch(device, dtype)
@@ -251,8 +266,8 @@ class Compiled(AttentionFunction):
                 asked["widths"] = ";".join(f"{name}={n}" for name, n in zip(self._fixed, widths))
             if not gradients:
                 asked["no_gradients"] = 1
-            if parts:
-                asked["parts"] = 1
+            if more:
+                asked[more] = 1
             self._made[key] = self._make(asked)
         return self._made[key]
 

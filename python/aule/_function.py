@@ -7,6 +7,7 @@ import sys
 import weakref
 from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, TypeVar, overload
 
+from ._append import AppendNames, bind
 from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec
 from ._cache import stamp
 from ._devices import Device
@@ -120,6 +121,8 @@ class AttentionFunction:
         self._runner = Runner(self._checked_kernels, self._names.states_out)
         self._part_names: PartNames | None = None  # read when they are first asked for
         self._part_runner = Runner(self._kernels_of_parts)
+        self._append_names: AppendNames | None = None
+        self._append_runner = Runner(self._checked_kernels_of_append)
         self.states: tuple[str, ...] = tuple(name.removesuffix("_in") for name in self._names.states)
         self._key = f"{self.name} {key}"  # equal for attentions that mean the same
         self._equals = by_key.setdefault(self._key, weakref.WeakSet())
@@ -395,6 +398,61 @@ class AttentionFunction:
 
     def _kernels_of_parts(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         return self._loaded
+
+    # ---- caches
+
+    def append(self, *tensors: Any, slots: Any = None, device: str | None = None, **named: Any) -> None:
+        """Writes new keys and values where a cache has them, in place; to the types of the cache, saturating.
+
+        Without slots they become the last rows of each sequence: the last of the N new ones is row T_lengths[b] - 1 of sequence b, of a dense
+        cache its last row. Lengths count the new rows, as calls of the attention then do. Where N is more than a sequence's length, the first
+        ones are written nowhere.
+
+        Args:
+            tensors: new keys and values, then the cache, ``f.append(k_new, v_new, k, v, ...)``: [M, Hk, N, D] of any strides, and k and v as calls of
+                the attention take them. Where values are a part of the keys there are neither v_new nor v: ``f.append(k_new, k, ...)``.
+            slots: int64 [M, N], a slot for each new row: row j of k[p], a page or a sequence, is slot p * rows + j, with rows = k.shape[2]. A number
+                that is no slot, as -1, writes nothing; on a processor others than -1 are an error, and so is one slot for two rows. With slots, M is
+                any number, one batch of all tokens for example, and lists may be left out.
+            device: as in :meth:`__call__`.
+            named: the lists of the layout as calls take them, ``T_lengths=``, ``T_table=``, and of packed rows ``S_starts=``, new rows [1, Hk, total, D];
+                scales, ``k_scale=`` and ``v_scale=``: of heads they are read, of tokens made (largest magnitude / largest code) and written.
+
+        Raises:
+            ArgumentError: something does not fit the script.
+            Error: there are no such kernels: of a recurrence, of packed keys, of an artifact that was compiled without ``--append``.
+        """
+        given, written = bind(self.name, self._appends(), tensors, slots, named)
+        call = Call(given, {}, device)
+        torch_calls = torch_calls_for(call)
+        if torch_calls is not None:
+            torch_calls.append(self, call, written)
+        else:
+            self._run_append(call, written)
+
+    def _run_append(self, call: Call, written: Mapping[str, Any]) -> None:
+        self._append_runner.run("append", call.tensors, call.params, written, (), call.device, False)
+
+    def _appends(self) -> AppendNames:
+        """Names of the tensors of append; refuses where there is none."""
+        if self._append_names is None:
+            self._append_names = AppendNames(self._with_append().tensors())
+        if not self._append_names.new:
+            raise Error(f"{self.name} has no operation 'append': the artifact was compiled without --append", "unsupported")
+        return self._append_names
+
+    def _with_append(self) -> Loaded:
+        """An artifact whose signature has the tensors of append."""
+        return self._loaded
+
+    def _kernels_of_append(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
+        return self._loaded
+
+    def _checked_kernels_of_append(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
+        for name, spec in self._appends().specs.items():
+            if name in views and spec.dtype in TYPES and views[name].dtype not in (TYPES[spec.dtype], STORED_AS.get(spec.dtype)):
+                raise ArgumentError(self._wrong_type(spec, views[name]), "tensor")
+        return self._kernels_of_append(views, device, gradients)
 
     # ---- arguments
 

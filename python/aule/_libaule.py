@@ -44,6 +44,7 @@ class DLManagedTensorVersioned(Structure):
 # ---- artifact.h: what describes an attention
 
 TENSOR_GRAD, TENSOR_OPTIONAL, TENSOR_IN_K, TENSOR_JOINED = 1, 2, 4, 8
+TENSOR_LISTS, TENSOR_CACHED, TENSOR_APPENDED = 16 | 32 | 64 | 128, 4096, 8192
 OPERAND, F32, F16, BF16, I32, I64, U8, BOOL = range(8)
 E_CONST_INT, E_SIZE = 1, 3
 

@@ -179,6 +179,26 @@ def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
     return o
 
 
+def append(f: AttentionFunction, call: Call, written: Mapping[str, Any]) -> None:
+    """New rows into a cache, which is written in place; nothing is recorded."""
+    tensors = {**call.tensors, **written}
+    traced = torch.compiler.is_compiling()
+    if not traced:
+        _check_transforms(f.name)
+        _check_tangents(f, tensors)
+        _check_kinds(f, tensors)
+        traced = not _plain(tensors) or _check_meta(f, tensors)
+    for name, x in tensors.items():
+        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
+            raise ArgumentError(f"{f.name}: {name} requires a gradient, and append has none: call it under torch.no_grad()", "tensor")
+    if traced:
+        caches = [written.get(name) for name in CACHES]
+        torch.ops.aule.append(f._key, call.device or "", *caches, *_spread(f, call))
+        return
+    f._run_append(call, written)
+    torch.autograd.graph.increment_version([x for x in written.values() if isinstance(x, Tensor)])
+
+
 def check_unrecorded(f: AttentionFunction, call: Call, out: Mapping[str, Any], operation: str) -> None:
     """Refuses calls of parts whose gradients would be lost, and such as are traced; casts under autocast."""
     tensors = {**call.tensors, **out}
@@ -435,3 +455,24 @@ def _(attention, device, state, sum, names, tensors, params, ints, floats):
     f = _traced[attention] = _function(attention)
     given = dict(zip(names.split(), tensors))
     return _new(given["q"], _shape_of_output(f, given), given["q"].dtype, given["q"])
+
+
+CACHES = ("k", "v", "k_scale", "v_scale")  # what append writes, as far as an attention has it
+
+
+@torch.library.custom_op(
+    "aule::append", mutates_args=CACHES,
+    schema="(str attention, str device, Tensor(a!) k, Tensor(b!)? v, Tensor(c!)? k_scale, Tensor(d!)? v_scale, str names, Tensor[] tensors, "
+    "str params, SymInt[] ints, float[] floats) -> ()",
+)
+def append_op(
+    attention: str, device: str, k: Tensor, v: Optional[Tensor], k_scale: Optional[Tensor], v_scale: Optional[Tensor], names: str,
+    tensors: Sequence[Tensor], params: str, ints: Sequence[int], floats: Sequence[float],
+) -> None:
+    written = {name: x for name, x in zip(CACHES, (k, v, k_scale, v_scale)) if x is not None}
+    _function(attention)._run_append(_call_of(device, names, tensors, params, ints, floats), written)
+
+
+@append_op.register_fake
+def _(attention, device, k, v, k_scale, v_scale, names, tensors, params, ints, floats):
+    _traced[attention] = _function(attention)

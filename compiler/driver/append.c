@@ -1,0 +1,50 @@
+/* append.c - see append.h. */
+#include "append.h"
+
+#include "tensors.h"
+
+/* ORDER AuNewSize */
+static const char *const names[] = {"new_batch", "new_rows", "slots_rows"};
+
+const char *driver_append_refusal(const AuAttn *a)
+{
+    if (a->linear) return "a recurrence has a state instead of a cache, which `step` updates";
+    if (a->keys.layout == AU_LAYOUT_PACKED) return "packed keys are no cache: they have no room";
+    return NULL;
+}
+
+bool driver_add_append(AuDiags *diags, AuAttn *a)
+{
+    if (a->new_sizes) return true;
+    for (uint32_t n = 0; n < AU_NEW_SIZES; n++)
+        if (!driver_is_free(diags, a, a->size_count, names[n])) return false;
+    a->new_sizes = 1 + a->size_count;
+    for (uint32_t n = 0; n < AU_NEW_SIZES; n++) attn_add_size(a, names[n], -1, a->span);
+    return true;
+}
+
+AuExpr driver_new_size(AuAttn *a, AuNewSize which)
+{
+    const int32_t size = (int32_t)a->new_sizes - 1 + (int32_t)which;
+    return attn_node(a, AU_OP_SIZE, NULL, 0, size, 0, a->span);
+}
+
+/* A scale a token is made of the token. */
+static uint32_t scale_flags(const AuAttn *a, uint32_t tensor)
+{
+    for (uint32_t n = 0; n < 2; n++)
+        if (a->storage[n].as && a->storage[n].scale == tensor)
+            return AULE_TENSOR_CACHED | (a->storage[n].by_token ? AULE_TENSOR_APPENDED : 0);
+    return 0;
+}
+
+uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor)
+{
+    const AuRowLayout *keys = &a->keys, *queries = &a->queries;
+    const bool is_list =
+        (keys->layout && tensor == keys->lengths) ||
+        (keys->layout == AU_LAYOUT_PAGED && tensor == keys->table) ||
+        (queries->layout == AU_LAYOUT_PACKED && tensor == queries->starts);
+    if (!a->new_sizes) return 0;
+    return is_list ? AULE_TENSOR_CACHED : scale_flags(a, tensor);
+}

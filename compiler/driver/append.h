@@ -1,0 +1,17 @@
+/* append.h - the operation `append` (docs/dev/operations.md): what an attention has for it beside the script's tensors. */
+#ifndef AU_DRIVER_APPEND_H
+#define AU_DRIVER_APPEND_H
+
+#include "attn.h"
+
+#include "aule/artifact.h"
+
+/* NULL, or why an attention has no cache that rows are appended to. After layouts and storage. */
+const char *driver_append_refusal(const AuAttn *a);
+/* Adds the sizes AuNewSize, with which driver_tensors has the tensors. false: a name is taken, a diagnostic says by what. */
+bool driver_add_append(AuDiags *diags, AuAttn *a);
+AuExpr driver_new_size(AuAttn *a, AuNewSize which);
+/* AULE_TENSOR_CACHED, AULE_TENSOR_APPENDED of an input, or 0. */
+uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor);
+
+#endif

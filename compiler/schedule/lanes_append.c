@@ -1,0 +1,306 @@
+/* lanes_append.c - the operation `append`: rows of k_new and v_new go to their places in the cache.
+ *
+ * An executor has a row of a head, whose channels lie along its lanes, so that memory moves rows whole. Where a row goes is a number for the
+ * whole executor: the slot that the call gives, or the place of its token among the last of the sequence. What is no place is passed by,
+ * whatever the numbers are: of writes a clamped address would be another sequence's row.
+ *
+ * Rows become codes of 8 bits on the way where the cache has those: divided by the scale that is given, or by one that is made of the row
+ * and written beside it. */
+#include "key_layout.h"
+#include "key_storage.h"
+
+static const char *new_size(Lanes *x, AuNewSize which)
+{
+    const AuAttn *a = x->p->attn;
+    return hooks_name(x->arena, a->sizes[a->new_sizes - 1 + which].name);
+}
+
+static const char *size(Lanes *x, uint32_t n)
+{
+    return hooks_name(x->arena, x->p->attn->sizes[n].name);
+}
+
+static bool queries_are_packed(const Lanes *x) { return lanes_is_packed(x, LANES_QUERIES); }
+
+/* Rows of the cache as slots number them: of a page, or of a sequence; how many such there are. */
+static const char *slot_rows(Lanes *x)
+{
+    return lanes_keys_are_paged(x) ? size(x, x->p->attn->keys.slots) : lanes_axis(x, 1, 2);
+}
+
+static const char *slot_batch(Lanes *x)
+{
+    return lanes_keys_are_paged(x) ? size(x, x->p->attn->keys.pages) : lanes_axis(x, 1, 0);
+}
+
+/* ---- one row of k (1) or v (2) */
+
+typedef struct Side {
+    uint32_t n;
+    const char *cache, *given, *axis; /* "k", "k_new", "d" */
+    int32_t width;
+} Side;
+
+static Side side_of(const Lanes *x, uint32_t n)
+{
+    return n == 1 ? (Side){1, "k", "k_new", "d", x->p->d} : (Side){2, "v", "v_new", "e", x->p->e};
+}
+
+static const AuStorage *storage(const Lanes *x, const Side *s)
+{
+    return &x->p->attn->storage[s->n - 1];
+}
+
+/* All lanes have as many channels, the last of them perhaps none of the row. */
+static int32_t lanes_width(const Lanes *x, const Side *s)
+{
+    const int32_t lanes = x->p->caps->lanes;
+    return (s->width + lanes - 1) / lanes * lanes;
+}
+
+/* Do lanes see each other's values, as those of warps do, so that each also moves several neighbours at once? */
+static bool has_warps(const AuProblem *p)
+{
+    return !p->caps->has_private && p->caps->lanes > 1 && !tile_exchange_words(p->caps);
+}
+
+/* As many neighbouring channels a lane as 16 bytes are; else one, as vectors of a processor have them. */
+static void layout(Lanes *x, const Side *s)
+{
+    enum { BYTES = 16 };
+    const int32_t lanes = x->p->caps->lanes, each = lanes_width(x, s) / lanes;
+    int32_t together = has_warps(x->p) ? BYTES / tile_elem(x->p->operand)->bytes : 1;
+    while (each % together) together /= 2;
+    const char *rest = each > together ? " reg" : "";
+    tile_layout(x->t, tile_text(x->t, "row_of_%s", s->cache),
+                together > 1 ? tile_text(x->t, "reg:%d lane:%d@1%s", together, lanes, rest)
+                             : tile_text(x->t, "lane:%d@1%s", lanes, rest),
+                NULL);
+}
+
+static const char *scale_name(Lanes *x, const Side *s)
+{
+    return lanes_tensor(x, storage(x, s)->scale);
+}
+
+static void arguments(Lanes *x, const Side *s)
+{
+    AuTileBuild *t = x->t;
+    const AuTensor *of = &x->p->attn->tensors[s->n];
+    const uint32_t scale = storage(x, s)->scale;
+    const char *elem = of->dtype == AU_DT_OPERAND ? x->operand : lanes_elem(x, s->n);
+    tile_arg(t, s->cache, TILE_INOUT, "%s", lanes_type(x, lanes_elem(x, s->n), s->n));
+    tile_arg(t, s->given, TILE_IN, "%s[m:%s, h:%s, n:%s, %s:%d]", elem, new_size(x, AU_NEW_BATCH),
+             lanes_axis(x, s->n, 1), new_size(x, AU_NEW_ROWS), s->axis, s->width);
+    if (lanes_is_stored(x, s->n))
+        tile_arg(t, scale_name(x, s), storage(x, s)->by_token ? TILE_INOUT : TILE_IN, "%s",
+                 lanes_type(x, "f32", scale));
+}
+
+/* The scale of a row is that with which its largest number is the largest code. A row of zeros, or of numbers that are none for a scale's
+ * arithmetic, has 1; one with a number that is infinite or NaN has such a scale, and is NaN as it is read. */
+static const char *scale_of_row(Lanes *x, const Side *s, const char *place)
+{
+    static const int32_t largest[] = {1, 448, 57344, 127}; /* ORDER AuStored */
+    AuTileBuild *t = x->t;
+    if (!storage(x, s)->by_token) {
+        const char *b = x->p->by_slots ? lanes_keys_are_paged(x) ? "m" : "page" : "b";
+        return tile_text(t, "%s[%s, h, 0, 0]", scale_name(x, s), b);
+    }
+    const char *top = tile_text(t, "top_of_%s", s->cache),
+               *scale = tile_text(t, "scale_of_%s", s->cache);
+    tile_set(t, top, "reduce_maxnan(abs(f32(row_%s)), %s)", s->cache, s->axis);
+    tile_set(t, scale, "where(%s < %s, 1.0, %s / %d.0)", top, tile_number(t, 0x1p-100), top,
+             largest[storage(x, s)->as]);
+    tile_store(t, "%s -> %s[%s, 0]", scale, scale_name(x, s), place);
+    return scale;
+}
+
+/* To k[place, :], from k_new[from, :]. */
+static void move(Lanes *x, const Side *s, const char *from, const char *place)
+{
+    AuTileBuild *t = x->t;
+    const int32_t width = lanes_width(x, s);
+    const bool fits = width == s->width;
+    const char *columns = fits ? ":" : tile_text(t, "0 +: %d", width);
+    const char *row = tile_text(t, "row_%s", s->cache);
+    tile_load(t, row, "%s[%s, %s]%s", s->given, from, columns, fits ? "" : " pad 0");
+    if (lanes_is_stored(x, s->n))
+        row = tile_text(t, "f32(%s) / %s", row, scale_of_row(x, s, place));
+    tile_store(t, "%s -> %s[%s, %s]%s", row, s->cache, place, columns, fits ? "" : " clip");
+}
+
+/* ---- which row an executor has, and where it goes */
+
+typedef struct Sides {
+    Side at[2];
+    uint32_t count;
+} Sides;
+
+static void move_all(Lanes *x, const Sides *sides, const char *from, const char *place)
+{
+    for (uint32_t n = 0; n < sides->count; n++) move(x, &sides->at[n], from, place);
+}
+
+/* Row j of page or sequence p is slot p * rows + j. */
+static void to_slots(Lanes *x, const Sides *sides)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = slot_rows(x);
+    tile_if(t, "n < %s", new_size(x, AU_NEW_ROWS));
+    tile_set(t, "slot", "narrow(slots[m, n])");
+    tile_set(t, "page", "slot / max(%s, 1)", rows);
+    tile_if(t, "slot >= 0 && page < where(%s > 0, %s, 0)", rows, slot_batch(x));
+    tile_set(t, "j", "slot - page * %s", rows);
+    move_all(x, sides, "m, h, n", "page, h, j");
+    tile_end(t);
+    tile_end(t);
+}
+
+/* The sequence of row n of packed ones, by halves: the last one that begins at or before it. */
+static void find_sequence(Lanes *x)
+{
+    enum { HALVES = 31 };
+    AuTileBuild *t = x->t;
+    const char *starts = lanes_tensor(x, x->p->attn->queries.starts),
+               *ends = size(x, x->p->attn->queries.ends);
+    tile_set(t, "b", "0");
+    tile_set(t, "behind", "%s - 1", ends);
+    tile_for_range(t, "half", "0", tile_text(t, "%d", HALVES));
+    tile_if(t, "behind - b > 1");
+    tile_set(t, "middle", "b + (behind - b) / 2");
+    tile_set(t, "is_before", "%s[middle] <= n", starts);
+    tile_set(t, "b", "where(is_before, middle, b)");
+    tile_set(t, "behind", "where(is_before, behind, middle)");
+    tile_end(t);
+    tile_end(t);
+    tile_set(t, "first", "%s[b]", starts);
+    tile_set(t, "count", "%s[b + 1] - first", starts);
+    tile_set(t, "token", "n - first");
+}
+
+/* The last of [count] new tokens is the sequence's last. */
+static void to_the_end(Lanes *x, const Sides *sides)
+{
+    AuTileBuild *t = x->t;
+    const AuRowLayout *keys = &x->p->attn->keys;
+    const bool packed = queries_are_packed(x);
+    const char *room = lanes_keys_are_paged(x) ? lanes_most_keys(x) : lanes_axis(x, 1, 2);
+    const char *length =
+        keys->layout ? tile_text(t, "max(%s[b], 0)", lanes_tensor(x, keys->lengths)) : room;
+    const char *from = packed ? "0, h, n" : "b, h, n";
+    tile_if(t, "n < %s", new_size(x, AU_NEW_ROWS));
+    if (packed) find_sequence(x);
+    tile_set(t, "j", "%s - %s", length,
+             packed ? "count + token" : tile_text(t, "%s + n", new_size(x, AU_NEW_ROWS)));
+    tile_if(t, "%sj >= 0 && j < %s", packed ? "token >= 0 && token < count && " : "", room);
+    if (lanes_keys_are_paged(x)) {
+        const char *slots = size(x, keys->slots);
+        tile_set(t, "page", "%s[b, j / %s]", lanes_tensor(x, keys->table), slots);
+        tile_if(t, "page >= 0 && page < %s", size(x, keys->pages));
+        move_all(x, sides, from, tile_text(t, "page, h, j %% %s", slots));
+        tile_end(t);
+    } else {
+        move_all(x, sides, from, "b, h, j");
+    }
+    tile_end(t);
+    tile_end(t);
+}
+
+/* ---- the kernels */
+
+static void list_arguments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuAttn *a = x->p->attn;
+    if (x->p->by_slots) {
+        tile_arg(t, "slots", TILE_IN, "i64[m:%s, n:%s]", new_size(x, AU_NEW_BATCH),
+                 new_size(x, AU_SLOTS_ROWS));
+        return;
+    }
+    const uint32_t lists[] = {a->keys.layout ? a->keys.lengths : 0,
+                              lanes_keys_are_paged(x) ? a->keys.table : 0,
+                              queries_are_packed(x) ? a->queries.starts : 0};
+    for (uint32_t n = 0; n < 3; n++)
+        if (lists[n])
+            tile_arg(t, lanes_tensor(x, lists[n]), TILE_IN, "%s", lanes_type(x, "i32", lists[n]));
+}
+
+static void kernel(Lanes *x, const char *name, const Sides *sides)
+{
+    AuTileBuild *t = x->t;
+    const bool by_slots = x->p->by_slots;
+    const int32_t turns = x->shape->rows, executors = x->shape->executors,
+                  rows = turns * executors;
+    const char *heads = lanes_axis(x, sides->at[0].n, 1);
+    tile_kernel(t, name);
+    for (uint32_t n = 0; n < sides->count; n++) arguments(x, &sides->at[n]);
+    list_arguments(x);
+    const char *blocks =
+        tile_text(t, "some: cdiv(%s * %s, %d)", new_size(x, AU_NEW_ROWS), heads, rows);
+    if (!by_slots && queries_are_packed(x))
+        tile_grid(t, "%s", blocks);
+    else
+        tile_grid(t, "%s, %s: %s", blocks, by_slots ? "m" : "b", new_size(x, AU_NEW_BATCH));
+    tile_role(t, "core", executors > 1 ? executors : 0, lanes_executor(x), 0);
+    for (uint32_t n = 0; n < sides->count; n++) {
+        const Side *s = &sides->at[n];
+        tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s", x->operand, s->axis,
+                  lanes_width(x, s), s->cache);
+    }
+    tile_for_range(t, "turn", "0", tile_text(t, "%d", turns));
+    tile_set(t, "row", "(some * %d + turn) * %d%s", turns, executors,
+             executors > 1 ? " + self" : "");
+    tile_set(t, "n", "row / %s", heads);
+    tile_set(t, "h", "row %% %s", heads);
+    if (by_slots)
+        to_slots(x, sides);
+    else
+        to_the_end(x, sides);
+    tile_end(t);
+    tile_end(t);
+    tile_end(t);
+}
+
+/* Keys and values of as many heads are moved together. */
+static void kernels(Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
+    const Side k = side_of(x, 1), v = side_of(x, 2);
+    layout(x, &k);
+    if (!a->v_in_k) layout(x, &v);
+    if (a->v_in_k)
+        kernel(x, "keys", &(Sides){{k}, 1});
+    else if (a->tensors[1].axes[1].i == a->tensors[2].axes[1].i)
+        kernel(x, "rows", &(Sides){{k, v}, 2});
+    else {
+        kernel(x, "keys", &(Sides){{k}, 1});
+        kernel(x, "values", &(Sides){{v}, 1});
+    }
+}
+
+/* ---- the shape: a warp has a row; a thread has so many in turn. Lanes that exchange by way of memory meet for that, and not all executors
+ * of a block come by there. */
+
+const char *schedule_lanes_append_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    return has_warps(p) || s->executors == 1
+               ? NULL
+               : au_format(arena, "%d executors where a block has one", s->executors);
+}
+
+bool schedule_lanes_append_shape(AuArena *arena, const AuProblem *p, AuShape *s, const char **why)
+{
+    *s = (AuShape){.executors = has_warps(p) ? 4 : 1, .rows = p->caps->has_private ? 32 : 1};
+    *why = schedule_lanes_append_fit(arena, p, s);
+    return !*why;
+}
+
+AuSchedule *schedule_lanes_append(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                  const AuShape *shape)
+{
+    AuSchedule *out = schedule_new(arena, diags, p, "lanes_append", shape, NULL);
+    Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    kernels(&x);
+    return lanes_built(&x, diags);
+}

@@ -1,0 +1,157 @@
+/* append.c - see signature.h and plan.h: what a call of `append` says of where its rows go. Shapes are looked at for all devices; the
+ * slots where memory is the host's, as lengths and tables are (sequences.c). Kernels write nothing for what is no slot. */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first tensor of a role, or with a flag, that was passed; -1: none was. */
+static int32_t passed(const aule_attention_v1 *a, const AuBound *bound, uint32_t role,
+                      uint32_t flag)
+{
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        if (bound->tensors[i] && (flag ? rt_tensor(a, i)->flags & flag : 1) &&
+            (flag || rt_tensor(a, i)->role == role))
+            return (int32_t)i;
+    return -1;
+}
+
+static int32_t of_role(const aule_attention_v1 *a, const AuBound *bound, uint32_t role)
+{
+    return passed(a, bound, role, 0);
+}
+
+/* Axis [axis] of tensor [index] must have the elements that another tensor's has. */
+static aule_status expect(const aule_attention_v1 *a, const AuBound *bound, int32_t index,
+                          int32_t axis, int64_t expected, const char *as_in, AuSink sink)
+{
+    const int64_t found = bound->tensors[index]->shape[axis];
+    if (found == expected) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: axis %d has %lld elements, expected %lld%s",
+                   a->name, rt_tensor(a, (uint32_t)index)->name, axis, (long long)found,
+                   (long long)expected, as_in);
+}
+
+/* A scale a sequence, where rows are numbered by slots of pages: k_new has the sequences. */
+static aule_status check_scales(const aule_attention_v1 *a, const AuBound *bound, int64_t batch,
+                                AuSink sink)
+{
+    for (uint32_t i = 0; i < a->tensor_count; i++) {
+        const aule_tensor_v1 *t = rt_tensor(a, i);
+        if (!bound->tensors[i] || !(t->flags & AULE_TENSOR_SPREADS) ||
+            t->flags & AULE_TENSOR_APPENDED || bound->tensors[i]->shape[0] == 1)
+            continue;
+        const aule_status status =
+            expect(a, bound, (int32_t)i, 0, batch, " as in k_new, or 1", sink);
+        if (status) return status;
+    }
+    return AULE_OK;
+}
+
+/* Kernels count slots in 32 bits. */
+static bool beyond_32_bits(const DLTensor *k)
+{
+    int64_t slots;
+    return __builtin_mul_overflow(k->shape[0], k->shape[2], &slots) || slots > INT32_MAX;
+}
+
+aule_status rt_check_new_rows(const aule_attention_v1 *a, const AuBound *bound, AuSink sink)
+{
+    const int32_t rows = of_role(a, bound, AULE_ROLE_NEW),
+                  slots = of_role(a, bound, AULE_ROLE_NEW_SLOTS),
+                  cache = of_role(a, bound, AULE_ROLE_K),
+                  table = passed(a, bound, 0, AULE_TENSOR_TABLE),
+                  lengths = passed(a, bound, 0, AULE_TENSOR_LENGTHS),
+                  starts = passed(a, bound, 0, AULE_TENSOR_STARTS_Q);
+    if (rows < 0 || cache < 0) return AULE_OK;
+    const int64_t *shape = bound->tensors[rows]->shape;
+    bool paged = false;
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        paged |= (rt_tensor(a, i)->flags & AULE_TENSOR_TABLE) != 0;
+    if (slots >= 0 && beyond_32_bits(bound->tensors[cache]))
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: k has more slots than 2^31 - 1 can number",
+                       a->name);
+    if (slots >= 0) {
+        const aule_status status = expect(a, bound, slots, 1, shape[2], " as in k_new", sink);
+        return status || !paged ? status : check_scales(a, bound, shape[0], sink);
+    }
+    if (starts >= 0) return expect(a, bound, rows, 0, 1, ": rows are packed", sink);
+    const int32_t of = lengths >= 0 ? lengths : table >= 0 ? table : cache;
+    return expect(a, bound, rows, 0, bound->tensors[of]->shape[0], ": a sequence's rows each", sink);
+}
+
+/* ---- slots, on the host */
+
+typedef struct Slot {
+    int64_t slot;
+    uint64_t place; /* in the order of the tensor */
+} Slot;
+
+static int by_slot(const void *x, const void *y)
+{
+    const Slot *a = x, *b = y;
+    if (a->slot != b->slot) return (a->slot > b->slot) - (a->slot < b->slot);
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+static int64_t extent(const aule_plan *plan, int32_t index, uint32_t axis)
+{
+    const AuEnv env = rt_bound_env(plan->attention, &plan->bound);
+    aule_value value = {0};
+    rt_evaluate(&rt_tensor(plan->attention, (uint32_t)index)->axes[axis], &env, &value);
+    return value.i;
+}
+
+/* Rows in any order: two of a slot would be written one over the other. */
+static aule_status check_apart(const aule_plan *plan, const char *name, Slot *slots, uint64_t count,
+                               int64_t rows, AuSink sink)
+{
+    qsort(slots, (size_t)count, sizeof *slots, by_slot);
+    for (uint64_t n = 1; n < count; n++) {
+        const uint64_t a = slots[n - 1].place, b = slots[n].place, each = (uint64_t)rows;
+        if (slots[n].slot >= 0 && slots[n].slot == slots[n - 1].slot)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s[%llu, %llu] and %s[%llu, %llu] are both %lld: one slot for two "
+                           "rows",
+                           plan->attention->name, name, (unsigned long long)(a / each),
+                           (unsigned long long)(a % each), name, (unsigned long long)(b / each),
+                           (unsigned long long)(b % each), (long long)slots[n].slot);
+    }
+    return AULE_OK;
+}
+
+static aule_status check_slots(const aule_plan *plan, int32_t index, int32_t cache,
+                               const aule_address *at, Slot *slots, AuSink sink)
+{
+    const aule_tensor_v1 *t = rt_tensor(plan->attention, (uint32_t)index);
+    const int64_t batch = extent(plan, index, 0), rows = extent(plan, index, 1),
+                  all = extent(plan, cache, 0) * extent(plan, cache, 2),
+                  *strides = plan->bound.strides[index];
+    const char *first = (const char *)at->data + at->byte_offset;
+    for (int64_t n = 0; n < batch * rows; n++) {
+        int64_t slot;
+        memcpy(&slot, first + (n / rows * strides[0] + n % rows * strides[1]) * (int64_t)sizeof slot,
+               sizeof slot);
+        if (slot < -1 || slot >= all)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s[%lld, %lld] is %lld, there are %lld slots (-1: none)",
+                           plan->attention->name, t->name, (long long)(n / rows),
+                           (long long)(n % rows), (long long)slot, (long long)all);
+        slots[n] = (Slot){slot, (uint64_t)n};
+    }
+    return check_apart(plan, t->name, slots, (uint64_t)(batch * rows), rows, sink);
+}
+
+aule_status rt_check_new_slots(const aule_plan *plan, const aule_address *at, AuSink sink)
+{
+    const int32_t index = of_role(plan->attention, &plan->bound, AULE_ROLE_NEW_SLOTS),
+                  cache = of_role(plan->attention, &plan->bound, AULE_ROLE_K);
+    if (index < 0 || cache < 0) return AULE_OK;
+    const int64_t count = extent(plan, index, 0) * extent(plan, index, 1);
+    if (count <= 0) return AULE_OK;
+    Slot *slots = rt_alloc(sink.memory, (uint64_t)count * sizeof *slots);
+    if (!slots) return rt_fail_memory(sink);
+    const aule_status status = check_slots(plan, index, cache, &at[index], slots, sink);
+    rt_free(slots);
+    return status;
+}
