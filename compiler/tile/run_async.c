@@ -42,7 +42,7 @@ static bool deposit(Agent *a, const Region *r, AccessKind kind, const Tile *data
             return run_error(a, AU_E0707, NULL, "%s is added to before it was set", m->name);
         }
         if (m->f)
-            m->f[to] = round_to(m->elem, data->f[from] + (kind == ADD ? m->f[to] : 0));
+            m->f[to] = round_to(m->elem, kind == ADD ? data->f[from] + m->f[to] : data->f[from]);
         else
             m->i[to] = kind == ADD ? m->i[to] + data->i[from] : data->i[from];
         m->init[to] = 1;

@@ -33,8 +33,7 @@ static bool only_interpreted(AuArena *arena, const char *name, const AuTarget **
     return true;
 }
 
-static bool find_arch(AuArena *arena, const char *name, const AuTarget **target,
-                      const AuArch **arch)
+bool exec_find_arch(AuArena *arena, const char *name, const AuTarget **target, const AuArch **arch)
 {
     uint32_t count;
     const AuTarget *const *all = au_targets(&count);
@@ -111,7 +110,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
                      .operand = d == AU_DT_F16    ? TILE_F16
                                 : d == AU_DT_BF16 ? TILE_BF16
                                                   : TILE_F32};
-    if (!find_arch(r->arena, strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
+    if (!exec_find_arch(r->arena, strchr(r->suite->name, ':') + 1, &v->target, &v->arch))
         return exec_fail(r, "no architecture", r->suite->name);
     const AuVariant any = *v;
     const AuQueries queries = exec_has(r, "few")      ? AU_FEW_QUERIES
@@ -246,7 +245,9 @@ static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tenso
                         AuTileElem elem)
 {
     *out = (AuTileTensor){
-        .name = name, .rank = t->rank, .fresh = t->output && t->role != AULE_ROLE_POOL};
+        .name = name,
+        .rank = t->rank,
+        .fresh = t->output && t->role != AULE_ROLE_POOL && r->operation != AU_APPEND};
     for (uint32_t d = 0; d < t->rank; d++) out->shape[d] = t->shape[d];
     const bool is_code = tile_elem(elem)->is_code;
     const bool whole = !is_code && (t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 ||
@@ -339,15 +340,16 @@ static bool run_tiles(Run *r, const AuVariant *v, const AuTileModule *module)
         const AuTileTensor *t = &tensors[at++];
         if (b->slot != AULE_SLOT_TENSOR || !r->tensors[b->index].output) continue;
         Tensor *o = &r->tensors[b->index];
+        const AuTileElem elem = argument(module, b->name)->type.elem;
+        const bool is_code = tile_elem(elem)->is_code;
         for (size_t i = 0; i < o->elements; i++)
             exec_put(o->bytes + exec_memory_index(o, i) * exec_bytes_of(o->dtype), o->dtype,
-                     (double)t->f32[i]);
+                     is_code ? machine_encode(elem, t->f32[i]) : (double)t->f32[i]);
     }
     return true;
 }
 
-/* As the schedule made them, after the passes, or as kernels. */
-static bool run_rung(Run *r, const AuVariant *v)
+bool exec_run_variant(Run *r, const AuVariant *v)
 {
     if (strncmp(r->suite->name, "tiled", 5) == 0) return run_tiles(r, v, v->schedule->module);
     if (strncmp(r->suite->name, "passed", 6) != 0) return run_kernels(r, v);
@@ -368,7 +370,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
                     : layout == AU_LAYOUT_PADDED ? exec_padded(stored, v->attn)
                                                  : stored;
     if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
-    if (!run_rung(laid_out, v) || ((queries || layout) && !exec_unpack(r, laid_out))) return false;
+    if (!exec_run_variant(laid_out, v) || ((queries || layout) && !exec_unpack(r, laid_out))) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;

@@ -94,6 +94,13 @@ bool exec_may_be_later(const Run *r, const Tensor *t, size_t n, double got);
 bool exec_on_device(Run *r, const char *text, size_t length);
 bool exec_interpreted(Run *r, const AuScript *script);
 bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation);
+struct AuVariant;
+struct AuTarget;
+struct AuArch;
+/* A variant, as the suite's name says: as the schedule made it, after the passes, or as kernels; of the architecture of that name. */
+bool exec_run_variant(Run *r, const struct AuVariant *v);
+bool exec_find_arch(AuArena *arena, const char *name, const struct AuTarget **target,
+                    const struct AuArch **arch);
 /* exec_parts.c: forward as attentions of some of the keys, which are joined. */
 bool exec_in_parts(Run *r, const AuScript *script);
 /* exec_pages.c: the run with its keys in pages, `slots=N` of a page among the sizes; padded. */
