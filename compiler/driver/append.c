@@ -1,6 +1,7 @@
 /* append.c - see append.h. */
 #include "append.h"
 
+#include "hooks.h"
 #include "tensors.h"
 
 /* ORDER AuNewSize */
@@ -13,13 +14,18 @@ const char *driver_append_refusal(const AuAttn *a)
     return NULL;
 }
 
+static bool is_modified(const AuAttn *a) { return a->keys.modified && (a->k_mod.i || a->v_mod.i); }
+
+bool driver_has_slots(const AuAttn *a) { return !is_modified(a); }
+
 bool driver_add_append(AuDiags *diags, AuAttn *a)
 {
+    const uint32_t count = driver_has_slots(a) ? AU_NEW_SIZES : AU_SLOTS_ROWS;
     if (a->new_sizes) return true;
-    for (uint32_t n = 0; n < AU_NEW_SIZES; n++)
+    for (uint32_t n = 0; n < count; n++)
         if (!driver_is_free(diags, a, a->size_count, names[n])) return false;
     a->new_sizes = 1 + a->size_count;
-    for (uint32_t n = 0; n < AU_NEW_SIZES; n++) attn_add_size(a, names[n], -1, a->span);
+    for (uint32_t n = 0; n < count; n++) attn_add_size(a, names[n], -1, a->span);
     return true;
 }
 
@@ -46,5 +52,7 @@ uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor)
         (keys->layout == AU_LAYOUT_PAGED && tensor == keys->table) ||
         (queries->layout == AU_LAYOUT_PACKED && tensor == queries->starts);
     if (!a->new_sizes) return 0;
-    return is_list ? AULE_TENSOR_CACHED : scale_flags(a, tensor);
+    if (is_list || (is_modified(a) && tensor > 2 && hooks_read_by_mods(a->arena, a)[tensor]))
+        return AULE_TENSOR_CACHED;
+    return scale_flags(a, tensor);
 }

@@ -126,7 +126,8 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
             if (!add_recurrence_backward(job, build, &one)) return false;
             continue;
         }
-        if (n == AU_APPEND) { /* by slots first, which has a condition */
+        one.attn = n == AU_APPEND && build->appending ? build->appending : v->attn;
+        if (n == AU_APPEND && driver_has_slots(one.attn)) { /* first, since it has a condition */
             one.by_slots = true;
             if (!add_variant(job, build, &one)) return false;
             one.by_slots = false;
@@ -238,6 +239,15 @@ static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
            driver_fits(job->arena, job->diags, a, build->grads);
 }
 
+/* Where a cache holds modified rows, append modifies them and nothing else does. */
+static void split_mods(AuJob *job, AuAttentionBuild *build, AuAttn *attn, uint32_t which,
+                       const WidthSet *set)
+{
+    build->appending = with_widths(job, which, set);
+    build->appending->rows_are_new = true;
+    attn->k_mod = attn->v_mod = (AuExpr){0};
+}
+
 static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
 {
     AuAttn *a = build->attn = job->signatures[which];
@@ -261,6 +271,7 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
     for (uint32_t n = 0; n < count; n++) {
         AuAttn *attn = with_widths(job, which, &sets[n]);
         if (build->parts) driver_add_parts(attn);
+        if (attn->keys.modified) split_mods(job, build, attn, which, &sets[n]);
         const AuGrads *grads = NULL;
         if (build->grads && !(grads = attn_gradients(attn, job->arena, job->diags))) return false;
         if (!add_variants(job, build, attn, grads)) return false;

@@ -99,6 +99,25 @@ static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
     return true;
 }
 
+/* What a cache may hold: rows that are the same whenever they are looked at. */
+static bool can_hold_modified(AuArena *arena, AuDiags *diags, const AuAttn *a, AuAxisLayout of)
+{
+    bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
+    attn_mark(a, a->k_mod, mark);
+    attn_mark(a, a->v_mod, mark);
+    if (!is_of_keys(a, of.axis) || is_of_queries(a, of.axis) || of.layout == AU_LAYOUT_PACKED)
+        return refuse(diags, a->span, of.axis,
+                      "modified rows are those of a cache: of keys, dense, padded or paged");
+    if (a->v_in_k && (a->k_mod.i || a->v_mod.i))
+        return refuse(diags, a->tensors[2].span, of.axis,
+                      "modified: values are channels of the keys as they were before k_mod");
+    if (mark[a->tensors[1].axes[2].i] || mark[a->tensors[0].axes[2].i])
+        return refuse(diags, a->span, of.axis,
+                      "modified: k_mod or v_mod asks for a length, which grows after rows were "
+                      "written");
+    return true;
+}
+
 static uint32_t add_size(AuAttn *a, const char *axis, const char *what)
 {
     return attn_add_size(a, au_format(a->arena, "%s_%s", axis, what), -1, a->span);
@@ -133,7 +152,7 @@ static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char 
 static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
 {
     const AuExpr batch = a->tensors[0].axes[0];
-    AuRowLayout keys = {.layout = of.layout};
+    AuRowLayout keys = {.layout = of.layout, .modified = of.modified};
     if (of.layout == AU_LAYOUT_PAGED) {
         keys.pages = add_size(a, of.axis, "pages");
         keys.slots = add_size(a, of.axis, "slots");
@@ -159,7 +178,12 @@ static AuRowLayout packed(AuAttn *a, AuAxisLayout of)
 
 static bool add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout of)
 {
+    if (of.modified && !a->linear && !can_hold_modified(arena, diags, a, of)) return false;
     if (!is_carried(arena, diags, a, of) || !is_free(arena, diags, a, of.axis)) return false;
+    if (of.layout == AU_LAYOUT_DENSE) {
+        a->keys.modified = true;
+        return true;
+    }
     const bool queries = is_of_queries(a, of.axis), keys = is_of_keys(a, of.axis);
     const AuRowLayout rows = of.layout == AU_LAYOUT_PACKED ? packed(a, of) : of_keys(a, of);
     if (queries) a->queries = rows;
@@ -182,7 +206,7 @@ static void ask_for_one_batch(AuAttn *a)
 bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,
                         uint32_t count)
 {
-    if (attn_has_layout(a)) return true;
+    if (attn_has_layout(a) || a->keys.modified) return true;
     for (uint32_t n = 0; n < count; n++)
         if (!add_layout(arena, diags, a, layouts[n])) return false;
     ask_for_one_batch(a);
@@ -191,7 +215,7 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
 
 bool driver_has_gradients(const AuAttn *a)
 {
-    return a->keys.layout != AU_LAYOUT_PAGED && !attn_is_stored(a);
+    return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !attn_is_stored(a);
 }
 
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)

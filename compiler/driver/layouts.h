@@ -10,6 +10,7 @@
 typedef struct AuAxisLayout {
     AuLayout layout;
     const char *axis; /* as the script calls it */
+    bool modified;    /* a cache of what row mods make of keys and values */
 } AuAxisLayout;
 
 /* Adds the inputs `starts`, or `lengths` and, of pages, `table`, with their sizes. false: what the attention has there is not

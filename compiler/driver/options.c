@@ -270,18 +270,22 @@ static bool refuse_layout(AuChoice *c, const char *axis, const char *why)
 static bool choose_axis(AuChoice *c, const char *text)
 {
     static const char *const names[] = {"dense", "padded", "paged", "packed"}; /* ORDER AuLayout */
-    const char *equal = strchr(text, '=');
+    const char *equal = strchr(text, '='), *colon = strchr(text, ':');
     if (!equal || equal == text) return wrong(c, "layout", text, "AXIS=LAYOUT");
+    const char *name =
+        au_strndup(c->arena, equal + 1, colon ? (size_t)(colon - equal - 1) : strlen(equal + 1));
     uint32_t n = 0;
-    while (n < 4 && strcmp(names[n], equal + 1) != 0) n++;
-    if (n == 4) return wrong(c, "layout", equal + 1, "dense, padded, paged or packed");
+    while (n < 4 && strcmp(names[n], name) != 0) n++;
+    if (n == 4) return wrong(c, "layout", name, "dense, padded, paged or packed");
+    if (colon && strcmp(colon, ":modified") != 0)
+        return wrong(c, "layout", text, "nothing behind the layout, or :modified");
     const char *axis = au_strndup(c->arena, text, (size_t)(equal - text));
     for (uint32_t k = 0; k < c->layout_count; k++)
         if (strcmp(c->layouts[k].axis, axis) == 0)
             return refuse_layout(c, text, "the axis has a layout already");
-    if (!n) return true;
+    if (!n && !colon) return true;
     if (c->layout_count == 2) return refuse_layout(c, text, "queries and keys have two axes");
-    c->layouts[c->layout_count++] = (AuAxisLayout){(AuLayout)n, axis};
+    c->layouts[c->layout_count++] = (AuAxisLayout){(AuLayout)n, axis, colon != NULL};
     return true;
 }
 

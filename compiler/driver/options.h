@@ -27,7 +27,7 @@ typedef struct AuChoice {
     uint32_t dtype_count;
     AuWidths widths[OPTIONS_MOST];
     uint32_t width_count;
-    AuAxisLayout layouts[2]; /* of axes of queries and keys, none of them dense */
+    AuAxisLayout layouts[2]; /* of axes of queries and keys, none of them dense but modified ones */
     uint32_t layout_count;
     AuStorage storage[2]; /* of k, v */
     bool tf32;            /* how operands of f32 are multiplied */

@@ -172,6 +172,7 @@ static void add_new_rows(Rows *r)
         AuExpr *axes = r->at[r->count - 1].axes;
         axes[0] = batch, axes[2] = rows;
     }
+    if (!driver_has_slots(a)) return;
     add(r, (AuTensorRow){.name = "slots",
                          .kernel = "slots",
                          .role = AULE_ROLE_NEW_SLOTS,

@@ -195,6 +195,20 @@ static const char *start_of(const char *tensor, bool of_keys)
     return of_keys ? "kv_start" : strcmp(tensor, "dq_sum") == 0 ? "dq_start" : "q_start";
 }
 
+/* Of a row that is new: k_new[b, h, i, ..], of packed ones k_new[0, h, i, ..], where kernels pass its number among the new rows for i. */
+static AuTileExpr *new_element(AuHookWriter *w, const char *tensor)
+{
+    const bool packed = w->attn->queries.layout == AU_LAYOUT_PACKED;
+    AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
+    ref->name = writer_name(w, *tensor == 'k' ? "k_new" : "v_new");
+    ref->has_index = true;
+    writer_add_arg(w, ref, packed ? writer_integer(w, 0) : writer_variable(w, "b"));
+    writer_add_arg(w, ref, writer_variable(w, w->row_h));
+    writer_add_arg(w, ref, writer_variable(w, "i"));
+    writer_add_arg(w, ref, w->at->index);
+    return writer_op1(w, TILE_X_TO_F32, ref);
+}
+
 AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *tensor)
 {
     if (!w->at) return writer_variable(w, argument);
@@ -202,6 +216,7 @@ AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *te
     const AuRowLayout *rows = of_keys ? &w->attn->keys : &w->attn->queries;
     const bool paged = of_keys && rows->layout == AU_LAYOUT_PAGED,
                packed = rows->layout == AU_LAYOUT_PACKED;
+    if (of_keys && w->attn->rows_are_new) return new_element(w, tensor);
     AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
     ref->name = writer_name(w, tensor);
     ref->has_index = true;

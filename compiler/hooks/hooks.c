@@ -327,6 +327,8 @@ static void list_needed(AuHooks *h, const AuAttn *a)
         must_call(h, &h->unfinished, all[n].name, all[n].is_there && all[n].before_sums);
         must_call(h, &h->combine, all[n].name, all[n].is_there && all[n].behind_sums);
     }
+    must_call(h, &h->append, "k_mod", a->rows_are_new && h->has_k_mod);
+    must_call(h, &h->append, "v_mod", a->rows_are_new && h->has_v_mod);
     must_call(h, &h->combine, "online_join", true);
 }
 

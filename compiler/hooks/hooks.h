@@ -73,7 +73,7 @@ typedef struct AuHooks {
     AuHookSlot slots[AU_SLOT_COUNT];
     uint32_t expressions; /* written so far */
     AuTileNames forward, backward, unfinished,
-        combine; /* hooks that the kernels of these operations must call: without one they would
+        combine, append; /* hooks that the kernels of these operations must call: without one they would
                     compute something else */
 } AuHooks;
 
@@ -90,6 +90,9 @@ uint32_t hooks_state_count(AuAttn *attn);
  * which combine evaluates: combine, epilogue, finals, out_mod, and defaults of parameters that these have. */
 bool *hooks_behind_sums(AuArena *arena, const AuAttn *attn);
 bool *hooks_joined(AuArena *arena, const AuAttn *attn); /* by tensor: do they read it? */
+
+/* By tensor: do k_mod and v_mod read it? */
+bool *hooks_read_by_mods(AuArena *arena, const AuAttn *attn);
 
 /* Adds online_join where the online function has it (has_join). false: an error. */
 bool hooks_join(AuHooks *hooks, AuDiags *diags, AuAttn *attn);

@@ -30,15 +30,28 @@ bool *hooks_behind_sums(AuArena *arena, const AuAttn *a)
     return mark;
 }
 
-bool *hooks_joined(AuArena *arena, const AuAttn *a)
+/* The inputs that marked nodes read. */
+static bool *read_by(AuArena *arena, const AuAttn *a, const bool *mark)
 {
-    const bool *mark = hooks_behind_sums(arena, a);
-    bool *joined = AU_NEW_ARRAY(arena, bool, a->tensor_count);
+    bool *read = AU_NEW_ARRAY(arena, bool, a->tensor_count);
     for (uint32_t n = 1; n < a->node_count; n++) {
         const AuNode *node = &a->nodes[n];
         if (!mark[n]) continue;
-        if (node->op == AU_OP_INPUT) joined[node->integer] = true;
-        if (node->op == AU_OP_SEED_WORD && node->integer2 < 0) joined[~node->integer2] = true;
+        if (node->op == AU_OP_INPUT) read[node->integer] = true;
+        if (node->op == AU_OP_SEED_WORD && node->integer2 < 0) read[~node->integer2] = true;
     }
-    return joined;
+    return read;
+}
+
+bool *hooks_joined(AuArena *arena, const AuAttn *a)
+{
+    return read_by(arena, a, hooks_behind_sums(arena, a));
+}
+
+bool *hooks_read_by_mods(AuArena *arena, const AuAttn *a)
+{
+    bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
+    attn_mark(a, a->k_mod, mark);
+    attn_mark(a, a->v_mod, mark);
+    return read_by(arena, a, mark);
 }

@@ -242,6 +242,7 @@ static bool calls_all(AuDiags *diags, const AuProblem *p, AuOperation operation,
     case AU_BACKWARD: hooks = &p->hooks->backward; break;
     case AU_UNFINISHED: hooks = &p->hooks->unfinished; break;
     case AU_COMBINE: hooks = &p->hooks->combine; break;
+    case AU_APPEND: hooks = &p->hooks->append; break;
     }
     for (uint32_t n = 0; n < hooks->count; n++)
         if (!has(&made->called, hooks->at[n])) {

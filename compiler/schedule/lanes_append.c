@@ -4,7 +4,7 @@
  * whole executor: the slot that the call gives, or the place of its token among the last of the sequence. What is no place is passed by,
  * whatever the numbers are: of writes a clamped address would be another sequence's row.
  *
- * Rows become codes of 8 bits on the way where the cache has those: divided by the scale that is given, or by one that is made of the row
+ * Row mods are applied where the cache holds what they make (rows_are_new). Rows become codes of 8 bits on the way where the cache has those: divided by the scale that is given, or by one that is made of the row
  * and written beside it. */
 #include "key_layout.h"
 #include "key_storage.h"
@@ -51,10 +51,25 @@ static const AuStorage *storage(const Lanes *x, const Side *s)
     return &x->p->attn->storage[s->n - 1];
 }
 
+/* Is the row what a mod makes of the one that is given? */
+static bool is_changed(const Lanes *x, const Side *s)
+{
+    const AuHooks *h = x->p->hooks;
+    return x->p->attn->rows_are_new && (s->n == 1 ? h->has_k_mod : h->has_v_mod);
+}
+
+/* The lanes of a row: all, or of rows that a mod may sum over as many as divide them. */
+static int32_t lanes_of_row(const Lanes *x, const Side *s)
+{
+    int32_t lanes = x->p->caps->lanes;
+    while (is_changed(x, s) && s->width % lanes) lanes /= 2;
+    return lanes;
+}
+
 /* All lanes have as many channels, the last of them perhaps none of the row. */
 static int32_t lanes_width(const Lanes *x, const Side *s)
 {
-    const int32_t lanes = x->p->caps->lanes;
+    const int32_t lanes = lanes_of_row(x, s);
     return (s->width + lanes - 1) / lanes * lanes;
 }
 
@@ -68,7 +83,7 @@ static bool has_warps(const AuProblem *p)
 static void layout(Lanes *x, const Side *s)
 {
     enum { BYTES = 16 };
-    const int32_t lanes = x->p->caps->lanes, each = lanes_width(x, s) / lanes;
+    const int32_t lanes = lanes_of_row(x, s), each = lanes_width(x, s) / lanes;
     int32_t together = has_warps(x->p) ? BYTES / tile_elem(x->p->operand)->bytes : 1;
     while (each % together) together /= 2;
     const char *rest = each > together ? " reg" : "";
@@ -99,7 +114,7 @@ static void arguments(Lanes *x, const Side *s)
 
 /* The scale of a row is that with which its largest number is the largest code. A row of zeros, or of numbers that are none for a scale's
  * arithmetic, has 1; one with a number that is infinite or NaN has such a scale, and is NaN as it is read. */
-static const char *scale_of_row(Lanes *x, const Side *s, const char *place)
+static const char *scale_of_row(Lanes *x, const Side *s, const char *row, const char *place)
 {
     static const int32_t largest[] = {1, 448, 57344, 127}; /* ORDER AuStored */
     AuTileBuild *t = x->t;
@@ -109,11 +124,21 @@ static const char *scale_of_row(Lanes *x, const Side *s, const char *place)
     }
     const char *top = tile_text(t, "top_of_%s", s->cache),
                *scale = tile_text(t, "scale_of_%s", s->cache);
-    tile_set(t, top, "reduce_maxnan(abs(f32(row_%s)), %s)", s->cache, s->axis);
+    tile_set(t, top, "reduce_maxnan(abs(f32(%s)), %s)", row, s->axis);
     tile_set(t, scale, "where(%s < %s, 1.0, %s / %d.0)", top, tile_number(t, 0x1p-100), top,
              largest[storage(x, s)->as]);
     tile_store(t, "%s -> %s[%s, 0]", scale, scale_name(x, s), place);
     return scale;
+}
+
+/* What the mod makes of row n of the new ones, which is row j of the sequence; rounded as the cache has it. */
+static const char *changed(Lanes *x, const Side *s, const char *row)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, tile_text(t, "c_of_%s", s->cache), "iota(%s:%d)", s->axis, s->width);
+    tile_set(t, tile_text(t, "changed_%s", s->cache), "%s_mod(f32(%s), b, h, n, j, c_of_%s)",
+             s->cache, row, s->cache);
+    return tile_text(t, "%s(changed_%s)", x->operand, s->cache);
 }
 
 /* To k[place, :], from k_new[from, :]. */
@@ -125,8 +150,9 @@ static void move(Lanes *x, const Side *s, const char *from, const char *place)
     const char *columns = fits ? ":" : tile_text(t, "0 +: %d", width);
     const char *row = tile_text(t, "row_%s", s->cache);
     tile_load(t, row, "%s[%s, %s]%s", s->given, from, columns, fits ? "" : " pad 0");
+    if (is_changed(x, s)) row = changed(x, s, row);
     if (lanes_is_stored(x, s->n))
-        row = tile_text(t, "f32(%s) / %s", row, scale_of_row(x, s, place));
+        row = tile_text(t, "f32(%s) / %s", row, scale_of_row(x, s, row, place));
     tile_store(t, "%s -> %s[%s, %s]%s", row, s->cache, place, columns, fits ? "" : " clip");
 }
 
@@ -226,6 +252,18 @@ static void list_arguments(Lanes *x)
             tile_arg(t, lanes_tensor(x, lists[n]), TILE_IN, "%s", lanes_type(x, "i32", lists[n]));
 }
 
+/* What row mods read. */
+static void mod_arguments(Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
+    const bool *read = hooks_read_by_mods(x->arena, a);
+    if (!a->rows_are_new) return;
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        if (read[n])
+            tile_arg(x->t, lanes_tensor(x, n), TILE_IN, "%s", lanes_type(x, lanes_elem(x, n), n));
+    lanes_param_arguments(x);
+}
+
 static void kernel(Lanes *x, const char *name, const Sides *sides)
 {
     AuTileBuild *t = x->t;
@@ -236,6 +274,7 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
     tile_kernel(t, name);
     for (uint32_t n = 0; n < sides->count; n++) arguments(x, &sides->at[n]);
     list_arguments(x);
+    mod_arguments(x);
     const char *blocks =
         tile_text(t, "some: cdiv(%s * %s, %d)", new_size(x, AU_NEW_ROWS), heads, rows);
     if (!by_slots && queries_are_packed(x))

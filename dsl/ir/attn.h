@@ -198,6 +198,7 @@ typedef struct AuRowLayout {
     uint32_t
         starts; /* tensor of packed rows: i32 [B + 1]; the extent of the axis is that of all rows */
     uint32_t ends; /* its size, B + 1 */
+    bool modified; /* of keys: rows in memory are what k_mod and v_mod make of them */
 } AuRowLayout;
 
 /* Of k and v in a call: as operands are, or as codes of 8 bits with a scale. The element is scale * stored, in f32, then of the operand
@@ -246,6 +247,7 @@ typedef struct AuAttn {
     AuRowLayout keys, queries;           /* of one axis both, they have one list of starts */
     AuStorage storage[2]; /* of k, v; values that are channels of the keys: as keys */
     uint32_t new_sizes;   /* 1 + index of the first of AuNewSize; 0: rows are not appended */
+    bool rows_are_new; /* k_mod and v_mod change rows of k_new and v_new, on their way into a modified cache */
     AuSpan span;
 } AuAttn;
 

@@ -416,14 +416,17 @@ class AttentionFunction:
                 any number, one batch of all tokens for example, and lists may be left out.
             device: as in :meth:`__call__`.
             named: the lists of the layout as calls take them, ``T_lengths=``, ``T_table=``, and of packed rows ``S_starts=``, new rows [1, Hk, total, D];
-                scales, ``k_scale=`` and ``v_scale=``: of heads they are read, of tokens made (largest magnitude / largest code) and written.
+                scales, ``k_scale=`` and ``v_scale=``: of heads they are read, of tokens made (largest magnitude / largest code) and written;
+                parameters of the script that have no default, and where the cache holds modified rows the inputs that their mods read.
 
         Raises:
             ArgumentError: something does not fit the script.
             Error: there are no such kernels: of a recurrence, of packed keys, of an artifact that was compiled without ``--append``.
         """
-        given, written = bind(self.name, self._appends(), tensors, slots, named)
-        call = Call(given, {}, device)
+        names = self._appends()
+        params = {name: named.pop(name) for name in self._param_names if name in named}
+        given, written = bind(self.name, names, tensors, slots, named)
+        call = Call(given, self._params(params, "append"), device)
         torch_calls = torch_calls_for(call)
         if torch_calls is not None:
             torch_calls.append(self, call, written)
@@ -456,14 +459,14 @@ class AttentionFunction:
 
     # ---- arguments
 
-    def _params(self, named: dict[str, Any]) -> dict[str, int | float]:
+    def _params(self, named: dict[str, Any], operation: str = "combine") -> dict[str, int | float]:
         """Parameters alone, of an operation that takes its tensors otherwise."""
         params = {name: self._number(name, named.pop(name)) for name in self._param_names if name in named}
         if named:
-            raise TypeError(f"{self.name}.combine() does not take {min(named)}; it takes {', '.join(self._param_names) or 'no parameters'}")
+            raise TypeError(f"{self.name}.{operation}() does not take {min(named)}; it takes {', '.join(self._param_names) or 'no parameters'}")
         missing = [name for name in self._required if name not in params]
         if missing:
-            raise TypeError(f"{self.name}.combine() needs {', '.join(missing)}")
+            raise TypeError(f"{self.name}.{operation}() needs {', '.join(missing)}")
         return params
 
     def _bind(self, qkv: tuple, named: dict[str, Any], device: str | None) -> Call:

@@ -1,9 +1,9 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|gradients]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|gradients|append]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, gradients: those of packed rows and of
-their gradients, which `ladder_test` finds.
+their gradients, which `ladder_test` finds; append: of new rows in caches, which `append_test` does.
 """
 import json
 import shlex
@@ -138,15 +138,33 @@ GRADIENTS = [
     ("pairs of keys that are no keys count", "lanes_keys.c", "x->with_dq || padded", "x->with_dq && !padded"),
 ]
 
+APPEND = [
+    ("rows go to the slot behind theirs", "lanes_append.c", '"slot - page * %s"', '"slot + 1 - page * %s"'),
+    ("no slot is a slot", "lanes_append.c", '"slot >= 0 && page <', '"slot >= -1 && page <'),
+    ("slots beyond the cache are in it", "lanes_append.c", '"slot >= 0 && page < where(%s > 0, %s, 0)"', '"slot >= 0 && page < where(%s > 0, %s + 1000, 0)"'),
+    ("a slot of 64 bits is its low half", "lanes_append.c", '"narrow(slots[m, n])"', '"slots[m, n]"'),
+    ("the last new row is the last but one", "lanes_append.c", '"%s - %s", length', '"%s - 1 - %s", length'),
+    ("what is no page is one", "lanes_append.c", '"page >= 0 && page < %s"', '"page >= -1 && page < %s"'),
+    ("rows before the first are there", "lanes_append.c", '"%sj >= 0 && j < %s"', '"%sj >= -1 && j < %s"'),
+    ("rows behind the last are there", "lanes_append.c", '"%sj >= 0 && j < %s"', '"%sj >= 0 && j < 2 + %s"'),
+    ("a packed row is the sequence's before", "lanes_append.c", '"%s[middle] <= n"', '"%s[middle] < n"'),
+    ("rows of no sequence are written", "lanes_append.c", "token >= 0 && token < count && ", "token >= 0 && "),
+    ("scales do not know NaN", "lanes_append.c", '"reduce_maxnan(', '"reduce_max('),
+    ("rows of zeros have the scale 0", "lanes_append.c", '"where(%s < %s, 1.0,', '"where(%s < -%s, 1.0,'),
+    ("scales of slots are the batch's", "lanes_append.c", '? "m" : "page"', '? "m" : "m"'),
+]
+
 
 def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
-    rows, back = sys.argv[3:] == ["rows"], sys.argv[3:] == ["gradients"]
-    test = "tests/exec/ladder_test" if rows or back else "tests/exec/linear_test"
+    rows, back, append = (sys.argv[3:] == [word] for word in ("rows", "gradients", "append"))
+    test = "tests/exec/append_test" if append else "tests/exec/ladder_test" if rows or back else "tests/exec/linear_test"
     words = ["tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     if rows or back:
         words = [source / "tests/front/examples", "all", "forward packed" if rows else "planted"]
+    if append:
+        words = ["tiled-ir:sm_80", "kernel-ir:sm_80"]
     lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout
     link = shlex.split(lines.rstrip().splitlines()[-1])
     commands = {Path(entry["file"]).name: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text()) if "compiler/schedule" in entry["file"]}
@@ -168,7 +186,7 @@ def main():
             run = subprocess.run([there / "test", *words], capture_output=True, timeout=600 if back else 120)
             return run.returncode != 0
 
-        try_all(ROWS if rows else GRADIENTS if back else MISTAKES[::10] if sys.argv[3:] == ["tenth"] else MISTAKES, folder, fails)
+        try_all(ROWS if rows else GRADIENTS if back else APPEND if append else MISTAKES[::10] if sys.argv[3:] == ["tenth"] else MISTAKES, folder, fails)
 
 
 main()
