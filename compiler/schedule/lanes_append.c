@@ -28,9 +28,14 @@ static const char *slot_rows(Lanes *x)
     return lanes_keys_are_paged(x) ? size(x, x->p->attn->keys.slots) : lanes_axis(x, 1, 2);
 }
 
+/* Of sequences as many as k has: lists of queries need not be there. */
 static const char *slot_batch(Lanes *x)
 {
-    return lanes_keys_are_paged(x) ? size(x, x->p->attn->keys.pages) : lanes_axis(x, 1, 0);
+    AuAttn *a = x->p->attn;
+    AuText text = {.arena = x->arena};
+    if (lanes_keys_are_paged(x)) return size(x, a->keys.pages);
+    tile_print_expr(hooks_expr(x->p->hooks, a, a->tensors[1].axes[0]), &text);
+    return au_text_str(&text);
 }
 
 /* ---- one row of k (1) or v (2) */
@@ -98,13 +103,21 @@ static const char *scale_name(Lanes *x, const Side *s)
     return lanes_tensor(x, storage(x, s)->scale);
 }
 
+static const char *cache_type(Lanes *x, const Side *s)
+{
+    const char *elem = lanes_elem(x, s->n);
+    if (lanes_keys_are_paged(x)) return lanes_paged_type(x, elem, s->n);
+    return tile_text(x->t, "%s[b:%s, h:%s, kv:%s, %s:%d]", elem, slot_batch(x),
+                     lanes_axis(x, s->n, 1), lanes_axis(x, s->n, 2), s->axis, s->width);
+}
+
 static void arguments(Lanes *x, const Side *s)
 {
     AuTileBuild *t = x->t;
     const AuTensor *of = &x->p->attn->tensors[s->n];
     const uint32_t scale = storage(x, s)->scale;
     const char *elem = of->dtype == AU_DT_OPERAND ? x->operand : lanes_elem(x, s->n);
-    tile_arg(t, s->cache, TILE_INOUT, "%s", lanes_type(x, lanes_elem(x, s->n), s->n));
+    tile_arg(t, s->cache, TILE_INOUT, "%s", cache_type(x, s));
     tile_arg(t, s->given, TILE_IN, "%s[m:%s, h:%s, n:%s, %s:%d]", elem, new_size(x, AU_NEW_BATCH),
              lanes_axis(x, s->n, 1), new_size(x, AU_NEW_ROWS), s->axis, s->width);
     if (lanes_is_stored(x, s->n))
