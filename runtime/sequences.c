@@ -146,6 +146,20 @@ static int64_t i32_at(const aule_plan *plan, uint32_t index, const aule_address 
     return value;
 }
 
+/* How many rows inputs have for a sequence at most: the size X_most beside X_starts; -1: as many as there are. */
+static int64_t most_rows(const aule_plan *plan, uint32_t starts)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const aule_tensor_v1 *t = rt_tensor(a, starts);
+    const char *end = strrchr(t->name, '_');
+    const size_t axis = end ? (size_t)(end - t->name) : 0;
+    for (uint32_t n = 0; t->flags & AULE_TENSOR_MOST && n < a->size_count; n++)
+        if (strncmp(a->sizes[n].name, t->name, axis) == 0 &&
+            strcmp(a->sizes[n].name + axis, "_most") == 0)
+            return plan->bound.sizes[n];
+    return -1;
+}
+
 /* Packed rows. */
 static aule_status check_starts(const aule_plan *plan, uint32_t starts, const aule_address *at,
                                 AuSink sink)
@@ -156,7 +170,8 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
                    rows = of_keys                   ? first_of(a, AULE_ROLE_K)
                           : plan->bound.tensors[q] ? q
                                                    : first_of(a, AULE_ROLE_NEW); /* append */
-    const int64_t count = extent(plan, starts, 0), all = extent(plan, rows, 2);
+    const int64_t count = extent(plan, starts, 0), all = extent(plan, rows, 2),
+                  most = most_rows(plan, starts);
     const char *name = rt_tensor(a, starts)->name, *of = rt_tensor(a, rows)->name;
     int64_t before = 0;
     for (int64_t n = 0; n < count; n++) {
@@ -170,6 +185,11 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
         if (next > all)
             return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows",
                            a->name, name, (long long)n, (long long)next, of, (long long)all);
+        if (n > 0 && most >= 0 && next - before > most)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s: sequence %lld has %lld rows, inputs have %lld for each",
+                           a->name, name, (long long)(n - 1), (long long)(next - before),
+                           (long long)most);
         before = next;
     }
     return AULE_OK;

@@ -47,13 +47,15 @@ static bool has_dot(const AuAttn *a)
     return found;
 }
 
-/* An input with the axis; NULL: none has it. */
-static const AuTensor *input_with(const AuAttn *a, AuExpr axis)
+/* Does an input have as many elements along an axis as there are sequences? */
+static bool input_has_batch(const AuAttn *a, AuExpr batch)
 {
     for (uint32_t n = 3; n < a->tensor_count; n++)
         for (uint32_t k = 0; k < a->tensors[n].rank; k++)
-            if (a->tensors[n].axes[k].i == axis.i) return &a->tensors[n];
-    return NULL;
+            if (a->tensors[n].axes[k].i == batch.i &&
+                attn_input_place(a, n, k) == AU_PLACE_AS_WRITTEN)
+                return true;
+    return false;
 }
 
 /* Packed rows, or padded or paged keys that are no queries. */
@@ -68,13 +70,7 @@ static bool is_placed(AuArena *arena, AuDiags *diags, const AuAttn *a, AuAxisLay
     if (of_queries && !packed)
         return refuse(diags, q->span, of.axis,
                       "it is the length of q; padded and paged queries are not carried yet");
-    if (!packed) return true;
-    const AuTensor *input = input_with(a, (of_queries ? q : &a->tensors[1])->axes[2]);
-    return !input || refuse(diags, input->span, of.axis,
-                            au_format(arena,
-                                      "the input '%s' has it, and packed inputs are not "
-                                      "carried yet",
-                                      input->name));
+    return true;
 }
 
 static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout of)
@@ -142,8 +138,8 @@ static uint32_t add_list(AuAttn *a, const char *name, AuExpr first, AuExpr secon
 /* Nothing of the script is called like the sizes that come. */
 static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char *axis)
 {
-    static const char *const sizes[] = {"pages", "slots", "entries", "ends"};
-    for (uint32_t n = 0; n < 4; n++)
+    static const char *const sizes[] = {"pages", "slots", "entries", "ends", "most"};
+    for (uint32_t n = 0; n < 5; n++)
         if (!driver_is_free(diags, a, a->size_count, au_format(arena, "%s_%s", axis, sizes[n])))
             return false;
     return true;
@@ -191,13 +187,89 @@ static bool add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
     return true;
 }
 
+/* ---- inputs with a packed axis */
+
+static const char *axis_name(const AuAttn *a, uint32_t tensor)
+{
+    return a->sizes[attn_at(a, a->tensors[tensor].axes[2])->integer].name;
+}
+
+static bool is_made_of(AuArena *arena, const AuAttn *a, AuExpr e, AuExpr size)
+{
+    bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
+    attn_mark(a, e, mark);
+    return e.i != size.i && mark[size.i];
+}
+
+/* 2 * S - 1 of all rows is not what a sequence has. */
+static bool axes_fit(AuArena *arena, AuDiags *diags, const AuAttn *a, uint32_t tensor)
+{
+    const AuTensor *t = &a->tensors[tensor];
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t k = 0; k < t->rank; k++)
+            if ((side ? &a->keys : &a->queries)->layout == AU_LAYOUT_PACKED &&
+                is_made_of(arena, a, t->axes[k], a->tensors[side].axes[2]))
+                return refuse(diags, t->span, axis_name(a, side),
+                              au_format(arena,
+                                        "axis %u of the input '%s' is made of it, and each "
+                                        "sequence has its own",
+                                        k, t->name));
+    return true;
+}
+
+/* Rows of a sequence are found by its own starts. */
+static bool reads_fit(AuArena *arena, AuDiags *diags, const AuAttn *a)
+{
+    for (uint32_t i = 1; i < a->node_count; i++) {
+        const AuNode *n = &a->nodes[i];
+        for (uint32_t k = 0; n->op == AU_OP_INPUT && k < n->count; k++) {
+            const AuNode *index = attn_at(a, attn_arg(a, (AuExpr){i}, k));
+            if (attn_input_place(a, (uint32_t)n->integer, k) != AU_PLACE_ONE ||
+                (index->op == AU_OP_INDEX && index->integer == AU_AX_B))
+                continue;
+            const bool queries = a->queries.layout == AU_LAYOUT_PACKED;
+            return refuse(diags, n->span, axis_name(a, !queries),
+                          au_format(arena,
+                                    "the input '%s', which has it, is read at another sequence "
+                                    "than the pair's own",
+                                    a->tensors[n->integer].name));
+        }
+    }
+    return true;
+}
+
+static bool inputs_fit(AuArena *arena, AuDiags *diags, const AuAttn *a)
+{
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        if (!axes_fit(arena, diags, a, n)) return false;
+    return reads_fit(arena, diags, a);
+}
+
+static void add_most(AuAttn *a, bool of_keys)
+{
+    AuRowLayout *rows = of_keys ? &a->keys : &a->queries;
+    if (!rows->most) rows->most = 1 + add_size(a, axis_name(a, of_keys), "most");
+}
+
+/* Sizes of axes that count the rows of one sequence. */
+static void add_mosts(AuAttn *a)
+{
+    const uint32_t count = a->tensor_count;
+    for (uint32_t n = 3; n < count; n++)
+        for (uint32_t k = 0; k < a->tensors[n].rank; k++) {
+            const AuInputPlace place = attn_input_place(a, n, k);
+            if (place == AU_PLACE_MOST_QUERIES || place == AU_PLACE_MOST_KEYS)
+                add_most(a, place == AU_PLACE_MOST_KEYS);
+        }
+}
+
 /* Where another tensor has the batch, it is that of the starts. */
 static void ask_for_one_batch(AuAttn *a)
 {
     const AuRowLayout *packed = a->queries.layout == AU_LAYOUT_PACKED ? &a->queries : &a->keys;
     const AuExpr batch = a->tensors[0].axes[0];
     if (packed->layout != AU_LAYOUT_PACKED) return;
-    if (a->queries.layout == AU_LAYOUT_PACKED && !input_with(a, batch)) return;
+    if (a->queries.layout == AU_LAYOUT_PACKED && !input_has_batch(a, batch)) return;
     const AuExpr one = attn_i32(a, 1, a->span), ends = attn_op2(a, AU_OP_ADD, batch, one, a->span);
     attn_add_require(a, attn_op2(a, AU_OP_EQ, size_node(a, packed->ends), ends, a->span), a->span,
                      false);
@@ -209,6 +281,8 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
     if (attn_has_layout(a) || a->keys.modified) return true;
     for (uint32_t n = 0; n < count; n++)
         if (!add_layout(arena, diags, a, layouts[n])) return false;
+    if (!inputs_fit(arena, diags, a)) return false;
+    add_mosts(a);
     ask_for_one_batch(a);
     return true;
 }
@@ -237,7 +311,7 @@ bool driver_is_unknown(const AuAttn *a, uint32_t size)
 {
     const AuExpr batch = a->tensors[0].axes[0], length = a->tensors[1].axes[2];
     if (a->queries.layout == AU_LAYOUT_PACKED && is_same(a, batch, size))
-        return !input_with(a, batch);
+        return !input_has_batch(a, batch);
     return a->keys.layout == AU_LAYOUT_PAGED && is_same(a, length, size) &&
            !schedule_inputs_have_keys(a);
 }
@@ -249,6 +323,8 @@ uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
         flags |= AULE_TENSOR_STARTS_Q;
     if (a->keys.layout == AU_LAYOUT_PACKED && tensor == a->keys.starts)
         flags |= AULE_TENSOR_STARTS_K;
+    if (flags && (flags & AULE_TENSOR_STARTS_Q ? &a->queries : &a->keys)->most)
+        flags |= AULE_TENSOR_MOST;
     if (flags || !a->keys.layout || a->keys.layout == AU_LAYOUT_PACKED) return flags;
     if (tensor == a->keys.lengths) return AULE_TENSOR_LENGTHS;
     return a->keys.layout == AU_LAYOUT_PAGED && tensor == a->keys.table ? AULE_TENSOR_TABLE : 0;

@@ -55,10 +55,19 @@ static void add(Finder *f, AuExpr e, int32_t tensor, uint32_t first, uint32_t ax
 {
     AuAttn *a = f->a;
     for (uint32_t k = 0; k < axes; k++) {
-        const AuExpr extent = a->tensors[tensor].axes[k];
-        if (runs_along(a, attn_arg(a, e, first + k), extent) || is_constant(a, extent)) continue;
+        const AuExpr written = a->tensors[tensor].axes[k],
+                     extent = attn_input_extent(a, (uint32_t)tensor, k);
+        const AuInputPlace place = attn_input_place(a, (uint32_t)tensor, k);
+        if (place == AU_PLACE_AS_WRITTEN &&
+            (runs_along(a, attn_arg(a, e, first + k), written) || is_constant(a, written)))
+            continue;
+        if (place == AU_PLACE_ONE) continue;
         const AuSpan span = attn_at(a, e)->span;
-        const AuNeed need = {condition(a, extent, span), span, a->tensors[tensor].name, k};
+        /* Blocks of packed rows there are where no sequence has one. */
+        const AuExpr holds = place == AU_PLACE_AS_WRITTEN
+                                 ? condition(a, extent, span)
+                                 : attn_op2(a, AU_OP_LT, attn_i32(a, 0, span), extent, span);
+        const AuNeed need = {holds, span, a->tensors[tensor].name, k};
         bool known = false;
         for (uint32_t n = 0; n < f->count; n++) known |= f->needs[n].holds.i == need.holds.i;
         if (!known) AU_PUSH(f->arena, f->needs, f->count, f->capacity, need);

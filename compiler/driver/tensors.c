@@ -49,6 +49,8 @@ static void add_like(Rows *r, uint32_t tensor, const char *name, const char *ker
                        .flags = flags,
                        .span = t->span};
     memcpy(row.axes, t->axes, sizeof row.axes);
+    for (uint32_t n = 0; n < t->rank && tensor >= 3; n++)
+        row.axes[n] = attn_input_extent(r->a, tensor, n);
     add(r, row);
 }
 

@@ -69,6 +69,14 @@ static AuTileExpr *read_as(AuHookWriter *w, AuTileExpr *ref, AuDtype dtype)
     return writer_op1(w, whole ? TILE_X_TO_I32 : TILE_X_TO_F32, ref);
 }
 
+/* Element [at] of what a sequence has of the axis, as it lies in memory. */
+static AuTileExpr *packed_at(AuHookWriter *w, AuInputPlace place, AuTileExpr *at)
+{
+    if (place != AU_PLACE_QUERIES && place != AU_PLACE_KEYS) return at;
+    return writer_op2(w, TILE_X_ADD,
+                      writer_variable(w, place == AU_PLACE_KEYS ? "kv_start" : "q_start"), at);
+}
+
 AuTileExpr *writer_input(AuHookWriter *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
@@ -78,6 +86,11 @@ AuTileExpr *writer_input(AuHookWriter *w, AuExpr e)
     ref->has_index = n.count > 0;
     for (uint32_t i = 0; i < n.count; i++) {
         const AuExpr index = attn_arg(w->attn, e, i);
+        const AuInputPlace place = attn_input_place(w->attn, (uint32_t)n.integer, i);
+        if (place == AU_PLACE_ONE) {
+            writer_add_arg(w, ref, writer_integer(w, 0));
+            continue;
+        }
         AuTileExpr *at = is_own_token(w, t->axes[i])
                              ? index_expr(w, attn_at(w->attn, index)->integer)
                              : writer_expr(w, index);
@@ -86,7 +99,7 @@ AuTileExpr *writer_input(AuHookWriter *w, AuExpr e)
                 writer_op2(w, TILE_X_SUB, writer_expr(w, t->axes[i]), writer_integer(w, 1));
             at = writer_op3(w, TILE_X_CLAMP, at, writer_integer(w, 0), last);
         }
-        writer_add_arg(w, ref, at);
+        writer_add_arg(w, ref, packed_at(w, place, at));
     }
     return read_as(w, ref, t->dtype);
 }

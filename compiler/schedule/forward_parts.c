@@ -260,6 +260,7 @@ void lanes_store_finals(Lanes *x) { store_finals(x, lanes_query_place(x)); }
 void lanes_store_rest(Lanes *x, const char *place)
 {
     tile_store(x->t, "%s(acc) -> o[%s, :] clip", x->operand, place);
+    if (lanes_keeps_output(x)) tile_store(x->t, "%s(acc) -> o_kept[%s, :] clip", x->operand, place);
     store_finals(x, place);
 }
 

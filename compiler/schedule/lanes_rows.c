@@ -25,7 +25,8 @@ const char *lanes_axis(Lanes *x, uint32_t tensor, uint32_t axis)
         return tile_text(x->t, "(%s - 1)", hooks_name(x->arena, a->sizes[queries->ends].name));
     if (axis == 2 && (tensor == 1 || tensor == 2) && lanes_keys_are_paged(x))
         return lanes_most_keys(x);
-    return extent(x, a->tensors[tensor].axes[axis]);
+    return extent(x, tensor < 3 ? a->tensors[tensor].axes[axis]
+                                : attn_input_extent(x->p->attn, tensor, axis));
 }
 
 const char *lanes_elem(Lanes *x, uint32_t tensor)
@@ -57,8 +58,9 @@ const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
         const bool batch = n < 3 && a == 0;
         au_text_add(&text, "%s%s:%s", a ? ", " : "[",
                     n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a),
-                    batch ? lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES)
-                          : extent(x, tensor->axes[a]));
+                    batch   ? lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES)
+                    : n < 3 ? extent(x, tensor->axes[a])
+                            : lanes_axis(x, n, a));
     }
     au_text_add(&text, "%s", tensor->rank ? "]" : "");
     return au_text_str(&text);

@@ -199,6 +199,16 @@ typedef struct AuRowLayout {
         starts; /* tensor of packed rows: i32 [B + 1]; the extent of the axis is that of all rows */
     uint32_t ends; /* its size, B + 1 */
     bool modified; /* of keys: rows in memory are what k_mod and v_mod make of them */
+    uint32_t
+        most; /* 1 + the size of axes of inputs that count the packed rows of a sequence; 0: no input has such */
+    /* What keys, padded or paged, may have beside: */
+    bool has_rows, has_positions, is_csr, has_no_lengths;
+    uint32_t rows,
+        lines; /* tensor i32 [B]: the row of the table or of the cache that a sequence has; size: how many there are */
+    uint32_t table_starts; /* tensor i32 [lines + 1]: the table is i32 [entries], of all lines */
+    uint32_t most_keys;    /* parameter, with it: no sequence has more */
+    uint32_t first, whole,
+        every; /* tensors i32 [B], parameter: row j is position first + every * j of whole */
 } AuRowLayout;
 
 /* Of k and v in a call: as operands are, or as codes of 8 bits with a scale. The element is scale * stored, in f32, then of the operand
@@ -258,6 +268,18 @@ static inline bool attn_is_packed(const AuAttn *a)
 {
     return a->keys.layout == AU_LAYOUT_PACKED || a->queries.layout == AU_LAYOUT_PACKED;
 }
+/* layout.c: where an axis of an input (from tensor 3 on) lies in a call with packed rows. */
+typedef enum AuInputPlace {
+    AU_PLACE_AS_WRITTEN,
+    AU_PLACE_ONE, /* the batch of an input whose rows are packed */
+    AU_PLACE_QUERIES,
+    AU_PLACE_KEYS, /* packed rows: element i of sequence b is starts[b] + i */
+    AU_PLACE_MOST_QUERIES,
+    AU_PLACE_MOST_KEYS /* the rows of one sequence, of which there may be more than it has */
+} AuInputPlace;
+AuInputPlace attn_input_place(const AuAttn *a, uint32_t tensor, uint32_t axis);
+/* The extent of the axis in memory. */
+AuExpr attn_input_extent(AuAttn *a, uint32_t tensor, uint32_t axis);
 /* Of serving: forward alone. */
 static inline bool attn_is_for_calls(const AuAttn *a)
 {

@@ -217,6 +217,7 @@ Run *exec_packed(Run *r, AuAttn *attn)
         if (side == QUERIES || (side == KEYS && keys))
             out->tensors[n] = packed_rows(out, &out->tensors[n]);
     }
+    exec_pack_inputs(r, out);
     return out;
 }
 
@@ -229,6 +230,7 @@ bool exec_unpack(Run *r, const Run *packed)
         Tensor *to = &r->tensors[n];
         const size_t bytes = exec_bytes_of(to->dtype);
         const Side side = side_of(to);
+        if (to->output && side == NO_ROWS && !exec_unpack_input(r, packed, to, from)) return false;
         if (!to->output || side == NO_ROWS || (side == QUERIES && !of_queries)) continue;
         const bool pads = side == KEYS && packed->attn->keys.layout == AU_LAYOUT_PADDED;
         for (size_t i = 0; i < to->elements; i++)

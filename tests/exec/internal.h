@@ -110,6 +110,9 @@ Run *exec_padded(Run *r, AuAttn *padded);
 Run *exec_packed(Run *r, AuAttn *packed);
 /* Results in a layout as those of [r]; false: rows of no sequence are not 0. */
 bool exec_unpack(Run *r, const Run *packed);
+/* exec_inputs.c: inputs of such a run, and their gradients, which are 0 where no sequence has an element. */
+void exec_pack_inputs(const Run *r, Run *packed);
+bool exec_unpack_input(Run *r, const Run *packed, Tensor *to, const Tensor *from);
 Tensor exec_new_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape,
                        uint32_t rank);
 void exec_put_at(Tensor *t, size_t n, double value);

@@ -178,6 +178,11 @@ static const ExecCase row_cases[] = {
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=32 E=32 slots=7", NULL, "forward packed paged"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
+    {"../../../attn_scripts/documents.attn", "B=3 H=2 S=140 D=32 E=32", NULL, "forward packed sorted"},
+    {"../../../attn_scripts/pair_bias.attn", "B=2 H=2 S=70 D=32 E=64", NULL, "forward packed"},
+    {"../../../attn_scripts/forgetting.attn", "B=3 H=2 S=33 T=70 D=64 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=17 T=90 D=32 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=4 Hk=2 S=21 T=80 D=32 E=32 slots=16", NULL, "forward packed paged"},
 };
 /* Keys and values in 8 bits: a scale a head or a token, few queries and many, dense, padded and in pages; values alone; row mods, values in keys. */
 static const ExecCase stored_cases[] = {
@@ -225,6 +230,9 @@ static const ExecCase row_gradients[] = {
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "laid padded"},
     {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=70 T=129 D=32 E=32", NULL, "laid padded"},
     {"../../../attn_scripts/relu.attn", "B=2 H=4 S=140 T=97 D=32 E=64", NULL, "laid padded planted"},
+    {"../../../attn_scripts/pair_bias.attn", "B=2 H=2 S=70 D=32 E=64", NULL, "laid packed planted"},
+    {"../../../attn_scripts/forgetting.attn", "B=3 H=2 S=33 T=70 D=64 E=32", NULL, "laid packed"},
+    {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=32 E=32", NULL, "laid packed sorted"},
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80"};

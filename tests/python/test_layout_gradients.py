@@ -10,7 +10,7 @@ import numpy as np
 
 import aule
 from support import FULL, ROOT
-from test_layouts import PACKED, REST, SAME, SIZES, Rows, compiled, packing
+from test_layouts import INPUTS, PACKED, REST, SAME, SIZES, Rows, compiled, packing
 
 try:
     import torch
@@ -56,12 +56,12 @@ class Gradients(unittest.TestCase):
             if not queries or not keys:
                 for n, at in span.items():
                     self.assertFalse(n in got and got[n][:, :, at].any(), f"{n}, {say}")
-                if not queries:
+                if not queries or rows.needs_keys():
                     continue
             want = gradients(dense, rows.of(b), rows.params, do[:, :, span["dq"]], device)
             for n, x in want.items():
                 if n in sums:
-                    sums[n] += x
+                    rows.rows_in(n[1:], b, sums[n])[...] += x
                 elif to_the_bit:
                     np.testing.assert_array_equal(got[n][:, :, span[n]], x, err_msg=f"{n}, {say}")
                 else:
@@ -72,7 +72,7 @@ class Gradients(unittest.TestCase):
             self.assertFalse(n in got and got[n][:, :, starts[-1] :].any(), f"{path.name}: {n} of rows of no sequence")
 
     def test_scripts(self):
-        for stem in FEW:
+        for stem in (*FEW, *INPUTS):
             with self.subTest(stem):
                 self.check(SCRIPTS / f"{stem}.attn")
 
@@ -85,9 +85,10 @@ class Gradients(unittest.TestCase):
         if not devices:
             self.skipTest("no OpenCL device")
         pairs = [(0, 3), (40, 70), (5, 0), (1, 1), (33, 33)]
-        for stem, dtype in (("gqa", np.float32), ("block_causal", np.float16))[: 2 if FULL else 1]:
+        for stem, dtype in (("gqa", np.float32), ("documents", np.float32), ("block_causal", np.float16), ("pair_bias", np.float32), ("forgetting", np.float16))[: 5 if FULL else 2]:
             with self.subTest(stem):
-                self.check(SCRIPTS / f"{stem}.attn", pairs=pairs if stem != "block_causal" else [(n, n) for n in (0, 70, 1, 33)], dtype=dtype, device=devices[0], to_the_bit=True)
+                own = pairs if stem in ("gqa", "forgetting") else [(n, n) for n in (0, 70, 1, 33)]
+                self.check(SCRIPTS / f"{stem}.attn", pairs=own, dtype=dtype, device=devices[0], to_the_bit=True)
 
     def test_padded(self):
         """Keys of other lengths than the room there is; gradients behind them are 0."""

@@ -3,6 +3,7 @@ kernels of both are one schedule in tiles of the same keys. What lies in slots t
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import unittest
 
@@ -14,6 +15,7 @@ from support import ROOT
 SCRIPTS = ROOT / "attn_scripts"
 # A slope; lists of tiles; rotated keys; values in keys; sinks. Groups are in the test of pages
 FEW = "alibi block_causal rope mla_decode attention_sink".split()
+INPUTS = "documents pair_bias gated cosine tree forgetting".split()  # with a packed axis
 SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16}
 LENGTHS = np.array([70, 0, 1, 15, 16, 17, 96], np.int32)
 MOST = 96
@@ -150,9 +152,12 @@ class Rows:
         self.axes = [t.axes[2] for t in f.tensors if t.role in ("q", "k")]
         self.shared = self.axes[0] == self.axes[1]
         self.starts = [starts_of([p[n] for p in pairs]) for n in (0, 1)]
-        self.tensors, self.inputs, self.pairs, self.of_batch = {}, {}, pairs, set()
+        self.tensors, self.inputs, self.pairs, self.of_batch, self.cuts = {}, {}, pairs, set(), {}
         for t in f.tensors:
             if t.role not in ("q", "k", "v", "input") or t.in_k or t.name.endswith("_starts"):
+                continue
+            if t.role == "input" and any(axis in self.axes for axis in t.axes):
+                self.inputs[t.name] = self.rows_of(r, t, sizes)
                 continue
             have = sizes | {"B": len(pairs)} if t.role == "input" else sizes
             shape = [have.get(axis, axis) if isinstance(axis, str) else axis for axis in t.axes]
@@ -168,6 +173,35 @@ class Rows:
             self.tensors[t.name] = memory.astype(dtype).transpose(0, 2, 1, 3)[..., : shape[3]]
         self.params = {p.name: 1.0 if p.dtype == "float32" else 5 for p in f.parameters if p.required}
 
+    def rows_of(self, r, t, sizes):
+        """An input with packed axes: the first of one that each sequence has for its own is packed, of others no sequence has more than the longest."""
+        have, packed = dict(sizes), [n for n, axis in enumerate(t.axes) if axis in self.axes]
+        own = packed[0] if "B" in t.axes else None
+        shape = [have.get(axis, axis) if n not in packed else max(p[self.axes.index(axis)] for p in self.pairs) for n, axis in enumerate(t.axes)]
+        starts = self.starts[self.axes.index(t.axes[packed[0]])]
+        if own is not None:
+            shape[own] = starts[-1] + REST
+        if any(isinstance(axis, str) for axis in shape):
+            raise unittest.SkipTest(f"{t.name} {t.axes}")
+        x = array(r, dataclasses.replace(t, axes=tuple(shape)), {})
+        if own is not None:
+            x[(slice(None),) * own + (slice(starts[-1], None),)] = np.nan if x.dtype.kind == "f" else 77
+        self.cuts[t.name] = [(n, t.axes[n], n == own) for n in packed]
+        return x
+
+    def rows_in(self, name, b, of=None):
+        """What sequence b has of an input, or of another array like it: a view."""
+        x = self.inputs[name] if of is None else of
+        x = x[b : b + 1] if name in self.of_batch else x
+        for n, axis, own in self.cuts.get(name, ()):
+            side = self.axes.index(axis)
+            x = x[(slice(None),) * n + (slice(*self.starts[side][b : b + 2]) if own else slice(0, self.pairs[b][side]),)]
+        return x
+
+    def needs_keys(self):
+        """Does a call by itself of a sequence without keys lack an element of an input, so that it is refused?"""
+        return any(axis == "T" for cuts in self.cuts.values() for _, axis, _ in cuts)
+
     def named_starts(self, first=0, last=None):
         """Of a call of the sequences first .. last; all, of all rows."""
         made = {}
@@ -177,7 +211,7 @@ class Rows:
 
     def of(self, b):
         return {name: x[:, :, slice(*self.starts[name != "q"][b : b + 2])] for name, x in self.tensors.items()} | {
-            name: x[b : b + 1] if name in self.of_batch else x for name, x in self.inputs.items()
+            name: self.rows_in(name, b) for name in self.inputs
         }
 
 
@@ -206,6 +240,9 @@ class Packed(unittest.TestCase):
                 continue
             say = f"{path.name}: sequence {b}, {queries} queries of {keys} keys"
             mine = [x[:, :, begins[b] : begins[b + 1]] for x in got]
+            if not keys and rows.needs_keys():
+                self.assertFalse(mine[0].any(), say)
+                continue
             alone = outputs(f, rows.of(b) | rows.named_starts(b, b + 1), rows.params)
             want = outputs(dense, rows.of(b), rows.params)
             for x, y, z in zip(mine, alone, want):
@@ -218,7 +255,7 @@ class Packed(unittest.TestCase):
         return None
 
     def test_scripts(self):
-        for stem in (*FEW, "gqa", "qk_norm"):
+        for stem in (*FEW, "gqa", "qk_norm", *INPUTS):
             with self.subTest(stem):
                 self.assertIsNone(self.check(SCRIPTS / f"{stem}.attn"))
 
@@ -297,9 +334,59 @@ class Packed(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "S_starts is int64, expected int32"):
             outputs(f, given | {"S_starts": rows.starts[0].astype(np.int64)}, {})
 
+    def test_inputs(self):
+        """What no sequence may have, what no call may have, and what no script may ask for."""
+        f = compiled(SCRIPTS / "pair_bias.attn", "S=packed")
+        rows = Rows(compiled(SCRIPTS / "pair_bias.attn"), [(3, 3), (5, 5)], SIZES | {"B": 1})
+        given = rows.tensors | rows.inputs | rows.named_starts()
+        self.assertEqual(given["bias"].shape, (4, 5, 5))
+        with self.assertRaisesRegex(aule.ArgumentError, "pair_bias: S_starts: sequence 1 has 5 rows, inputs have 4 for each"):
+            outputs(f, given | {"bias": given["bias"][:, :4, :4]}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, "gate: axis 2 .* has 8 elements, expected 13 as in q"):
+            outputs(f, given | {"gate": given["gate"][:, :, :8]}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, "gate: axis 0 .* has 2 elements, expected 1"):
+            outputs(f, given | {"gate": np.zeros((2, 4, 13, 16), np.float32)}, {})
+        head = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; "
+        for text, message in (
+            ("input x: f32[B, S]; score_mod(s) = s + x[B - 1, q_idx];", "axis S: the input 'x', which has it, is read at another sequence than the pair's own"),
+            ("input x: f32[H, 2 * T - 1]; score_mod(s, b, h) = s + x[h, kv_idx];", "axis T: axis 1 of the input 'x' is made of it"),
+        ):
+            with self.assertRaisesRegex(aule.CompileError, message):
+                aule.compile(f"{head}{text} online softmax; }}", layout="S=packed,T=packed", optimize=1)
+
+    def test_inputs_of_some_axes(self):
+        """Keys packed beside dense queries; a second packed axis, which counts the keys of a sequence; padded keys beside packed queries."""
+        text = """attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input x: f32[B, S, T]; input y: f32[B, T]; input z: i32[B];
+            score_mod(s, b) = s * rsqrt(D) + x[b, q_idx, kv_idx] + y[b, kv_idx]; mask(b, h, i, j) = j >= z[b]; online softmax; }"""
+        dense, r = aule.compile(text, optimize=1), np.random.default_rng(3)
+        queries, keys, z = [4, 0, 33, 1], [7, 5, 40, 20], np.array([2, 0, 1, 19], np.int32)
+        q, k, v = ([r.standard_normal((1, h, n, 16)).astype(np.float32) for n in of] for h, of in ((4, queries), (2, keys), (2, keys)))
+        x = [r.standard_normal((1, s, t)).astype(np.float32) for s, t in zip(queries, keys)]
+        y = [r.standard_normal((1, t)).astype(np.float32) for t in keys]
+        want = [dense(*[each[b] for each in (q, k, v)], x=x[b], y=y[b], z=z[b : b + 1]) for b in range(4)]
+        most, lists = max(keys), {"S_starts": starts_of(queries), "T_starts": starts_of(keys)}
+
+        def room(pieces, axis, rows):
+            return [np.pad(p, [(0, rows - p.shape[n] if n == axis else 0) for n in range(p.ndim)], constant_values=np.nan) for p in pieces]
+
+        both = aule.compile(text, layout="S=packed,T=packed", optimize=1)
+        o = both(*[np.concatenate(p, 2) for p in (q, k, v)], x=np.concatenate(room(x, 2, most), 1), y=np.concatenate(y, 1), z=z, **lists)
+        padded = aule.compile(text, layout="S=packed,T=padded", optimize=1)
+        of_room = padded(np.concatenate(q, 2), *[np.concatenate(room(p, 2, most)) for p in (k, v)], x=np.concatenate(room(x, 2, most), 1),
+                         y=np.concatenate(room(y, 1, most)), z=z, S_starts=lists["S_starts"], T_lengths=np.array(keys, np.int32))
+        for b in range(4):
+            for got in (o, of_room):
+                np.testing.assert_allclose(got[:, :, slice(*lists["S_starts"][b : b + 2])], want[b], rtol=2e-5, atol=8e-6)
+        # dense queries: the keys' rows are packed, also of an input whose first length axis is the queries'
+        some = aule.compile(text, layout="T=packed", optimize=1)
+        q4 = r.standard_normal((4, 4, 6, 16)).astype(np.float32)
+        x6 = [r.standard_normal((1, 6, t)).astype(np.float32) for t in keys]
+        o = some(q4, *[np.concatenate(p, 2) for p in (k, v)], x=np.concatenate(x6, 2), y=np.concatenate(y, 1), z=z, T_starts=lists["T_starts"])
+        for b in range(4):
+            np.testing.assert_allclose(o[b : b + 1], dense(q4[b : b + 1], k[b], v[b], x=x6[b], y=y[b], z=z[b : b + 1]), rtol=2e-5, atol=8e-6)
+
     def test_refused_by_name(self):
         for stem, layout, message in (
-            ("documents", "S=packed", "the input '.*' has it, and packed inputs are not carried yet"),
             ("gqa", "S=padded", "padded and paged queries are not carried yet"),
             ("gqa", "X=packed", "has no such axis of queries or keys"),
             ("gqa", "T=packed,T=paged", "the axis has a layout already"),
