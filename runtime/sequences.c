@@ -197,16 +197,18 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
 
 /* ---- keys in a layout: `lengths` and, of pages, `table` */
 
-static int32_t table_of(const aule_attention_v1 *a)
+static int32_t list_of(const aule_attention_v1 *a, uint32_t flag, uint32_t rank)
 {
     for (uint32_t i = 0; i < a->tensor_count; i++)
-        if (is_list(rt_tensor(a, i), AULE_TENSOR_TABLE, 2)) return (int32_t)i;
+        if (is_list(rt_tensor(a, i), flag, rank)) return (int32_t)i;
     return -1;
 }
 
 /* What a call gives of keys in pages; with no table, of padded ones. */
 typedef struct Pages {
     int32_t table;        /* tensor; -1: none */
+    int32_t rows;         /* tensor; -1: sequence b has row b of the table, or of k */
+    int64_t lines;        /* rows of the table, or of k */
     int64_t pages, slots; /* of k: how many, rows of one */
     int64_t room;         /* keys of a sequence at most */
 } Pages;
@@ -214,14 +216,31 @@ typedef struct Pages {
 static Pages pages_of(const aule_plan *plan)
 {
     const uint32_t k = first_of(plan->attention, AULE_ROLE_K);
-    Pages p = {.table = table_of(plan->attention),
+    Pages p = {.table = list_of(plan->attention, AULE_TENSOR_TABLE, 2),
+               .rows = list_of(plan->attention, AULE_TENSOR_ROWS, 1),
                .pages = extent(plan, k, 0),
                .slots = extent(plan, k, 2)};
     p.room = p.table < 0 ? p.slots : p.slots * extent(plan, (uint32_t)p.table, 1);
+    p.lines = p.table < 0 ? p.pages : extent(plan, (uint32_t)p.table, 0);
     return p;
 }
 
-/* The pages in use of sequence b, which has [length] keys. */
+/* Which row of the table, or of k, sequence b has. */
+static aule_status line_of(const aule_plan *plan, const Pages *p, const aule_address *at, int64_t b,
+                           int64_t *line, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    *line = b;
+    if (p->rows < 0) return AULE_OK;
+    *line = i32_at(plan, (uint32_t)p->rows, &at[p->rows], b, 0);
+    if (*line >= 0 && *line < p->lines) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows", a->name,
+                   rt_tensor(a, (uint32_t)p->rows)->name, (long long)b, (long long)*line,
+                   p->table < 0 ? "k" : rt_tensor(a, (uint32_t)p->table)->name,
+                   (long long)p->lines);
+}
+
+/* The pages in use of a sequence, which has [length] keys and row [b] of the table. */
 static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule_address *table,
                                int64_t b, int64_t length, AuSink sink)
 {
@@ -238,37 +257,46 @@ static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule
     return AULE_OK;
 }
 
-static aule_status check_layout(const aule_plan *plan, uint32_t lengths, const aule_address *at,
-                                AuSink sink)
+static aule_status check_sequence(const aule_plan *plan, const Pages *p, int32_t lengths,
+                                  const aule_address *at, int64_t b, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
+    int64_t line;
+    const aule_status status = line_of(plan, p, at, b, &line, sink);
+    if (status || lengths < 0) return status;
+    const int64_t length = i32_at(plan, (uint32_t)lengths, &at[lengths], b, 0);
+    if (length < 0 || length > p->room)
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s to %lld", a->name,
+                       rt_tensor(a, (uint32_t)lengths)->name, (long long)b, (long long)length,
+                       p->table < 0 ? "k reaches" : "the table reaches", (long long)p->room);
+    return p->table < 0 ? AULE_OK : check_pages(plan, p, &at[p->table], line, length, sink);
+}
+
+/* Keys, by the list that each sequence has an element of. */
+static aule_status check_layout(const aule_plan *plan, const aule_address *at, AuSink sink)
+{
+    const int32_t lengths = list_of(plan->attention, AULE_TENSOR_LENGTHS, 1),
+                  rows = list_of(plan->attention, AULE_TENSOR_ROWS, 1),
+                  list = lengths < 0 ? rows : lengths;
+    if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
     const Pages p = pages_of(plan);
-    const int64_t count = extent(plan, lengths, 0);
-    for (int64_t b = 0; b < count; b++) {
-        const int64_t length = i32_at(plan, lengths, &at[lengths], b, 0);
-        if (length < 0 || length > p.room)
-            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s to %lld", a->name,
-                           rt_tensor(a, lengths)->name, (long long)b, (long long)length,
-                           p.table < 0 ? "k reaches" : "the table reaches", (long long)p.room);
-        if (p.table < 0) continue;
-        const aule_status status = check_pages(plan, &p, &at[p.table], b, length, sink);
-        if (status) return status;
-    }
-    return AULE_OK;
+    const int64_t count = extent(plan, (uint32_t)list, 0);
+    aule_status status = AULE_OK;
+    for (int64_t b = 0; b < count && !status; b++)
+        status = check_sequence(plan, &p, lengths, at, b, sink);
+    return status;
 }
 
 aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    aule_status status = AULE_OK;
+    aule_status status = check_layout(plan, at, sink);
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
         const uint32_t role = rt_tensor(a, i)->role;
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)
             status = rt_check_list(plan, i, &at[i], sink);
         if (!status && is_list(rt_tensor(a, i), STARTS, 1) && plan->bound.tensors[i])
             status = check_starts(plan, i, &at[i], sink);
-        if (!status && is_list(rt_tensor(a, i), AULE_TENSOR_LENGTHS, 1) && plan->bound.tensors[i])
-            status = check_layout(plan, i, at, sink);
     }
     return status ? status : rt_check_new_slots(plan, at, sink);
 }

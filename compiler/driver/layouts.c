@@ -138,24 +138,39 @@ static uint32_t add_list(AuAttn *a, const char *name, AuExpr first, AuExpr secon
 /* Nothing of the script is called like the sizes that come. */
 static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char *axis)
 {
-    static const char *const sizes[] = {"pages", "slots", "entries", "ends", "most"};
-    for (uint32_t n = 0; n < 5; n++)
+    static const char *const sizes[] = {"pages", "slots", "entries", "ends", "most", "lines"};
+    for (uint32_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
         if (!driver_is_free(diags, a, a->size_count, au_format(arena, "%s_%s", axis, sizes[n])))
             return false;
     return true;
 }
 
+/* Kernels read one at least, whatever they are told. */
+static void ask_for_elements(AuAttn *a, uint32_t size)
+{
+    const AuExpr none = attn_i32(a, 0, a->span);
+    attn_add_require(a, attn_op2(a, AU_OP_LT, none, size_node(a, size), a->span), a->span, false);
+}
+
 static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
 {
     const AuExpr batch = a->tensors[0].axes[0];
-    AuRowLayout keys = {.layout = of.layout, .modified = of.modified};
+    AuRowLayout keys = {
+        .layout = of.layout, .has_rows = of.rows, .has_no_lengths = of.has_no_lengths};
+    if (of.rows) {
+        keys.lines = add_size(a, of.axis, "lines");
+        keys.rows = add_list(a, au_format(a->arena, "%s_rows", of.axis), batch, (AuExpr){0});
+        ask_for_elements(a, keys.lines);
+    }
     if (of.layout == AU_LAYOUT_PAGED) {
         keys.pages = add_size(a, of.axis, "pages");
         keys.slots = add_size(a, of.axis, "slots");
         keys.entries = add_size(a, of.axis, "entries");
-        keys.table = add_list(a, au_format(a->arena, "%s_table", of.axis), batch,
-                              size_node(a, keys.entries));
+        keys.table =
+            add_list(a, au_format(a->arena, "%s_table", of.axis),
+                     of.rows ? size_node(a, keys.lines) : batch, size_node(a, keys.entries));
     }
+    if (of.has_no_lengths) return keys;
     keys.lengths = add_list(a, au_format(a->arena, "%s_lengths", of.axis), batch, (AuExpr){0});
     return keys;
 }
@@ -289,13 +304,15 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
 
 bool driver_has_gradients(const AuAttn *a)
 {
-    return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !attn_is_stored(a);
+    return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !a->keys.has_rows &&
+           !attn_is_stored(a);
 }
 
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)
 {
     const AuRowLayout *rows = of_keys ? &a->keys : &a->queries;
     if (rows->layout == AU_LAYOUT_PACKED) axes[0] = attn_i32(a, 1, a->span);
+    if (rows->layout == AU_LAYOUT_PADDED && rows->has_rows) axes[0] = size_node(a, rows->lines);
     if (rows->layout != AU_LAYOUT_PAGED) return;
     axes[0] = size_node(a, rows->pages);
     axes[2] = size_node(a, rows->slots);
@@ -326,6 +343,7 @@ uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
     if (flags && (flags & AULE_TENSOR_STARTS_Q ? &a->queries : &a->keys)->most)
         flags |= AULE_TENSOR_MOST;
     if (flags || !a->keys.layout || a->keys.layout == AU_LAYOUT_PACKED) return flags;
-    if (tensor == a->keys.lengths) return AULE_TENSOR_LENGTHS;
+    if (a->keys.has_rows && tensor == a->keys.rows) return AULE_TENSOR_ROWS;
+    if (!a->keys.has_no_lengths && tensor == a->keys.lengths) return AULE_TENSOR_LENGTHS;
     return a->keys.layout == AU_LAYOUT_PAGED && tensor == a->keys.table ? AULE_TENSOR_TABLE : 0;
 }

@@ -9,8 +9,10 @@
 
 typedef struct AuAxisLayout {
     AuLayout layout;
-    const char *axis; /* as the script calls it */
-    bool modified;    /* a cache of what row mods make of keys and values */
+    const char *axis;    /* as the script calls it */
+    bool rows;           /* the row of the table, or of the cache, that a sequence has, is given */
+    bool has_no_lengths; /* padded rows that are all in use */
+    bool modified;       /* a cache of what row mods make of keys and values */
 } AuAxisLayout;
 
 /* Adds the inputs `starts`, or `lengths` and, of pages, `table`, with their sizes. false: what the attention has there is not
@@ -24,7 +26,7 @@ void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes);
 /* Is it a size that no tensor of a call gives: that of paged keys, the batch of packed queries, which no input has? Kernels do
  * not ask for it. */
 bool driver_is_unknown(const AuAttn *a, uint32_t size);
-/* AULE_TENSOR_LENGTHS, AULE_TENSOR_TABLE, AULE_TENSOR_STARTS with its rows, or 0. */
+/* AULE_TENSOR_LENGTHS, _TABLE, _ROWS, _STARTS with its rows, or 0. */
 uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor);
 
 #endif

@@ -266,26 +266,52 @@ static bool refuse_layout(AuChoice *c, const char *axis, const char *why)
     return false;
 }
 
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && strncmp(text, word, length) == 0;
+}
+
+/* ":rows:modified", behind a layout: what a call gives beside, what a cache holds. */
+static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
+{
+    while (*text) {
+        const char *word = ++text;
+        const size_t length = strcspn(word, ":");
+        text += length;
+        const bool rows = is_word(word, length, "rows");
+        if (!rows && !is_word(word, length, "modified"))
+            return wrong(c, "word behind a layout", au_strndup(c->arena, word, length),
+                         "rows or modified");
+        *(rows ? &of->rows : &of->modified) = true;
+    }
+    if (of->rows && of->layout == AU_LAYOUT_PACKED)
+        return refuse_layout(c, of->axis, "packed rows are where starts say, they have no `rows`");
+    if (of->rows && of->layout == AU_LAYOUT_DENSE)
+        of->layout = AU_LAYOUT_PADDED, of->has_no_lengths = true;
+    return true;
+}
+
 /* "T=paged", of one axis. */
 static bool choose_axis(AuChoice *c, const char *text)
 {
     static const char *const names[] = {"dense", "padded", "paged", "packed"}; /* ORDER AuLayout */
-    const char *equal = strchr(text, '='), *colon = strchr(text, ':');
+    const char *equal = strchr(text, '=');
     if (!equal || equal == text) return wrong(c, "layout", text, "AXIS=LAYOUT");
-    const char *name =
-        au_strndup(c->arena, equal + 1, colon ? (size_t)(colon - equal - 1) : strlen(equal + 1));
+    const size_t length = strcspn(equal + 1, ":");
     uint32_t n = 0;
-    while (n < 4 && strcmp(names[n], name) != 0) n++;
-    if (n == 4) return wrong(c, "layout", name, "dense, padded, paged or packed");
-    if (colon && strcmp(colon, ":modified") != 0)
-        return wrong(c, "layout", text, "nothing behind the layout, or :modified");
+    while (n < 4 && !is_word(equal + 1, length, names[n])) n++;
+    if (n == 4)
+        return wrong(c, "layout", au_strndup(c->arena, equal + 1, length),
+                     "dense, padded, paged or packed");
     const char *axis = au_strndup(c->arena, text, (size_t)(equal - text));
     for (uint32_t k = 0; k < c->layout_count; k++)
         if (strcmp(c->layouts[k].axis, axis) == 0)
             return refuse_layout(c, text, "the axis has a layout already");
-    if (!n && !colon) return true;
+    AuAxisLayout of = {.layout = (AuLayout)n, .axis = axis};
+    if (!choose_beside(c, equal + 1 + length, &of)) return false;
+    if (!of.layout && !of.modified) return true;
     if (c->layout_count == 2) return refuse_layout(c, text, "queries and keys have two axes");
-    c->layouts[c->layout_count++] = (AuAxisLayout){(AuLayout)n, axis, colon != NULL};
+    c->layouts[c->layout_count++] = of;
     return true;
 }
 

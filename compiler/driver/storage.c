@@ -100,10 +100,8 @@ static uint32_t add_scale(AuAttn *a, uint32_t n, bool by_token)
                   .axes = {of->axes[0], of->axes[1], of->axes[2], one},
                   .rank = 4,
                   .span = a->span};
-    if (by_token)
-        driver_place_rows(a, true, t.axes);
-    else
-        t.axes[2] = one;
+    if (by_token || a->keys.layout != AU_LAYOUT_PAGED) driver_place_rows(a, true, t.axes);
+    if (!by_token) t.axes[2] = one;
     return attn_add_tensor(a, t);
 }
 

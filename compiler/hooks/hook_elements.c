@@ -165,6 +165,12 @@ AuTileExpr *writer_tensor(AuHookWriter *w, AuExpr e)
     return read_as(w, ref, t->dtype);
 }
 
+/* The row of the table, or of the cache, that the sequence has. */
+static AuTileExpr *key_line(AuHookWriter *w)
+{
+    return writer_variable(w, w->attn->keys.has_rows ? "kv_line" : "b");
+}
+
 /* Which page of k or v the row [i] of sequence b lies on; clamped, as schedules clamp it. */
 static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
 {
@@ -173,7 +179,7 @@ static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
     ref->name =
         writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[keys->table].name));
     ref->has_index = true;
-    writer_add_arg(w, ref, writer_variable(w, "b"));
+    writer_add_arg(w, ref, key_line(w));
     writer_add_arg(w, ref, writer_op2(w, TILE_X_DIV, i, slots));
     AuTileExpr *pages = writer_size(w, &w->attn->sizes[keys->pages]);
     return writer_op3(w, TILE_X_CLAMP, ref, writer_integer(w, 0),
@@ -188,7 +194,7 @@ static AuTileExpr *scale_of(AuHookWriter *w, const AuStorage *stored, AuTileExpr
     ref->name =
         writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[stored->scale].name));
     ref->has_index = true;
-    writer_add_arg(w, ref, stored->by_token && page ? page : writer_variable(w, "b"));
+    writer_add_arg(w, ref, !page ? key_line(w) : stored->by_token ? page : writer_variable(w, "b"));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, stored->by_token ? row : writer_integer(w, 0));
     writer_add_arg(w, ref, writer_integer(w, 0));
@@ -237,9 +243,10 @@ AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *te
                *slots = paged ? writer_size(w, &w->attn->sizes[rows->slots]) : NULL;
     if (packed) row = writer_op2(w, TILE_X_ADD, writer_variable(w, start_of(tensor, of_keys)), row);
     writer_add_arg(w, ref,
-                   paged    ? page_of(w, row, slots)
-                   : packed ? writer_integer(w, 0)
-                            : writer_variable(w, "b"));
+                   paged     ? page_of(w, row, slots)
+                   : packed  ? writer_integer(w, 0)
+                   : of_keys ? key_line(w)
+                             : writer_variable(w, "b"));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, paged ? writer_op2(w, TILE_X_MOD, row, slots) : row);
     writer_add_arg(w, ref, w->at->index);

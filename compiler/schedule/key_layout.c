@@ -46,6 +46,18 @@ const char *lanes_row_b(const Lanes *x, LanesSide side)
     return lanes_is_packed(x, side) ? "0" : "b";
 }
 
+const char *lanes_key_line(const Lanes *x) { return layout(x)->has_rows ? "kv_line" : "b"; }
+
+const char *lanes_key_lines(Lanes *x)
+{
+    return layout(x)->has_rows ? size(x, layout(x)->lines) : lanes_row_batch(x, LANES_KEYS);
+}
+
+const char *lanes_key_b(const Lanes *x)
+{
+    return layout(x)->has_rows ? "kv_line" : lanes_row_b(x, LANES_KEYS);
+}
+
 static const char *prefix(LanesSide side) { return side == LANES_KEYS ? "kv" : "q"; }
 
 const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const char *low,
@@ -109,14 +121,21 @@ static void let_key_length(Lanes *x)
 {
     const AuAttn *a = x->p->attn;
     /* Clamped to what there is room for. */
-    const char *lengths = lanes_tensor(x, a->keys.lengths), *room = lanes_axis(x, 1, 2);
+    const char *room = lanes_axis(x, 1, 2);
+    if (a->keys.has_rows)
+        tile_let(x->t, "kv_line", "clamp(%s[b], 0, %s - 1)", lanes_tensor(x, a->keys.rows),
+                 lanes_key_lines(x));
     if (lanes_keys_are_paged(x)) {
         room = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
         if (schedule_inputs_have_keys(a)) /* what they have for a sequence ends there */
             room = tile_text(x->t, "min(%s, %s)", room,
                              size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
     }
-    tile_let(x->t, "kv_length", "min(max(%s[b], 0), %s)", lengths, room);
+    if (a->keys.has_no_lengths)
+        tile_let(x->t, "kv_length", "%s", room);
+    else
+        tile_let(x->t, "kv_length", "min(max(%s[b], 0), %s)", lanes_tensor(x, a->keys.lengths),
+                 room);
 }
 
 void lanes_let_key_length(Lanes *x)
@@ -141,9 +160,9 @@ LanesRows lanes_paged_rows(Lanes *x, const char *tensor, const char *head, const
 AuTileHandle lanes_at_pages(Lanes *x, LanesRows view, const char *rows)
 {
     const char *slots = size(x, layout(x)->slots), *table = lanes_tensor(x, layout(x)->table);
-    return tile_part(x->t, "%s[clamp(%s[b, %s / %s], 0, %s - 1), %s, %s %% %s%s", view.before,
-                     table, rows, slots, size(x, layout(x)->pages), view.head, rows, slots,
-                     view.after);
+    return tile_part(x->t, "%s[clamp(%s[%s, %s / %s], 0, %s - 1), %s, %s %% %s%s", view.before,
+                     table, lanes_key_line(x), rows, slots, size(x, layout(x)->pages), view.head,
+                     rows, slots, view.after);
 }
 
 /* Rows of queries are rows of products with matrix units of warps, else their columns. */

@@ -12,6 +12,11 @@ const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n);
 /* After the grid, in kernels that have `b`: lets kv_length, the keys of the sequence, of packed ones kv_start and kv_end; of packed
  * queries q_length, q_start, q_end. Nothing for dense ones. */
 void lanes_let_key_length(Lanes *x);
+/* Of padded keys, or of a table: the row that a kernel's sequence has, as an index; how many there are. */
+const char *lanes_key_line(const Lanes *x);
+const char *lanes_key_lines(Lanes *x);
+/* The batch of k and v as they lie: an index, as an extent; lanes_row_b and lanes_row_batch are those of rows that kernels wrote. */
+const char *lanes_key_b(const Lanes *x);
 bool lanes_is_packed(const Lanes *x, LanesSide side);
 /* The batch in memory of such rows as an extent or, of a kernel's sequence, as an index. */
 const char *lanes_row_batch(Lanes *x, LanesSide side);

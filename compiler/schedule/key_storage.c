@@ -21,12 +21,15 @@ const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *r
 {
     const AuRowLayout *keys = &x->p->attn->keys;
     const char *scale = lanes_tensor(x, storage(x, n)->scale);
-    if (!storage(x, n)->by_token) return tile_text(x->t, "%s[b, %s, 0, 0]", scale, head);
-    if (!lanes_keys_are_paged(x)) return tile_text(x->t, "%s[b, %s, %s, 0]", scale, head, rows);
+    const bool paged = lanes_keys_are_paged(x);
+    const char *line = lanes_key_line(x);
+    if (!storage(x, n)->by_token)
+        return tile_text(x->t, "%s[%s, %s, 0, 0]", scale, paged ? "b" : line, head);
+    if (!paged) return tile_text(x->t, "%s[%s, %s, %s, 0]", scale, line, head, rows);
     const char *slots = hooks_name(x->arena, x->p->attn->sizes[keys->slots].name),
                *pages = hooks_name(x->arena, x->p->attn->sizes[keys->pages].name);
-    return tile_text(x->t, "%s[clamp(%s[b, %s / %s], 0, %s - 1), %s, %s %% %s, 0]", scale,
-                     lanes_tensor(x, keys->table), rows, slots, pages, head, rows, slots);
+    return tile_text(x->t, "%s[clamp(%s[%s, %s / %s], 0, %s - 1), %s, %s %% %s, 0]", scale,
+                     lanes_tensor(x, keys->table), line, rows, slots, pages, head, rows, slots);
 }
 
 /* Rows that a kernel wrote for products are elements already. */

@@ -58,8 +58,8 @@ const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
         const bool batch = n < 3 && a == 0;
         au_text_add(&text, "%s%s:%s", a ? ", " : "[",
                     n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a),
-                    batch   ? lanes_row_batch(x, n ? LANES_KEYS : LANES_QUERIES)
-                    : n < 3 ? extent(x, tensor->axes[a])
+                    batch   ? n ? lanes_key_lines(x) : lanes_row_batch(x, LANES_QUERIES)
+                      : n < 3 ? extent(x, tensor->axes[a])
                             : lanes_axis(x, n, a));
     }
     au_text_add(&text, "%s", tensor->rank ? "]" : "");
@@ -266,10 +266,11 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     if (n > 0 && lanes_keys_are_paged(x))
         load_pages(x, n, r.width);
     else if (n == 2 && x->p->attn->v_in_k)
-        tile_load(t, "raw", "k[%s, h, %s, %d +: %d] as [kv, e] pad 0", b, span, x->p->attn->v_first,
-                  r.width);
+        tile_load(t, "raw", "k[%s, h, %s, %d +: %d] as [kv, e] pad 0", lanes_key_b(x), span,
+                  x->p->attn->v_first, r.width);
     else
-        tile_load(t, "raw", "%s[%s, h, %s, :] pad 0", r.tensor, b, ends ? ends : span);
+        tile_load(t, "raw", "%s[%s, h, %s, :] pad 0", r.tensor, n ? lanes_key_b(x) : b,
+                  ends ? ends : span);
     if (lanes_is_stored(x, n)) {
         tile_set(t, "token", "nb * %d + iota(kv:%d)", lanes, lanes);
         tile_set(t, "raw", "raw * %s", lanes_scale_of(x, n, "h", "token"));

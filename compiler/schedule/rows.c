@@ -21,8 +21,11 @@ LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char 
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
 {
     static const char *const heads[] = {"h", "hk", "hv"};
-    const char *b = lanes_row_b(x, n ? LANES_KEYS : LANES_QUERIES);
-    const bool paged = n > 0 && lanes_keys_are_paged(x) && !lanes_changed_type(x, n);
+    const bool as_passed = n > 0 && !lanes_changed_type(x, n),
+               paged = as_passed && lanes_keys_are_paged(x);
+    const char *b = as_passed || (n == 2 && !x->own_v)
+                        ? lanes_key_b(x)
+                        : lanes_row_b(x, n ? LANES_KEYS : LANES_QUERIES);
     if (n == 2 && !x->own_v) {
         const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
         return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", b),

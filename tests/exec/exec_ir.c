@@ -69,8 +69,9 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, AuAxisLayout *out)
                           : exec_has(r, "padded") ? AU_LAYOUT_PADDED
                           : packed                ? AU_LAYOUT_PACKED
                                                   : AU_LAYOUT_DENSE;
-    if (packed) out[count++] = (AuAxisLayout){AU_LAYOUT_PACKED, axes[0], false};
-    if (keys && !(packed && shared)) out[count++] = (AuAxisLayout){keys, axes[1], false};
+    if (packed) out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = axes[0]};
+    if (keys && !(packed && shared))
+        out[count++] = (AuAxisLayout){.layout = keys, .axis = axes[1], .rows = exec_has(r, "rows")};
     return count;
 }
 

@@ -67,24 +67,55 @@ static Tensor pool_of(Run *r, const Tensor *dense, const Pages *p)
     return pool;
 }
 
-enum { BEHIND = 37 }; /* rows that no sequence has */
+enum {
+    BEHIND = 37, /* rows that no sequence has */
+    NOBODYS =
+        2 /* rows of tables and of caches that no sequence has, where `rows` says which it has */
+};
+
+/* `rows`: those of sequences lie in an order of their own. */
+static int64_t lines_of(const Run *r)
+{
+    return r->tensors[1].shape[0] + (exec_has(r, "rows") ? NOBODYS : 0);
+}
+
+static int64_t line_of(const Run *r, int64_t b)
+{
+    return exec_has(r, "rows") ? lines_of(r) - 1 - b : b;
+}
 
 /* Element n of a dense tensor [B, H, rows, width] among padded ones. */
-static size_t padded_at(const Tensor *dense, size_t n)
+static size_t padded_at(const Run *r, const Tensor *dense, size_t n)
 {
-    const size_t keys = (size_t)dense->shape[2], width = (size_t)dense->shape[3], row = n / width;
-    return (row / keys * (keys + BEHIND) + row % keys) * width + n % width;
+    const size_t keys = (size_t)dense->shape[2], width = (size_t)dense->shape[3],
+                 heads = (size_t)dense->shape[1], row = n / width, b = row / keys / heads;
+    const size_t all = (size_t)line_of(r, (int64_t)b) * heads + row / keys % heads;
+    return (all * (keys + BEHIND) + row % keys) * width + n % width;
 }
 
 static Tensor padded(Run *r, const Tensor *dense)
 {
     const int64_t width = dense->shape[3], room = dense->shape[2] + BEHIND;
     Tensor all = exec_new_tensor(r, dense->name, dense->dtype,
-                                 (int64_t[]){dense->shape[0], dense->shape[1], room, width}, 4);
+                                 (int64_t[]){lines_of(r), dense->shape[1], room, width}, 4);
     all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
     for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
     for (size_t n = 0; n < dense->elements && !dense->output; n++)
-        exec_put_at(&all, padded_at(dense, n), dense->values[n]);
+        exec_put_at(&all, padded_at(r, dense, n), dense->values[n]);
+    return all;
+}
+
+Tensor exec_lines(Run *r, const Tensor *dense)
+{
+    int64_t shape[4];
+    memcpy(shape, dense->shape, sizeof shape);
+    shape[0] = lines_of(r);
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, 4);
+    const size_t each = dense->shape[0] ? dense->elements / (size_t)dense->shape[0] : 0;
+    for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
+    for (size_t n = 0; n < dense->elements; n++)
+        exec_put_at(&all, (size_t)line_of(r, (int64_t)(n / each)) * each + n % each,
+                    dense->values[n]);
     return all;
 }
 
@@ -125,6 +156,17 @@ static Tensor lengths_of(Run *r)
     return lengths;
 }
 
+static void add_rows(const Run *r, Run *out)
+{
+    const AuRowLayout *keys = &out->attn->keys;
+    if (!keys->has_rows) return;
+    const int64_t batch = r->tensors[1].shape[0];
+    Tensor rows = exec_new_tensor(out, "rows", AU_DT_I32, &batch, 1);
+    for (int64_t b = 0; b < batch; b++) exec_put_at(&rows, (size_t)b, (double)line_of(r, b));
+    out->tensors[keys->rows] = rows;
+    out->sizes[keys->lines] = lines_of(r);
+}
+
 void exec_add_outputs(const Run *r, Run *out)
 {
     const uint32_t more = out->attn->tensor_count - r->attn->tensor_count;
@@ -141,7 +183,8 @@ Run *exec_padded(Run *r, AuAttn *attn)
     out->sizes[attn_at(attn, attn->tensors[1].axes[2])->integer] += BEHIND;
     for (uint32_t n = 1; n < 3 && !(n == 2 && attn->v_in_k); n++)
         out->tensors[n] = padded(r, &r->tensors[n]);
-    out->tensors[attn->keys.lengths] = lengths_of(r);
+    if (!attn->keys.has_no_lengths) out->tensors[attn->keys.lengths] = lengths_of(r);
+    add_rows(r, out);
     exec_add_outputs(r, out);
     for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++)
         if (side_of(&out->tensors[n]) == KEYS) out->tensors[n] = padded(out, &out->tensors[n]);
@@ -235,7 +278,8 @@ bool exec_unpack(Run *r, const Run *packed)
         const bool pads = side == KEYS && packed->attn->keys.layout == AU_LAYOUT_PADDED;
         for (size_t i = 0; i < to->elements; i++)
             memcpy(to->bytes + exec_memory_index(to, i) * bytes,
-                   from->bytes + (pads ? padded_at(to, i) : packed_at(to, from, i)) * bytes, bytes);
+                   from->bytes + (pads ? padded_at(r, to, i) : packed_at(to, from, i)) * bytes,
+                   bytes);
         const bool is_0 = to->role == AULE_ROLE_OUTPUT || to->role == AULE_ROLE_GRAD;
         const size_t row = from->rank > 3 ? (size_t)from->shape[3] : 1,
                      rows = (size_t)from->shape[2];
@@ -259,16 +303,14 @@ Run *exec_paged(Run *r, AuAttn *paged)
     out->sizes[paged->keys.entries] = p.entries;
     for (uint32_t n = 1; n < 3 && !(n == 2 && paged->v_in_k); n++)
         out->tensors[n] = pool_of(r, &r->tensors[n], &p);
-    Tensor table = exec_new_tensor(r, "table", AU_DT_I32, (int64_t[]){batch, p.entries}, 2);
-    for (int64_t n = 0; n < batch * p.entries; n++) {
-        const int64_t b = n / p.entries, e = n % p.entries;
-        exec_put_at(&table, (size_t)n,
-                    e * p.slots < keys ? (double)page_of(&p, b, e)
-                    : e % 2            ? INT_MAX
-                                       : -1);
-    }
+    Tensor table = exec_new_tensor(r, "table", AU_DT_I32, (int64_t[]){lines_of(r), p.entries}, 2);
+    for (size_t n = 0; n < table.elements; n++) exec_put_at(&table, n, n % 2 ? INT_MAX : -1);
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t e = 0; e * p.slots < keys; e++)
+            exec_put_at(&table, (size_t)(line_of(r, b) * p.entries + e), (double)page_of(&p, b, e));
     out->tensors[paged->keys.table] = table;
     out->tensors[paged->keys.lengths] = lengths_of(r);
+    add_rows(r, out);
     exec_add_outputs(r, out);
     return out;
 }

@@ -76,7 +76,9 @@ Run *exec_with_scales(Run *stored, Run *laid_out, AuAttn *attn)
         if (!attn->storage[n].as) continue;
         const bool rows = attn->storage[n].by_token;
         out->tensors[attn->storage[n].scale] =
-            rows ? exec_key_rows(stored, attn, &stored->scales[n]) : stored->scales[n];
+            rows ? exec_key_rows(stored, attn, &stored->scales[n])
+            : attn->keys.layout == AU_LAYOUT_PADDED ? exec_lines(stored, &stored->scales[n])
+                                                    : stored->scales[n];
     }
     return out;
 }

@@ -157,6 +157,9 @@ static const ExecCase page_cases[] = {
     {"mha.attn", "B=2 H=6 Hk=2 S=3 T=200 D=32 E=32", NULL, "decode forward padded"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=128 D=32 E=64", NULL, "decode forward padded"},
     {"gemma_local.attn", "B=1 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged rows"},
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged rows"},
+    {"gemma_local.attn", "B=2 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded rows"},
 };
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
 static const ExecCase row_cases[] = {
@@ -178,6 +181,9 @@ static const ExecCase row_cases[] = {
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=32 E=32 slots=7", NULL, "forward packed paged"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged rows pages"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=7", NULL, "forward packed paged rows"},
+    {KEYS_AS_VALUES, "B=3 H=2 Hk=1 S=21 T=130 D=64", NULL, "forward padded rows"},
     {"../../../attn_scripts/documents.attn", "B=3 H=2 S=140 D=32 E=32", NULL, "forward packed sorted"},
     {"../../../attn_scripts/pair_bias.attn", "B=2 H=2 S=70 D=32 E=64", NULL, "forward packed"},
     {"../../../attn_scripts/forgetting.attn", "B=3 H=2 S=33 T=70 D=64 E=32", NULL, "forward packed"},
@@ -208,6 +214,9 @@ static const ExecCase stored_cases[] = {
     {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward e4m3 token"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward e4m3"},
     {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 odd"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows e4m3"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},
 };
 static const char *const stored_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90", "kernel-ir:sm_89", "passed-ir:sm_80", "kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3",
                                            "kernel-ir:sm_70", "kernel-ir:generic", "kernel-ir:x86-64-v4-amx", "kernel-ir:sm_90a"};

@@ -75,8 +75,8 @@ class Case:
         return one
 
 
-def outputs(f, tensors, params):
-    made = f(*[tensors[n] for n in "qkv" if n in tensors], **{n: x for n, x in tensors.items() if n not in "qkv"}, **params)
+def outputs(f, tensors, params, device=None):
+    made = f(*[tensors[n] for n in "qkv" if n in tensors], **{n: x for n, x in tensors.items() if n not in "qkv"}, **params, device=device)
     return made if isinstance(made, tuple) else (made,)
 
 
@@ -131,6 +131,61 @@ class Layouts(unittest.TestCase):
             with self.subTest(path.stem):
                 if is_softmax(path):
                     self.check(path, 16)
+
+
+class Beside(unittest.TestCase):
+    """What a call gives beside the layout of keys: calls are to the bit those of the same layout without it, of the same keys."""
+
+    def check(self, path, slots=16, device=None, **sizes):
+        """Rows: sequences have rows of the table, and of caches, in an order of their own, two of them one row; rows that nobody has are NaN, or -1."""
+        case = Case(compiled(path), slots, **sizes)
+        B = len(case.lengths)
+        rows = np.random.default_rng(3).permutation(B + 3)[:B].astype(np.int32)
+        rows[4] = rows[5]  # so they have the same keys, the fourth only the first ones
+        lists = {"T_lengths": case.lengths, "T_rows": rows}
+        table = np.full((B + 3, case.table.shape[1]), -1, np.int32)
+        table[rows] = case.table
+
+        def spread(x):
+            lines = np.full((B + 3, *x.shape[1:]), np.nan, np.float32)
+            lines[rows] = x
+            return lines
+
+        caches = {name: spread(case.tensors[name]) for name in case.keys}
+        near = {name: x[rows] for name, x in caches.items()}
+        of_pages = outputs(compiled(path, "T=paged:rows"), case.tensors | case.pools | lists | {"T_table": table}, case.params, device)
+        of_rows = outputs(compiled(path, "T=padded:rows"), case.tensors | caches | lists, case.params, device)
+        want_pages = outputs(compiled(path, "T=paged"), case.tensors | case.pools | {"T_lengths": case.lengths, "T_table": table[rows]}, case.params, device)
+        want_rows = outputs(compiled(path, "T=padded"), case.tensors | near | {"T_lengths": case.lengths}, case.params, device)
+        for got, want in ((of_pages, want_pages), (of_rows, want_rows)):
+            for x, y in zip(got, want):
+                self.assertFalse(np.isnan(x).any())
+                np.testing.assert_array_equal(x, y, err_msg=path.name)
+        whole = {name: np.nan_to_num(x) for name, x in caches.items()}
+        got = outputs(compiled(path, "T=dense:rows"), case.tensors | whole | {"T_rows": rows}, case.params, device)
+        for x, y in zip(got, outputs(compiled(path), case.tensors | {name: x[rows] for name, x in whole.items()}, case.params, device)):
+            np.testing.assert_array_equal(x, y, err_msg=path.name)
+
+    def test_rows(self):
+        for stem, queries in (("gqa", 130), ("gqa", 1), ("rope", 130), ("rope", 2), ("mla_decode", 3), ("block_causal", 70), ("alibi", 5)):
+            with self.subTest(stem, queries=queries):
+                self.check(SCRIPTS / f"{stem}.attn", queries=queries)
+
+    def test_wrong_rows(self):
+        path = SCRIPTS / "gqa.attn"
+        case = Case(compiled(path), 16)
+        pages = case.tensors | case.pools | {"T_table": case.table, "T_lengths": LENGTHS}
+        rows = np.arange(7, dtype=np.int32)
+        for layout, given, of in (("T=paged:rows", pages, "T_table"), ("T=padded:rows", case.tensors | {"T_lengths": LENGTHS}, "k"), ("T=dense:rows", case.tensors, "k")):
+            for wrong in (-1, 7, 2**31 - 1):
+                rows[3] = wrong
+                with self.assertRaisesRegex(aule.ArgumentError, rf"gqa: T_rows\[3\] is {wrong}, {of} has 7 rows"):
+                    outputs(compiled(path, layout), given | {"T_rows": rows}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, "T_rows.* expected 7"):
+            outputs(compiled(path, "T=paged:rows"), pages | {"T_rows": rows[:4]}, {})
+        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
+            with self.assertRaisesRegex(aule.CompileError, message):
+                compiled(path, layout)
 
 
 # Queries and keys of each packed sequence: none, one, tiles of the processor's kernels less and more one, fewer queries than keys and more, one long one.
