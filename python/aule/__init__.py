@@ -15,7 +15,9 @@ variable ``AULE_LIBRARY_PATH``, in this package, and where the system keeps its 
 """
 
 from ._artifact import Parameter, TensorSpec
+from ._axes import Axis, packed, padded, paged
 from ._compiler import compile, version as compiler_version
+from ._decode import decode
 from ._devices import DeviceInfo, describe_devices, devices, get_available_backends, get_backend_info, print_backend_info
 from ._errors import ArgumentError, CacheWarning, CompileError, CompileWarning, Error, LibraryError
 from ._function import AttentionFunction, Results, load
@@ -31,6 +33,7 @@ __all__ = [
     "ArgumentError",
     "Attention",
     "AttentionFunction",
+    "Axis",
     "CacheWarning",
     "CompileError",
     "CompileWarning",
@@ -47,12 +50,16 @@ __all__ = [
     "attention_varlen",
     "compile",
     "compiler_version",
+    "decode",
     "describe_devices",
     "devices",
     "flash_attention",
     "get_available_backends",
     "get_backend_info",
     "load",
+    "packed",
+    "padded",
+    "paged",
     "print_backend_info",
     "version",
 ]

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, Structure, byref, c_char_p, c_size_t, c_uint32, c_void_p
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy
 
@@ -194,6 +194,7 @@ class Compiled(AttentionFunction):
         self._made: dict[tuple, Loaded] = {}
         self._signature_of_parts: Loaded | None = None
         self._signature_of_append: Loaded | None = None
+        self._layouts: dict[tuple[str, str | None], Compiled] = {}  # the same script for other layouts and storages
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
         super().__init__(self._make(_for_signature(self._options)), digest, remake)
@@ -208,6 +209,21 @@ class Compiled(AttentionFunction):
         if self._which is not None:
             options = {**options, "attention": self._which}
         return artifact(*self._source, options)
+
+    def _for_layout(self, layout: str, given: Collection[str]) -> AttentionFunction:
+        own = self._options.get("layout")
+        if own is not None:
+            if own != layout:
+                raise Error(f"{self.name} was compiled with layout={own!r}, and axes ask for {layout!r}: compile it without a layout", "usage")
+            return self
+        return self._laid_out(layout, self._options.get("storage"))
+
+    def _laid_out(self, layout: str, storage: str | None = None) -> "Compiled":
+        """The same script for rows that lie so, and are stored so."""
+        if (layout, storage) not in self._layouts:
+            given = {**self._options, "layout": layout, "storage": storage}
+            self._layouts[layout, storage] = Compiled(*self._source, self._which, given)
+        return self._layouts[layout, storage]
 
     def _kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         """Kernels for q's type and the widths of these shapes; what cannot be is the library's to refuse."""

@@ -9,6 +9,7 @@ from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, 
 
 from ._append import AppendNames, bind
 from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec
+from ._axes import Axis, layout_of
 from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
@@ -174,7 +175,7 @@ class AttentionFunction:
 
     def __call__(
         self, *qkv: Any, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
-        cu_seqlens: Any = None, **named: Any,
+        cu_seqlens: Any = None, axes: Mapping[str, Axis] | None = None, **named: Any,
     ) -> Any:
         """The attention's output o, [B, H, S, E] in the operand type.
 
@@ -192,6 +193,8 @@ class AttentionFunction:
             cu_seqlens: of a recurrence, int32 [N + 1]: N sequences are packed in the one batch, sequence n at tokens cu_seqlens[n] to
                 cu_seqlens[n + 1]; lengths of 0 are fine. Each has a state of its own: states are [N, H, K, V]. On a processor what is wrong with the
                 numbers is an error; on other devices, where they are not waited for, a wrong number counts as the nearest token there is.
+            axes: where the rows of length axes lie, by the script's names of them: ``{"S": aule.packed(starts), "T": aule.paged(table, lengths)}``
+                (docs/serving.md). The same as a layout of :func:`aule.compile` with the inputs that belong to it, which are compiled as calls bring them.
             named: inputs and parameters of the script by name.
 
         Raises:
@@ -200,6 +203,9 @@ class AttentionFunction:
             CompileError: kernels for these types and widths cannot be compiled.
             TypeError: an argument that is no tensor, unknown, missing, or given twice.
         """
+        if axes:
+            f, named = self._placed(axes, named)
+            return f(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
         call = self._bind(qkv, named, device)
         wanted = self._with_states(call, initial_state, return_state, cu_seqlens, ("o",))
         results = self._forward(call, wanted, None if out is None else {"o": out}, False)
@@ -219,7 +225,7 @@ class AttentionFunction:
 
     def forward(
         self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
-        cu_seqlens: Any = None, **named: Any,
+        cu_seqlens: Any = None, axes: Mapping[str, Axis] | None = None, **named: Any,
     ) -> Results[Any]:
         """Output and finals: "o" [B, H, S, E], each final [B, H, S] in float32; with ``return_state`` "state_out" [B, H, K, V], and
         where a recurrence has a ``norm`` "sum_out" [B, H, K], in float32.
@@ -229,6 +235,9 @@ class AttentionFunction:
 
         The rest is as in :meth:`__call__`.
         """
+        if axes:
+            f, named = self._placed(axes, named)
+            return f.forward(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
         call = self._bind(qkv, named, device)
         wanted = self._with_states(call, initial_state, return_state, cu_seqlens, self._names.outputs)
         results = self._forward(call, wanted, out, self._names.has_backward)
@@ -458,6 +467,22 @@ class AttentionFunction:
         return self._kernels_of_append(views, device, gradients)
 
     # ---- arguments
+
+    def _placed(self, axes: Mapping[str, Axis], named: dict[str, Any]) -> tuple["AttentionFunction", dict[str, Any]]:
+        """The attention for rows that lie so, and the arguments with those that belong to it."""
+        known = [str(spec.axes[2]).removesuffix("_slots") for spec in self.tensors if spec.role in ("q", "k")]
+        layout, given = layout_of(self.name, axes, known)
+        for name in given:
+            if name in named:
+                raise TypeError(f"{self.name}() was given {name} twice, by name and by axes")
+        return self._for_layout(layout, given), {**named, **given}
+
+    def _for_layout(self, layout: str, given: Collection[str]) -> "AttentionFunction":
+        """The attention for a layout, whose inputs are [given]."""
+        have = {name for name in self._names.inputs if name.endswith(("_starts", "_lengths", "_table"))}
+        if not set(given) <= have:
+            raise Error(f"{self.name}: the artifact was compiled without --layout {layout}", "unsupported")
+        return self
 
     def _params(self, named: dict[str, Any], operation: str = "combine") -> dict[str, int | float]:
         """Parameters alone, of an operation that takes its tensors otherwise."""

@@ -103,6 +103,16 @@ def as_bytes(x: Any) -> Any:
     return x.view(torch.uint8)
 
 
+def append(cache: Any, rows: Any, slots: Any, kind: str | None = None, scale: Any = None, by_token: bool = False) -> None:
+    """Writes rows as :func:`write` does, as codes where they are stored in 8 bits, then with scales of their own where each token has one."""
+    if kind is not None:
+        own = scales_of(rows, kind) if by_token else scale.reshape(-1, 1)
+        if by_token:
+            write(scale, own, slots)
+        rows = encode(rows, kind, own)
+    write(cache, rows, slots)
+
+
 def slots_of_last(lengths: Any, rows: int, table: Any, slots: int, most: int) -> Any:
     """The slots of the last [rows] positions of each sequence, [B * rows]; -1 of positions below 0 and beyond the room there is.
 

@@ -8,6 +8,7 @@ import numpy
 
 from . import _devices
 from ._compiler import Compiled
+from ._decode import check_unrecorded, heads_first, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError
 from ._plain import _check_heads, _flag, _prepare
 from ._tensors import is_torch
@@ -41,11 +42,7 @@ def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
 
 def _by_heads(x: Any, what: str) -> Any:
     """[total, H, D] as [1, H, total, D], a view."""
-    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-        raise TypeError(f"{what} must be a tensor, it is {type(x).__name__}")
-    if len(x.shape) != 3:
-        raise ArgumentError(f"{what} has {len(x.shape)} axes, expected [total, H, D]", "tensor")
-    return x.transpose(0, 1)[None] if is_torch(x) else numpy.asarray(x).transpose(1, 0, 2)[None]
+    return heads_first(tensor(x, what, "[total, H, D]"))[None]
 
 
 def _backend_of(q: Any, backend: str | None) -> str:
@@ -54,13 +51,6 @@ def _backend_of(q: Any, backend: str | None) -> str:
     if is_torch(q) and q.device.type != "cpu":
         return str(q.device.type)
     return str(_devices.chosen() or "cpu").split(":")[0]
-
-
-def _packed(f: Compiled) -> Compiled:
-    """The same script for packed queries and keys."""
-    if not hasattr(f, "_packed_rows"):
-        f._packed_rows = Compiled("<options of aule.attention_varlen>", f.source.encode(), None, {"layout": "S=packed,T=packed"})  # type: ignore[attr-defined]
-    return f._packed_rows  # type: ignore[attr-defined]
 
 
 def _joined(pieces: list[Any], rows: int, shape: tuple[int, ...], q: Any, dtype: Any, value: float) -> Any:
@@ -74,12 +64,13 @@ def _joined(pieces: list[Any], rows: int, shape: tuple[int, ...], q: Any, dtype:
     return numpy.concatenate([*pieces, numpy.full(shape, value, dtype)], 2)
 
 
-def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[str, Any], backend: str | None) -> tuple[Any, Any]:
+def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[str, Any], backend: str | None) -> dict[str, Any]:
     """As many dense calls as there are sequences with queries."""
     made = []
-    for begin, end, first, last in zip(starts[0], starts[0][1:], starts[1], starts[1][1:]):
+    for n, (begin, end, first, last) in enumerate(zip(starts[0], starts[0][1:], starts[1], starts[1][1:])):
         if end > begin:
-            made.append(f.forward(q[:, :, begin:end], k[:, :, first:last], v[:, :, first:last], device=backend, **named))
+            own = {name: x[n : n + 1] if name == "alibi" and len(x.shape) == 2 else x for name, x in named.items()}
+            made.append(f.forward(q[:, :, begin:end], k[:, :, first:last], v[:, :, first:last], device=backend, **own))
     if is_torch(q):
         import torch
 
@@ -87,28 +78,36 @@ def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[st
     else:
         row = numpy.float32
     rows = q.shape[2]
-    return _joined([m["o"] for m in made], rows, (v.shape[3],), q, q.dtype, 0.0), _joined([m["lse"] for m in made], rows, (), q, row, float("-inf"))
+    return {
+        "o": _joined([m["o"] for m in made], rows, (v.shape[3],), q, q.dtype, 0.0),
+        "lse": _joined([m["lse"] for m in made], rows, (), q, row, float("-inf")),
+    }
 
 
 def attention_varlen(
-    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, *, causal: bool = False, window: int | tuple[int, int] | None = None,
-    softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None, return_lse: bool = False, backend: str | None = None,
+    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, *, seqused_k: Any = None, page_table: Any = None, causal: bool = False,
+    window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
+    k_scale: Any = None, v_scale: Any = None, out: Any = None, return_lse: bool = False, backend: str | None = None,
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
     On processors, devices of OpenCL and Level Zero and NVIDIA GPUs it is one call of kernels for packed rows, and gradients are another; starts that lie on a GPU are not
-    waited for, and wrong ones are kept within the tensors. On other devices it is a dense call for each sequence, whose starts are waited for.
-    Differentiable as :func:`attention` is.
+    waited for, and wrong ones are kept within the tensors. On other devices it is a dense call for each sequence, whose starts are waited for, and keys in pages are refused.
+    Differentiable as :func:`attention` is, but for keys in pages.
 
     Args:
         q: [total queries, H, D]; sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1].
-        k: [total keys, Hk, D].
-        v: [total keys, Hv, E].
+        k: [total keys, Hk, D]; with a page_table [pages, slots, Hk, D], in float8_e4m3fn, float8_e5m2 or int8 too, with k_scale.
+        v: [total keys, Hv, E]; with a page_table [pages, slots, Hv, E].
         cu_seqlens_q: int32 [B + 1], from 0 on and never less. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
-        cu_seqlens_k: the same of k and v; by default that of the queries.
+        cu_seqlens_k: the same of k and v; by default that of the queries. Not with a page_table.
+        seqused_k: int32 [B], with a page_table: how many keys each sequence has, those of its queries among them.
+        page_table: int32 [B, entries]: keys lie in pages, row j of sequence b in slot j % slots of page page_table[b, j // slots].
         causal: query i of a sequence sees its keys j <= i + (T - S), S and T of the sequence: its queries are the last S of T positions.
-        alibi: slopes [H].
+        alibi: slopes [H] or [B, H].
+        k_scale: a number, [Hk], or of each token [pages, slots, Hk]: the element is scale times what is stored. v_scale as well.
         window, softcap, sinks, scale, backend: as of :func:`attention`.
+        out: a tensor to write o into.
         return_lse: also return the log of the normaliser, [total queries, H] in float32.
 
     Returns:
@@ -119,14 +118,58 @@ def attention_varlen(
         Error: no kernel for this call on this device, or the device fails.
     """
     return_lse = _flag("return_lse", return_lse)
-    q, k, v = _by_heads(q, "q"), _by_heads(k, "k"), _by_heads(v, "v")
+    q = _by_heads(q, "q")
+    if page_table is not None:
+        k, v = (heads_first(tensor(x, what, "[pages, slots, heads, channels]")) for x, what in ((k, "k"), (v, "v")))
+        check_unrecorded("aule.attention_varlen()", q=q, k=k, v=v)
+    else:
+        k, v = _by_heads(k, "k"), _by_heads(v, "v")
     _check_heads(q, k, v)
+    f, named = _prepare(
+        q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
+        deterministic=False, gradients=False,
+    )
+    _check_starts(cu_seqlens_q, "cu_seqlens_q")
+    into = None if out is None else {"o": _by_heads(out, "out")}
+    if page_table is not None:
+        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, into, named, backend)
+    else:
+        for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale)):
+            if x is not None:
+                raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
+        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, into, named, backend)
+    o = heads_first(results["o"][0]) if out is None else out
+    return (o, results["lse"][0].swapaxes(0, 1)) if return_lse else o
+
+
+def _over_pages(
+    f: Compiled, q: Any, k: Any, v: Any, starts: Any, key_starts: Any, lengths: Any, table: Any, scales: dict[str, Any], out: Any, named: dict[str, Any],
+    backend: str | None,
+) -> Any:
+    """One call of packed queries over keys in pages."""
+    if key_starts is not None:
+        raise ArgumentError("cu_seqlens_k is of packed keys; keys in pages have seqused_k, the length of each sequence", "tensor")
+    if lengths is None:
+        raise ArgumentError("keys in pages need seqused_k, int32 [B], the length of each sequence", "tensor")
+    table, lengths = whole_numbers(table, "page_table", "[B, entries]"), whole_numbers(lengths, "seqused_k", "[B]")
+    for what, x in (("page_table", table), ("seqused_k", lengths)):
+        if x.shape[0] != starts.shape[0] - 1:
+            raise ArgumentError(f"{what} has {x.shape[0]} rows, cu_seqlens_q has {starts.shape[0] - 1} sequences", "tensor")
+    if not (is_torch(starts) and starts.device.type != "cpu"):
+        _starts(starts, "cu_seqlens_q", "q", q.shape[2])
+    storage, given = storage_of({"k": k, "v": v}, scales, q)
+    f = f._laid_out("S=packed,T=paged", storage)
+    return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, **named, **given)
+
+
+def _over_rows(
+    f: Compiled, q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, out: Any, named: dict[str, Any], backend: str | None,
+) -> Any:
+    """One call of packed queries and keys; or one for each sequence, where there are no such kernels."""
     if k.shape[2] != v.shape[2]:
         raise ArgumentError(f"k has {k.shape[2]} rows, v has {v.shape[2]}", "tensor")
-    if alibi is not None and len(getattr(alibi, "shape", "H")) != 1:
-        raise ArgumentError(f"alibi has {len(alibi.shape)} axes, expected [H]", "tensor")
-    own = cu_seqlens_k is not None
-    lists = ((cu_seqlens_q, "cu_seqlens_q", "q", q.shape[2]), (cu_seqlens_k if own else cu_seqlens_q, "cu_seqlens_k" if own else "cu_seqlens_q", "k", k.shape[2]))
+    own = starts_k is not None
+    lists = ((starts_q, "cu_seqlens_q", "q", q.shape[2]), (starts_k if own else starts_q, "cu_seqlens_k" if own else "cu_seqlens_q", "k", k.shape[2]))
     for x, what, _, _ in lists:
         _check_starts(x, what)
     if len(lists[0][0]) != len(lists[1][0]):
@@ -135,17 +178,9 @@ def attention_varlen(
     # Values that lie on a device are not waited for: kernels keep them within the tensors.
     far = packed and any(is_torch(x) and x.device.type != "cpu" for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]
-    f, named = _prepare(
-        q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
-        deterministic=False, gradients=False,
-    )
     if packed:
-        results = _packed(f).forward(q, k, v, S_starts=cu_seqlens_q, T_starts=cu_seqlens_k if own else cu_seqlens_q, device=backend, **named)
-        o, lse = results["o"], results["lse"]
-    else:
-        o, lse = _one_by_one(f, q, k, v, starts, named, backend)
-    if is_torch(q):
-        o, lse = o[0].transpose(0, 1), lse[0].transpose(0, 1)
-    else:
-        o, lse = o[0].transpose(1, 0, 2), lse[0].T
-    return (o, lse) if return_lse else o
+        return f._laid_out("S=packed,T=packed").forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **named)
+    made = _one_by_one(f, q, k, v, starts, named, backend)
+    if out is not None:
+        out["o"][:] = made["o"]
+    return made

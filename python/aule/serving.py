@@ -19,7 +19,7 @@ from typing import Any, Iterable, Sequence
 import numpy
 
 from ._errors import ArgumentError, Error
-from ._slots import STORED, as_bytes, check_rows, encode, scales_of, write
+from ._slots import STORED, append, as_bytes, check_rows
 from ._tensors import STORED_AS
 
 __all__ = ["Cache", "OutOfPages", "Pages"]
@@ -364,12 +364,7 @@ class Cache:
         for which, rows, pool, scale in (("k", k, self.k[layer], self.k_scale[layer]), ("v", v, self.v[layer], self.v_scale[layer])):
             check_rows(rows, pool, which)
             kind, by_token = self._stored.get(which, (None, False))
-            if kind is not None:
-                own = scales_of(rows, kind) if by_token else scale.reshape(-1, 1)
-                if by_token:
-                    write(scale, own, slots)
-                rows = encode(rows, kind, own)
-            write(pool, rows, slots)
+            append(pool, rows, slots, kind, scale, by_token)
 
     def copy(self, pages: Sequence[tuple[int, int]]) -> None:
         """Copies pages of all layers, (from, to), as :meth:`Pages.extend` says."""

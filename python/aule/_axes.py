@@ -1,0 +1,53 @@
+"""Where the rows of a call's length axes lie: :func:`paged`, :func:`padded`, :func:`packed`."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ._errors import ArgumentError
+
+
+class Axis:
+    """The layout of an axis, and the tensors that belong to it; ``axes=`` of calls takes it. Made by :func:`paged`, :func:`padded` and :func:`packed`."""
+
+    __slots__ = ("layout", "tensors")
+
+    def __init__(self, layout: str, **tensors: Any) -> None:
+        for name, x in tensors.items():
+            if not hasattr(x, "shape"):
+                raise TypeError(f"{name} must be a tensor, it is {type(x).__name__}")
+        self.layout, self.tensors = layout, tensors
+
+    def __repr__(self) -> str:
+        return f"aule.{self.layout}({', '.join(f'{name}={list(x.shape)}' for name, x in self.tensors.items())})"
+
+
+def paged(table: Any, lengths: Any) -> Axis:
+    """Keys in pages: k is [pages, Hk, slots, D], and row j of sequence b is slot j % slots of page table[b, j // slots].
+
+    Args:
+        table: int32 [B, entries]; what is behind a sequence's last page is not read.
+        lengths: int32 [B].
+    """
+    return Axis("paged", table=table, lengths=lengths)
+
+
+def padded(lengths: Any) -> Axis:
+    """Keys of which the first lengths[b] rows of sequence b count, int32 [B]."""
+    return Axis("padded", lengths=lengths)
+
+
+def packed(starts: Any) -> Axis:
+    """Queries or keys [1, H, total, D], of which sequence b has the rows starts[b] to starts[b + 1], int32 [B + 1]."""
+    return Axis("packed", starts=starts)
+
+
+def layout_of(attention: str, axes: Mapping[str, Axis], known: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The layout as the compiler spells it, and the inputs of a call. [known]: the script's length axes, of queries and of keys."""
+    if not isinstance(axes, Mapping) or not all(isinstance(axis, Axis) for axis in axes.values()):
+        raise TypeError(f"{attention}(): axes is {{'T': aule.paged(table, lengths)}} and so on, by the script's names of axes, not {axes!r}")
+    for name in axes:
+        if name not in known:
+            raise ArgumentError(f"{attention} has no length axis {name}; it has {', '.join(dict.fromkeys(known))}", "name")
+    given = {f"{name}_{what}": x for name, axis in axes.items() for what, x in axis.tensors.items()}
+    return ",".join(f"{name}={axes[name].layout}" for name in dict.fromkeys(known) if name in axes), given

@@ -1,0 +1,157 @@
+"""Attention over a cache of keys and values: :func:`decode`, and what it has in common with :func:`aule.attention_varlen`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from ._errors import ArgumentError
+from ._plain import _check_heads, _flag, _prepare
+from ._slots import STORED, append, check_rows, slots_of_last
+from ._tensors import is_torch
+
+KINDS = {name: kind for kind, (name, _) in STORED.items()}
+
+
+def tensor(x: Any, what: str, axes: str) -> Any:
+    """A tensor with as many axes as are named; NumPy's if it is not torch's."""
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        raise TypeError(f"{what} must be a tensor, it is {type(x).__name__}")
+    if len(x.shape) != axes.count(",") + 1:
+        raise ArgumentError(f"{what} has {len(x.shape)} axes, expected {axes}", "tensor")
+    return x if is_torch(x) else numpy.asarray(x)
+
+
+def heads_first(x: Any) -> Any:
+    """[.., rows, heads, channels] as [.., heads, rows, channels], a view; and back."""
+    return x.swapaxes(-3, -2)
+
+
+def whole_numbers(x: Any, what: str, axes: str) -> Any:
+    x = tensor(x, what, axes)
+    name = str(x.dtype).removeprefix("torch.")
+    if name != "int32":
+        raise ArgumentError(f"{what} is {name}, expected int32 {axes}", "tensor")
+    return x
+
+
+def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any) -> tuple[str | None, dict[str, Any]]:
+    """As what keys and values [pages, heads, slots, width] are stored, as the compiler spells it, and their scales as calls take them."""
+    words, given = [], {}
+    for name, cache in caches.items():
+        stored, scale = str(cache.dtype).removeprefix("torch."), scales[name]
+        kind = KINDS.get(stored)
+        if kind is None:
+            if scale is not None:
+                raise ArgumentError(f"{name}_scale is of keys and values in {', '.join(KINDS)}, and {name} is {stored}", "tensor")
+            continue
+        if scale is None:
+            raise ArgumentError(f"{name} is {stored} and needs {name}_scale: the element is scale times what is stored", "tensor")
+        scale, token = _scale(scale, name, cache, like)
+        words.append(f"{name}={kind}{':token' * token}")
+        given[f"{name}_scale"] = scale
+    return ",".join(words) or None, given
+
+
+def _scale(scale: Any, name: str, cache: Any, like: Any) -> tuple[Any, bool]:
+    """[1, heads, 1, 1] or, of tokens, [pages, heads, slots, 1], float32; and whether it is of tokens."""
+    pages, heads, slots, _ = cache.shape
+    if isinstance(scale, (int, float)):
+        if is_torch(like):
+            import torch
+
+            scale = torch.full((1,), float(scale), device=like.device)
+        else:
+            scale = numpy.full(1, scale, numpy.float32)
+    shape = tuple(scale.shape)
+    if shape == (pages, slots, heads):
+        return scale[..., None].swapaxes(1, 2), True
+    if shape not in ((), (1,), (heads,)):
+        raise ArgumentError(f"{name}_scale is {list(shape)}, expected a number, [{heads}] for the heads, or [{pages}, {slots}, {heads}] for the tokens", "tensor")
+    return scale.reshape(1, -1, 1, 1), False
+
+
+def check_unrecorded(caller: str, **tensors: Any) -> None:
+    """Refuses what would have a gradient, where it would be lost."""
+    for name, x in tensors.items():
+        if is_torch(x) and x.requires_grad:
+            import torch
+
+            if torch.is_grad_enabled():
+                raise ArgumentError(f"{caller}: {name} requires a gradient, and calls over a cache have none: call it under torch.no_grad()", "tensor")
+
+
+def decode(
+    q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, k: Any = None, v: Any = None, page_table: Any = None, causal: bool = True,
+    window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
+    k_scale: Any = None, v_scale: Any = None, out: Any = None, return_lse: bool = False, backend: str | None = None,
+) -> Any:
+    """:func:`aule.attention` of a few new rows of each sequence over a cache, to which their keys and values are added first where they are given.
+
+    One row that decodes, several that are verified, a chunk of a prompt: queries are the last S positions of each sequence. Lengths and tables that lie on
+    a GPU are not waited for. On processors, OpenCL and Level Zero devices and NVIDIA GPUs; nothing is recorded for autograd.
+
+    Args:
+        q: [B, S, H, D].
+        k_cache: [pages, slots, Hk, D] with a page_table, else [B, most, Hk, D]; any strides. In float8_e4m3fn, float8_e5m2 or int8 with k_scale.
+        v_cache: the same of values, [.., Hv, E].
+        lengths: int32 [B]: keys of each sequence, the new ones among them; 0 for a sequence that is none, whose output is 0.
+        k: [B, S, Hk, D]: written to the cache as the last S rows of each sequence, those of positions below 0 left out. v as well, or neither.
+        v: [B, S, Hv, E].
+        page_table: int32 [B, entries]: row j of sequence b is slot j % slots of page page_table[b, j // slots].
+        causal: row i sees keys j <= i + (lengths[b] - S); False: all of them.
+        alibi: slopes [H] or [B, H].
+        k_scale: a number, [Hk], or of each token [pages, slots, Hk], written too where k is. v_scale as well.
+        window, softcap, sinks, scale, backend: as of :func:`aule.attention`.
+        out: a tensor to write o into.
+        return_lse: also return the log of the normaliser, [B, S, H] in float32.
+
+    Returns:
+        o [B, S, H, E] in the type of q; with return_lse (o, lse).
+
+    Raises:
+        ArgumentError: something does not fit; the message says what was expected and found.
+        Error: no kernel for this call on this device, or the device fails.
+    """
+    return_lse = _flag("return_lse", return_lse)
+    rows = "[B, most, {}]" if page_table is None else "[pages, slots, {}]"
+    q = heads_first(tensor(q, "q", "[B, S, H, D]"))
+    caches = {name: heads_first(tensor(x, f"{name}_cache", rows.format(h))) for name, x, h in (("k", k_cache, "Hk, D"), ("v", v_cache, "Hv, E"))}
+    lengths = whole_numbers(lengths, "lengths", "[B]")
+    table = None if page_table is None else whole_numbers(page_table, "page_table", "[B, entries]")
+    check_unrecorded("aule.decode()", q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
+    _check_heads(q, caches["k"], caches["v"])
+    for what, x in (("lengths", lengths), ("page_table", table), ("k_cache", k_cache if table is None else None)):
+        if x is not None and x.shape[0] != q.shape[0]:
+            raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences", "tensor")
+    storage, scales = storage_of(caches, {"k": k_scale, "v": v_scale}, q)
+    if (k is None) != (v is None):
+        raise ArgumentError("k and v are added to the cache together; one of them is missing", "tensor")
+    if k is not None:
+        _add(caches, {"k": k, "v": v}, lengths, table, q, storage, scales)
+    f, named = _prepare(
+        q, caches["k"], causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
+        deterministic=False, gradients=False,
+    )
+    named |= scales | {"T_lengths": lengths} | ({} if table is None else {"T_table": table})
+    into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
+    f = f._laid_out("T=padded" if table is None else "T=paged", storage)
+    results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, **named)
+    o = heads_first(results["o"]) if out is None else out
+    return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
+
+
+def _add(caches: dict[str, Any], new: dict[str, Any], lengths: Any, table: Any, q: Any, storage: str | None, scales: dict[str, Any]) -> None:
+    """Writes the new rows to the cache."""
+    for name, x in new.items():
+        x = new[name] = tensor(x, name, "[B, S, heads, channels]")
+        if tuple(x.shape[:2]) != (q.shape[0], q.shape[2]):
+            raise ArgumentError(f"{name} is {list(x.shape)}, expected [{q.shape[0]}, {q.shape[2]}, ..] as q is", "tensor")
+        check_rows(x.reshape(-1, *x.shape[2:]), caches[name], name)
+    slots, entries = caches["k"].shape[2], 1 if table is None else table.shape[1]
+    at = slots_of_last(lengths, q.shape[2], table, slots, entries * slots)
+    kinds = dict(word.split("=") for word in (storage or "").split(",") if word)
+    for name, x in new.items():
+        kind, _, token = kinds.get(name, "").partition(":")
+        append(caches[name], x.reshape(-1, *x.shape[2:]), at, kind or None, scales.get(f"{name}_scale"), bool(token))

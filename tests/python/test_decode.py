@@ -1,0 +1,242 @@
+"""aule.decode, attention_varlen over pages and axes= of calls: as aule.attention of each sequence by itself. Slots that no sequence has are NaN, tables end in -1."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+
+import aule
+from aule import _slots
+from support import DEVICE, ROOT, torch
+
+H, HK, D, E = 4, 2, 16, 24
+LENGTHS = [70, 0, 1, 15, 16, 17, 2, 96]
+OPTIONS = (
+    {}, {"causal": False}, {"window": 9}, {"window": (20, 0), "softcap": 3.0}, {"alibi": "H"}, {"alibi": "BH", "scale": 0.3}, {"sinks": "H"},
+)
+
+
+class Case:
+    """Keys and values of sequences, as rows of each and in a cache that lacks the last [new] of them."""
+
+    def __init__(self, slots, rows, new, lengths=LENGTHS, dtype=np.float32):
+        r = np.random.default_rng(len(lengths) + rows)
+        self.lengths, B = np.array(lengths, np.int32), len(lengths)
+        self.q = r.standard_normal((B, rows, H, D)).astype(dtype)
+        self.k, self.v = (r.standard_normal((B, max(lengths) + 1, HK, d)).astype(dtype) for d in (D, E))
+        self.new = [np.full((B, rows, HK, d), np.nan, dtype) for d in (D, E)]
+        if slots is None:
+            self.table, most = None, max(lengths) + 1
+            self.caches = [np.full((B, most, HK, d), np.nan, dtype) for d in (D, E)]
+        else:
+            entries = -(-max(lengths) // slots)
+            self.table = r.permutation(B * entries + 2)[: B * entries].reshape(B, entries).astype(np.int32)
+            self.caches = [np.full((B * entries + 2, slots, HK, d), np.nan, dtype) for d in (D, E)]
+        for b, length in enumerate(lengths):
+            for n in range(length):
+                place = (b, n) if slots is None else (self.table[b, n // slots], n % slots)
+                for cache, x, made in zip(self.caches, (self.k, self.v), self.new):
+                    if new and n >= length - rows:
+                        made[b, n - length + rows] = x[b, n]
+                    else:
+                        cache[place] = x[b, n]
+            if slots is not None:
+                self.table[b, -(-length // slots) :] = -1
+
+    def given(self, options):
+        r = np.random.default_rng(7)
+        shapes = {"H": (H,), "BH": (len(self.lengths), H)}
+        return {name: r.random(shapes[x]).astype(np.float32) if isinstance(x, str) else x for name, x in options.items()}
+
+    def want(self, b, options, causal=True):
+        """o [rows, H, E] and lse of a dense call of sequence b."""
+        length = self.lengths[b]
+        k, v = (x[b : b + 1, :length].swapaxes(1, 2) for x in (self.k, self.v))
+        own = {name: x[b : b + 1] if getattr(x, "ndim", 0) == 2 else x for name, x in options.items()}
+        o, lse = aule.attention(self.q[b : b + 1].swapaxes(1, 2), k, v, **{"causal": causal} | own, return_lse=True)
+        return o[0].swapaxes(0, 1), lse[0].T
+
+
+class Decode(unittest.TestCase):
+    def check(self, slots, rows, options, new=True, to=lambda x: x, dtype=np.float32, bound=2e-6):
+        case = Case(slots, rows, new, dtype=dtype)
+        given = case.given(options)
+        named = {name: to(x) if isinstance(x, np.ndarray) else x for name, x in given.items()}
+        named |= {"k": to(case.new[0]), "v": to(case.new[1])} if new else {}
+        caches = [to(x) for x in case.caches]
+        o, lse = aule.decode(to(case.q), *caches, to(case.lengths), page_table=None if slots is None else to(case.table), return_lse=True, **named)
+        o, lse = (np.asarray(x.float().cpu() if torch is not None and isinstance(x, torch.Tensor) else x) for x in (o, lse))
+        self.assertEqual((o.shape, lse.shape), ((len(case.lengths), rows, H, E), (len(case.lengths), rows, H)))
+        for b, length in enumerate(case.lengths):
+            say = f"{slots} slots, {rows} rows of {length} keys, {options}"
+            if not length:
+                self.assertFalse(o[b].any(), say)
+                continue
+            want, want_lse = case.want(b, given)
+            np.testing.assert_allclose(o[b], want.astype(np.float32), rtol=bound * 10, atol=bound * 4, err_msg=say)
+            np.testing.assert_allclose(lse[b], want_lse, rtol=bound * 10, atol=bound * 4, err_msg=say)
+        return case, caches
+
+    def test_layouts_and_rows(self):
+        for slots in (None, 1, 16, 48):
+            for rows in (1, 3, 20):
+                for new in (True, False):
+                    self.check(slots, rows, {}, new)
+
+    def test_options(self):
+        for options in OPTIONS:
+            for slots in (None, 16):
+                self.check(slots, 2, options)
+
+    def test_only_its_own_slots_are_written(self):
+        case, caches = self.check(16, 3, {})
+        written = {(case.table[b, n // 16], n % 16) for b, length in enumerate(case.lengths) for n in range(max(length - 3, 0), length)}
+        before = Case(16, 3, True).caches
+        for cache, old in zip(caches, before):
+            for page in range(len(cache)):
+                for slot in range(16):
+                    same = np.array_equal(cache[page, slot], old[page, slot], equal_nan=True)
+                    self.assertEqual(same, (page, slot) not in written, (page, slot))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_torch(self):
+        to = lambda x: torch.from_numpy(x).to(DEVICE)  # noqa: E731
+        for slots in (None, 16):
+            for rows in (1, 4):
+                self.check(slots, rows, {"sinks": "H"}, to=to)
+        self.check(16, 1, {}, to=to, dtype=np.float16, bound=5e-4)
+        case = Case(16, 1, True)
+        q = to(case.q).requires_grad_()
+        with self.assertRaisesRegex(aule.ArgumentError, "q requires a gradient, and calls over a cache have none"):
+            aule.decode(q, *(to(x) for x in case.caches), to(case.lengths), page_table=to(case.table))
+        with torch.no_grad():
+            o = torch.full((len(LENGTHS), 1, H, E), torch.nan, device=DEVICE)
+            made = aule.decode(q, *(to(x) for x in case.caches), to(case.lengths), k=to(case.new[0]), v=to(case.new[1]), page_table=to(case.table), out=o)
+        self.assertIs(made, o)
+        np.testing.assert_allclose(o[0].cpu(), case.want(0, {})[0], rtol=2e-5, atol=1e-5)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_caches_of_8_bits(self):
+        """Rows that are added are stored as they will be read: as with elements that were rounded beforehand."""
+        to = torch.from_numpy
+        for dtype, scale in ((torch.float8_e4m3fn, "number"), (torch.float8_e5m2, "heads"), (torch.int8, "heads"), (torch.int8, "tokens"), (torch.float8_e4m3fn, "tokens")):
+            with self.subTest(dtype=dtype, scale=scale):
+                case = Case(16, 2, True, lengths=[2, 1, 0])  # all rows are new ones
+                kind = {"torch.float8_e4m3fn": "e4m3", "torch.float8_e5m2": "e5m2", "torch.int8": "i8"}[str(dtype)]
+                caches = [torch.zeros(x.shape, dtype=torch.uint8).fill_(0x7F).view(dtype) for x in case.caches]
+                one = {"number": 0.02, "heads": torch.tensor([0.02, 0.03])}.get(scale)
+                scales = [torch.full(caches[0].shape[:3], torch.nan) if scale == "tokens" else one for _ in "kv"]
+                o = aule.decode(to(case.q), *caches, to(case.lengths), k=to(case.new[0]), v=to(case.new[1]), page_table=to(case.table), k_scale=scales[0], v_scale=scales[1])
+                for name in "kv":
+                    x = to(getattr(case, name))
+                    own = _slots.scales_of(x, kind) if scale == "tokens" else torch.as_tensor(one).reshape(-1, 1)
+                    setattr(case, name, (_slots.encode(x, kind, own).float() * own).numpy())
+                for b in (0, 1):
+                    np.testing.assert_allclose(o[b], case.want(b, {})[0], rtol=1e-5, atol=1e-5)
+
+    def test_refusals(self):
+        case = Case(16, 1, True)
+        args, named = (case.q, *case.caches, case.lengths), {"page_table": case.table, "k": case.new[0], "v": case.new[1]}
+        for change, message in (
+            ({"k": None}, "k and v are added to the cache together"),
+            ({"k": case.new[0][:, :, :1]}, r"k is \[8, 1, 16\], expected \[rows, 2, 16\]"),
+            ({"v": np.zeros((8, 2, HK, E), np.float32)}, r"v is \[8, 2, 2, 24\], expected \[8, 1, ..\] as q is"),
+            ({"page_table": case.table[:3]}, "page_table has 3 rows, q has 8 sequences"),
+            ({"page_table": case.table.astype(np.int64)}, "page_table is int64, expected int32"),
+            ({"k_scale": 0.5}, "k_scale is of keys and values in float8_e4m3fn, float8_e5m2, int8, and k is float32"),
+            ({"window": 0}, "window is 0"),
+        ):
+            with self.subTest(message):
+                with self.assertRaisesRegex(aule.ArgumentError, message):
+                    aule.decode(*args, **named | change)
+        with self.assertRaisesRegex(aule.ArgumentError, "q has 3 axes"):
+            aule.decode(case.q[0], *args[1:])
+        with self.assertRaisesRegex(aule.ArgumentError, "k_cache has .* rows, q has 8 sequences"):
+            aule.decode(*args)
+        with self.assertRaisesRegex(aule.ArgumentError, "k is int8 and needs k_scale"):
+            aule.decode(case.q, np.zeros(case.caches[0].shape, np.int8), *args[2:], page_table=case.table)
+
+
+class VarlenOverPages(unittest.TestCase):
+    COUNTS = [3, 0, 1, 15, 7, 1, 2, 40]  # queries of each sequence
+
+    def test_options(self):
+        for options in OPTIONS[1:]:
+            for slots in (1, 16, 48):
+                self.check(slots, {"causal": True} | options)
+
+    def check(self, slots, options):
+        case = Case(slots, max(self.COUNTS), False)
+        given = case.given(options)
+        starts = np.concatenate([[0], np.cumsum(self.COUNTS)]).astype(np.int32)
+        q = np.full((starts[-1] + 3, H, D), np.nan, np.float32)
+        for b, count in enumerate(self.COUNTS):
+            q[starts[b] : starts[b + 1]] = case.q[b, max(self.COUNTS) - count :]
+        o, lse = aule.attention_varlen(q, *case.caches, starts, seqused_k=case.lengths, page_table=case.table, return_lse=True, **given)
+        self.assertFalse(o[starts[-1] :].any())
+        for b, count in enumerate(self.COUNTS):
+            if count and case.lengths[b]:
+                want, want_lse = case.want(b, given)  # its last rows: queries are the last positions
+                say = f"{slots} slots, {count} rows of {case.lengths[b]} keys, {options}"
+                np.testing.assert_allclose(o[starts[b] : starts[b + 1]], want[len(want) - count :], rtol=2e-5, atol=1e-5, err_msg=say)
+                np.testing.assert_allclose(lse[starts[b] : starts[b + 1]], want_lse[len(want) - count :], rtol=2e-5, atol=1e-5, err_msg=say)
+
+    def test_refusals(self):
+        case = Case(16, 1, False)
+        starts = np.arange(9, dtype=np.int32)
+        args, named = (case.q[:, 0], *case.caches, starts), {"seqused_k": case.lengths, "page_table": case.table}
+        aule.attention_varlen(*args, **named)
+        for change, message in (
+            ({"seqused_k": None}, "keys in pages need seqused_k"),
+            ({"cu_seqlens_k": starts}, "cu_seqlens_k is of packed keys"),
+            ({"page_table": case.table[:4]}, "page_table has 4 rows, cu_seqlens_q has 8 sequences"),
+            ({"page_table": None}, "k has 4 axes"),
+        ):
+            with self.assertRaisesRegex(aule.ArgumentError, message):
+                aule.attention_varlen(*args, **named | change)
+        rows = np.zeros((8, HK, D), np.float32)
+        with self.assertRaisesRegex(aule.ArgumentError, "seqused_k is for keys in pages"):
+            aule.attention_varlen(rows, rows, rows, starts, seqused_k=case.lengths)
+
+
+class Axes(unittest.TestCase):
+    """axes= is the layout and its inputs by another spelling, to the bit."""
+
+    def test_calls(self):
+        path, case = ROOT / "attn_scripts/gqa.attn", Case(16, 3, False)
+        f = aule.compile(path, optimize=1)
+        q, k, v = (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (case.q, *case.caches))
+        packed = np.ascontiguousarray(q.transpose(1, 0, 2, 3).reshape(1, H, -1, D))
+        starts = np.arange(0, 3 * len(LENGTHS) + 1, 3, dtype=np.int32)
+        paged = aule.paged(case.table, case.lengths)
+        self.assertEqual(repr(paged), "aule.paged(table=[8, 6], lengths=[8])")
+        for layout, x, axes in (("T=paged", q, {"T": paged}), ("S=packed,T=paged", packed, {"T": paged, "S": aule.packed(starts)})):
+            g = aule.compile(path, layout=layout, optimize=1)
+            named = {"T_table": case.table, "T_lengths": case.lengths} | ({"S_starts": starts} if "S" in axes else {})
+            want = g.forward(x, k, v, **named)
+            for made in (f.forward(x, k, v, axes=axes), g.forward(x, k, v, axes=axes)):
+                np.testing.assert_array_equal(made.o, want.o)
+                np.testing.assert_array_equal(made.lse, want.lse)
+            np.testing.assert_array_equal(f(x, k, v, axes=axes), want.o)
+        self.assertEqual(len(f._layouts), 2)
+
+    def test_refusals(self):
+        f, case = aule.compile(ROOT / "attn_scripts/gqa.attn", optimize=1), Case(16, 3, False)
+        q, k, v = (x.swapaxes(1, 2) for x in (case.q, *case.caches))
+        with self.assertRaisesRegex(aule.ArgumentError, "has no length axis X; it has S, T"):
+            f(q, k, v, axes={"X": aule.padded(case.lengths)})
+        with self.assertRaisesRegex(TypeError, "axes is {'T': aule.paged"):
+            f(q, k, v, axes={"T": case.lengths})
+        with self.assertRaisesRegex(TypeError, "lengths must be a tensor, it is list"):
+            aule.padded([1, 2])
+        with self.assertRaisesRegex(TypeError, "was given T_lengths twice"):
+            f(q, k, v, axes={"T": aule.padded(case.lengths)}, T_lengths=case.lengths)
+        with self.assertRaisesRegex(aule.Error, "was compiled with layout='T=padded', and axes ask for 'T=paged'"):
+            aule.compile(ROOT / "attn_scripts/gqa.attn", layout="T=padded", optimize=1)(q, k, v, axes={"T": aule.paged(case.table, case.lengths)})
+        with self.assertRaisesRegex(aule.CompileError, "axis S: "):
+            f(q, k, v, axes={"S": aule.padded(case.lengths)})
+
+
+if __name__ == "__main__":
+    unittest.main()
