@@ -6,7 +6,10 @@
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="aule")
 
 Grouped heads are not repeated, masks are read as they are, and soft caps, sinks and position biases go into the kernel: what the
-library's "sdpa" does or refuses, without its copies.
+library's "sdpa" does or refuses, without its copies. For continuous batching there is "aule_flash"::
+
+    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="aule_flash")
+    model.generate_batch(prompts, ..)
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._batching import admit, flash_forward
 from ._errors import ArgumentError
 from ._plain import attention
 
@@ -38,7 +42,7 @@ def attention_forward(
 ) -> tuple[Tensor, None]:
     """What transformers calls in place of its own attention: [B, H, S, D] in, [B, S, H, D] out."""
     if cache is not None:
-        raise ArgumentError("aule has no paged caches yet: use another attn_implementation for continuous batching", "tensor")
+        raise ArgumentError('continuous batching goes by attn_implementation="aule_flash"', "tensor")
     rows = query.shape[2]
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     # The library leaves the mask away where "causal" says all, with queries and keys that begin together
@@ -55,10 +59,21 @@ def attention_forward(
     return o.transpose(1, 2).contiguous(), None
 
 
-def register(name: str = "aule") -> None:
-    """Makes ``attn_implementation=name`` known to transformers."""
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+def register(name: str = "aule", flash: str = "aule_flash") -> None:
+    """Makes two implementations known to transformers, as ``attn_implementation=name`` and ``=flash``.
+
+    Args:
+        name: what the library's "sdpa" does: any mask.
+        flash: what its "flash_attention_2" does: packed rows, padding, windows, and continuous batching (docs/serving.md). Its name has "flash" in it; one
+            that ends in 2, as "aule_flash2", is given block tables on CUDA, which the library keeps for names like that.
+    """
+    from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask, sdpa_mask
     from transformers.modeling_utils import AttentionInterface
 
+    if "flash" not in flash:
+        raise ArgumentError(f"flash is {flash!r}, expected a name with 'flash' in it: transformers goes by that", "name")
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, sdpa_mask)
+    admit(flash)
+    AttentionInterface.register(flash, flash_forward)
+    AttentionMaskInterface.register(flash, flash_attention_mask)

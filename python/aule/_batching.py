@@ -1,0 +1,141 @@
+"""Flash attention's part in transformers, "aule_flash": packed rows, padding masks of two axes, and continuous batching over its paged cache.
+
+What the library hands to implementations of this name (transformers 5.23): no masks of pairs but flags, windows and lengths; the rows of all requests of a
+step one after the other; and its cache, to which the new rows are to be added. The cache is read where it lies:
+
+* a block table: pages as they are, for steps in which every request has one row;
+* ``read_index``, the rows of a request's keys: of full attention the first row of each page says which page it is, so a table of pages follows from it;
+* of sliding windows, whose cache is a ring, with one row for every request: pages of one row. A prompt's chunk may write over rows that it has still to read,
+  so there, and nowhere else, the library copies the window's rows and the new ones before they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._decode import decode
+from ._errors import ArgumentError, Error
+from ._plain import attention
+from ._varlen import attention_varlen
+
+
+def flash_forward(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, dropout: float = 0.0, scaling: float | None = None,
+    sliding_window: int | None = None, softcap: float | None = None, is_causal: bool | None = None, s_aux: Tensor | None = None, cache: Any = None,
+    position_ids: Tensor | None = None, cu_seq_lens_q: Tensor | None = None, cu_seq_lens_k: Any = None, **more: Any,
+) -> tuple[Tensor, None]:
+    """What transformers calls in place of its own attention: [B, H, S, D] in, [B, S, H, D] out."""
+    if more.get("output_attentions") or more.get("position_bias") is not None:
+        what = "output_attentions" if more.get("output_attentions") else "position_bias"
+        raise ArgumentError(f'"aule_flash" has no {what}: use attn_implementation="{"eager" if what == "output_attentions" else "aule"}"', "name")
+    causal = is_causal if is_causal is not None else bool(getattr(module, "is_causal", True))
+    options: dict[str, Any] = {"causal": causal, "window": sliding_window, "softcap": softcap, "sinks": s_aux, "scale": scaling}
+    if cu_seq_lens_q is None and attention_mask is None:
+        cu_seq_lens_q = cu_seq_lens_k = _starts_of(position_ids, query, key)
+    if cu_seq_lens_q is None:
+        return _padded(query, key, value, attention_mask, dropout, options), None
+    for what, there in (("dropout", dropout), ("a mask", attention_mask is not None)):
+        if there:
+            raise ArgumentError(f'"aule_flash" has no {what} where rows of several sequences are packed: leave it out, or use attn_implementation="aule"', "param")
+    rows, keys, values = (x[0].transpose(0, 1) for x in (query, key, value))  # [rows, heads, channels]
+    if cache is None:
+        return attention_varlen(rows, keys, values, cu_seq_lens_q.int(), cu_seq_lens_k.int(), **options)[None], None
+    return _over_cache(module.layer_idx, rows, keys, values, cache, cu_seq_lens_q, cu_seq_lens_k, more, options)[None], None
+
+
+def _starts_of(positions: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
+    """Where sequences begin that lie one after the other in a batch of one, and say so by positions that begin with 0 again; None: there is one."""
+    if positions is None or query.shape[0] != 1 or query.shape[2] == 1 or query.shape[2] != key.shape[2] or positions.numel() != query.shape[2]:
+        return None
+    positions = positions.reshape(-1)
+    first = (positions == 0).nonzero().reshape(-1).int()
+    if len(first) < 2:
+        return None
+    return torch.cat([first, first.new_tensor([len(positions)])])
+
+
+def _padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, options: dict[str, Any]) -> Tensor:
+    """A batch of sequences, of whose keys the mask [B, T] says which are padding."""
+    bias = None
+    if mask is not None:
+        if mask.dim() != 2:
+            raise ArgumentError(f'"aule_flash" takes masks [B, T] of padding, this has {mask.dim()} axes: use attn_implementation="aule"', "tensor")
+        key, value = key[:, :, : mask.shape[1]], value[:, :, : mask.shape[1]]  # a cache may have room for more
+        bias = mask.bool()[:, None, None]
+    return attention(query, key, value, bias=bias, dropout=dropout, **options).transpose(1, 2).contiguous()
+
+
+@torch.compiler.disable  # caches are written in place
+def _over_cache(
+    layer: int, q: Tensor, k: Tensor, v: Tensor, cache: Any, starts: Tensor, key_starts: Any, more: dict[str, Any], options: dict[str, Any],
+) -> Tensor:
+    """A step of continuous batching: [rows, H, D]."""
+    try:
+        allocator = cache.layer_to_allocator[layer]
+        kind, index = allocator.layer_type, allocator.index
+    except (AttributeError, KeyError) as error:
+        raise Error(f"this cache of continuous batching is not one of transformers 5.23: {type(cache).__name__}, {error!r}", "unsupported") from None
+    key_starts, most = key_starts[kind].int(), more["max_length_k"][kind]
+    count, lengths = len(key_starts) - 1, key_starts.diff()
+    if more.get("block_table") is not None:
+        keys, values = allocator.get_cache_for_block_table(layer)
+        o = q.new_zeros(*q.shape[:2], v.shape[2])  # rows that pad a step are behind those of requests
+        options |= {"k": k[:count, None], "v": v[:count, None], "page_table": more["block_table"][index], "out": o[:count, None]}
+        decode(q[:count, None], keys, values, lengths, **options)
+        return o
+    read, write = more["read_index"][index], more["write_index"][index]
+    one_each = more["max_length_q"] == 1 and len(q) == count
+    if not read.numel():  # all requests begin
+        allocator.update(k, v, layer, read, write)
+        return attention_varlen(q, k, v, starts.int(), key_starts, **options)
+    if kind == "full_attention":
+        allocator.update(k, v, layer, read[:0], write)  # writes, and reads nothing
+        size = allocator.tokens_per_page
+        table = _entries(read, key_starts, -(-most // size), size) // size
+        keys, values = allocator.get_cache_for_block_table(layer)
+    elif one_each and kind == "sliding_attention" and hasattr(allocator, "_kv_token_views"):
+        allocator.update(k, v, layer, read[:0], write)
+        read = read.masked_scatter(read == allocator.sentinel_index, write)  # new rows are where they were written
+        table = _entries(read, key_starts, most, 1)
+        rows = min(map(len, allocator._kv_token_views[layer]))
+        keys, values = (x[:rows, None] for x in allocator._kv_token_views[layer])
+    else:
+        k, v = allocator.update(k, v, layer, read, write)
+        return attention_varlen(q, k, v, starts.int(), key_starts, **options)
+    if one_each:
+        return decode(q[:, None], keys, values, lengths, page_table=table.int(), **options)[:, 0]
+    return attention_varlen(q, keys, values, starts.int(), seqused_k=lengths, page_table=table.int(), **options)
+
+
+def _entries(read: Tensor, starts: Tensor, count: int, step: int) -> Tensor:
+    """Of each sequence's part of a list every [step]th number, [B, count]; behind a sequence's end any."""
+    at = starts[:-1, None].long() + torch.arange(count, device=read.device) * step
+    return read[at.clamp(max=len(read) - 1)]
+
+
+def admit(name: str) -> None:
+    """Lets transformers take a name with "flash" in it: it looks for FlashAttention's own functions then, which it never calls for a registered one."""
+    from transformers import modeling_flash_attention_utils as utils
+
+    if name in _admitted or not hasattr(utils, "_lazy_imports"):
+        return
+    if not _admitted:
+        load = utils._lazy_imports
+
+        def lazy_imports(implementation: str | None, *args: Any, **named: Any) -> Any:
+            if implementation not in _admitted:
+                return load(implementation, *args, **named)
+            return (_no_function, _no_function, _no_function, utils._pad_input, utils._unpad_input)
+
+        utils._lazy_imports = lazy_imports
+    _admitted.add(name)
+
+
+_admitted: set[str] = set()  # names that were registered
+
+
+def _no_function(*_: Any, **__: Any) -> Any:
+    raise Error("this model calls FlashAttention's functions itself, in place of the attention that transformers lets it choose: use another attn_implementation", "unsupported")
