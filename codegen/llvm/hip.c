@@ -17,7 +17,7 @@
 #define ARCH(name, row, by_default) {name, row, name, true, true, by_default, "", NULL}
 static const AuArch archs[] = {
     ARCH("gfx908",  "gfx908",  true),  ARCH("gfx90a",  "gfx90a",  true),  ARCH("gfx942",  "gfx942",  true),  ARCH("gfx950",  "gfx950",  true),
-    ARCH("gfx1030", "gfx1030", true),  ARCH("gfx1100", "gfx1100", true),  ARCH("gfx1101", "gfx1100", false), ARCH("gfx1102", "gfx1100", false),
+    ARCH("gfx1030", "gfx1030", false), ARCH("gfx1100", "gfx1100", true),  ARCH("gfx1101", "gfx1100", false), ARCH("gfx1102", "gfx1100", false),
     ARCH("gfx1103", "gfx1100", false), ARCH("gfx1150", "gfx1100", false), ARCH("gfx1151", "gfx1100", false), ARCH("gfx1152", "gfx1100", false),
     ARCH("gfx1153", "gfx1100", false), ARCH("gfx1200", "gfx1200", true),  ARCH("gfx1201", "gfx1200", false),
     ARCH("gfx9-4-generic", "gfx942", false), ARCH("gfx10-3-generic", "gfx1030", false),

@@ -3,7 +3,7 @@
 
     hip_table.py AULEC PAGE [--only SCRIPT,TYPE,WIDTH | --write [--grown]]
 
-Compiles the configurations below for every architecture of the target hip, reads the code objects' metadata, and compares with PAGE: more scratch
+Compiles the configurations below for every machine of the target hip that has matrix units, reads the code objects' metadata, and compares with PAGE: more scratch
 memory or spilled registers, more LDS, fewer waves, or code longer by more than a tenth than it says are a failure, and so are less scratch memory and
 more waves, since they have to be told; so is a kernel that the page does not know and that spills. --write puts what was found between the page's
 markers (tools/hip-table), but not while something is worse, unless --grown says that it may."""
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from hip_objects import MACHINES as ARCHS
+from hip_objects import PRODUCTS as ARCHS
 from hip_objects import Object, objects
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,7 +27,7 @@ CONFIGURATIONS = [("mha", "f16", ("64", "128")), ("mha", "bf16", ("64", "128")),
 # Of a SIMD: vector registers a lane, in what steps they are given, most waves; LDS of what waves share it, and how many SIMDs those are of.
 # AMD's ISA documents and "AMDGPU Usage", Kernel Descriptor. gfx908 has as many accumulation registers besides.
 MACHINES = {"gfx908": (256, 4, 10, 64, 4), "gfx90a": (512, 8, 8, 64, 4), "gfx942": (512, 8, 8, 64, 4), "gfx950": (512, 8, 8, 160, 4),
-            "gfx1030": (1024, 16, 16, 128, 4), "gfx1100": (1536, 24, 16, 128, 4), "gfx1200": (1536, 24, 16, 128, 4)}
+            "gfx1100": (1536, 24, 16, 128, 4), "gfx1200": (1536, 24, 16, 128, 4)}
 HEAD = "| kernel | machine | VGPR | AGPR | SGPR | LDS | scratch | spilled V | spilled S | waves | code |"
 
 
