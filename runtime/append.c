@@ -77,7 +77,8 @@ aule_status rt_check_new_rows(const aule_attention_v1 *a, const AuBound *bound, 
     }
     if (starts >= 0) return expect(a, bound, rows, 0, 1, ": rows are packed", sink);
     const int32_t of = lengths >= 0 ? lengths : table >= 0 ? table : cache;
-    return expect(a, bound, rows, 0, bound->tensors[of]->shape[0], ": a sequence's rows each", sink);
+    return expect(a, bound, rows, 0, bound->tensors[of]->shape[0], ": a sequence's rows each",
+                  sink);
 }
 
 /* ---- slots, on the host */
@@ -130,7 +131,8 @@ static aule_status check_slots(const aule_plan *plan, int32_t index, int32_t cac
     const char *first = (const char *)at->data + at->byte_offset;
     for (int64_t n = 0; n < batch * rows; n++) {
         int64_t slot;
-        memcpy(&slot, first + (n / rows * strides[0] + n % rows * strides[1]) * (int64_t)sizeof slot,
+        memcpy(&slot,
+               first + (n / rows * strides[0] + n % rows * strides[1]) * (int64_t)sizeof slot,
                sizeof slot);
         if (slot < -1 || slot >= all)
             return rt_fail(sink, AULE_ERROR_TENSOR,

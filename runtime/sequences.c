@@ -167,7 +167,7 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
     const aule_attention_v1 *a = plan->attention;
     const bool of_keys = !(rt_tensor(a, starts)->flags & AULE_TENSOR_STARTS_Q);
     const uint32_t q = first_of(a, AULE_ROLE_Q),
-                   rows = of_keys                   ? first_of(a, AULE_ROLE_K)
+                   rows = of_keys                  ? first_of(a, AULE_ROLE_K)
                           : plan->bound.tensors[q] ? q
                                                    : first_of(a, AULE_ROLE_NEW); /* append */
     const int64_t count = extent(plan, starts, 0), all = extent(plan, rows, 2),

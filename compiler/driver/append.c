@@ -47,10 +47,9 @@ static uint32_t scale_flags(const AuAttn *a, uint32_t tensor)
 uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor)
 {
     const AuRowLayout *keys = &a->keys, *queries = &a->queries;
-    const bool is_list =
-        (keys->layout && tensor == keys->lengths) ||
-        (keys->layout == AU_LAYOUT_PAGED && tensor == keys->table) ||
-        (queries->layout == AU_LAYOUT_PACKED && tensor == queries->starts);
+    const bool is_list = (keys->layout && tensor == keys->lengths) ||
+                         (keys->layout == AU_LAYOUT_PAGED && tensor == keys->table) ||
+                         (queries->layout == AU_LAYOUT_PACKED && tensor == queries->starts);
     if (!a->new_sizes) return 0;
     if (is_list || (is_modified(a) && tensor > 2 && hooks_read_by_mods(a->arena, a)[tensor]))
         return AULE_TENSOR_CACHED;

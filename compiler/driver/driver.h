@@ -55,7 +55,8 @@ typedef struct AuAttentionBuild {
     const struct AuTensorRow *tensors; /* axes are expressions of whole */
     uint32_t tensor_count;
     bool parts; /* unfinished and combine are made */
-    AuAttn *appending; /* of the widths that are made now: as append has it; NULL: as the others do */
+    AuAttn
+        *appending; /* of the widths that are made now: as append has it; NULL: as the others do */
     AuNeed *needs;
     uint32_t need_count;
     AuVariant *variants;

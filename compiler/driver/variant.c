@@ -210,8 +210,8 @@ static bool set_slots_condition(AuArena *arena, AuDiags *diags, AuVariant *v)
 {
     AuAttn *a = v->attn;
     const AuExpr zero = attn_i32(a, 0, a->span),
-                 rows = attn_node(a, AU_OP_SIZE, NULL, 0,
-                                  (int32_t)a->new_sizes - 1 + AU_SLOTS_ROWS, 0, a->span);
+                 rows = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->new_sizes - 1 + AU_SLOTS_ROWS,
+                                  0, a->span);
     return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, zero, rows, a->span), &v->condition);
 }
 
@@ -241,8 +241,8 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
 {
     AuAttn *a = v->attn;
     const AuTileCaps *caps = tile_caps(v->arch->caps);
-    const bool finishes = v->operation == AU_FORWARD || v->operation == AU_BACKWARD ||
-                          v->operation == AU_STEP;
+    const bool finishes =
+        v->operation == AU_FORWARD || v->operation == AU_BACKWARD || v->operation == AU_STEP;
     AuHooks *hooks = hooks_make(arena, diags, a, caps);
     if (!hooks || (v->grads && !hooks_backward(hooks, diags, a, v->grads))) return false;
     const AuProblem problem = {.attn = a,

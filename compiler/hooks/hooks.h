@@ -72,8 +72,8 @@ typedef struct AuHooks {
     const AuNormal *normal; /* of a recurrence; NULL: it is none */
     AuHookSlot slots[AU_SLOT_COUNT];
     uint32_t expressions; /* written so far */
-    AuTileNames forward, backward, unfinished,
-        combine, append; /* hooks that the kernels of these operations must call: without one they would
+    AuTileNames forward, backward, unfinished, combine,
+        append; /* hooks that the kernels of these operations must call: without one they would
                     compute something else */
 } AuHooks;
 

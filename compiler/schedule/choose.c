@@ -314,9 +314,9 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
 static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
 {
     const bool lays_out =
-        !attn_has_layout(p->attn) || operation == AU_APPEND || row->build == schedule_lanes_forward ||
-        row->build == schedule_warps_forward || row->build == schedule_lanes_backward ||
-        row->build == schedule_warps_backward ||
+        !attn_has_layout(p->attn) || operation == AU_APPEND ||
+        row->build == schedule_lanes_forward || row->build == schedule_warps_forward ||
+        row->build == schedule_lanes_backward || row->build == schedule_warps_backward ||
         ((row->build == schedule_lanes_decode || row->build == schedule_warps_decode) &&
          !attn_is_packed(p->attn));
     const bool stores = !attn_is_stored(p->attn) || operation == AU_APPEND ||

@@ -281,8 +281,7 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
 {
     AuTileBuild *t = x->t;
     const bool by_slots = x->p->by_slots;
-    const int32_t turns = x->shape->rows, executors = x->shape->executors,
-                  rows = turns * executors;
+    const int32_t turns = x->shape->rows, executors = x->shape->executors, rows = turns * executors;
     const char *heads = lanes_axis(x, sides->at[0].n, 1);
     tile_kernel(t, name);
     for (uint32_t n = 0; n < sides->count; n++) arguments(x, &sides->at[n]);

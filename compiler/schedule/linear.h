@@ -91,8 +91,8 @@ typedef struct LinearRows {
 bool lin_has(const Linear *l, AuSlot slot);
 /* Before there is a kernel: */
 bool lin_problem_has(const AuProblem *p, AuSlot slot);
-bool lin_problem_is_fed(const AuProblem *p); /* either feedback */
-bool lin_problem_is_own(const AuProblem *p); /* feedback `own` */
+bool lin_problem_is_fed(const AuProblem *p);     /* either feedback */
+bool lin_problem_is_own(const AuProblem *p);     /* feedback `own` */
 bool lin_problem_by_channel(const AuProblem *p); /* decays by a number a channel */
 bool lin_decays(const Linear *l);
 bool lin_decays_by_token(const Linear *l); /* by a number for each of them */

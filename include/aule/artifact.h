@@ -105,7 +105,7 @@ typedef enum aule_role {
                          * [B, H, S]: above 0 where the row has a pair */
     AULE_ROLE_PART, /* "acc_parts" [N, B, H, S, E], "state_NAME_parts" [N, B, H, S], "seen_parts": those of N sets of keys */
     /* of the operation "append" (since 1.13) */
-    AULE_ROLE_NEW, /* "k_new" [M, Hk, N, D], "v_new": rows that it writes into k and v */
+    AULE_ROLE_NEW,      /* "k_new" [M, Hk, N, D], "v_new": rows that it writes into k and v */
     AULE_ROLE_NEW_SLOTS /* "slots", i64 [M, N]: where each goes; row j of k[p] is slot p * rows + j; no such slot, as -1: nowhere; not passed:
                          * to the last rows of each sequence */
 } aule_role;

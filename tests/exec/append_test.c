@@ -25,8 +25,8 @@ typedef struct Case {
     bool odd;                                     /* strides with gaps */
 } Case;
 
-#define HEADS "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; online softmax; }"
-#define APART "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hv, T, E]; online softmax; }"
+#define HEADS  "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; online softmax; }"
+#define APART  "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hv, T, E]; online softmax; }"
 #define LATENT "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v = k[.., 0:8]; online softmax; }"
 
 // clang-format off
@@ -95,8 +95,7 @@ static double list_number(Run *r, const Case *c, const AuTensorRow *row, size_t 
                             : n % 3            ? wrong[n / 5 % 4]
                                                : (double)all
                           : (double)((int64_t)n * 11 % all);
-    if (row->flags & AULE_TENSOR_TABLE)
-        return n % 4 == 3 ? wrong[n / 4 % 4] : (double)(n + 1);
+    if (row->flags & AULE_TENSOR_TABLE) return n % 4 == 3 ? wrong[n / 4 % 4] : (double)(n + 1);
     if (row->flags & AULE_TENSOR_LENGTHS) {
         const double lengths[] = {room, 3, 0, room + 2, -7, 17};
         return lengths[n % 6];
@@ -138,8 +137,8 @@ static Tensor make(Run *r, const Case *c, const AuTensorRow *row)
     t.dtype = row->stored                   ? AU_DT_U8
               : row->dtype == AU_DT_OPERAND ? exec_dtype_of(r->dtype)
                                             : row->dtype;
-    t.output = row->role == AULE_ROLE_K || row->role == AULE_ROLE_V ||
-               row->flags & AULE_TENSOR_APPENDED;
+    t.output =
+        row->role == AULE_ROLE_K || row->role == AULE_ROLE_V || row->flags & AULE_TENSOR_APPENDED;
     for (uint32_t d = 0; d < t.rank; d++) {
         t.shape[d] = (int64_t)attn_scalar(r->attn, row->axes[d], r->sizes, r->params);
         t.elements *= (size_t)t.shape[d];
@@ -152,9 +151,9 @@ static Tensor make(Run *r, const Case *c, const AuTensorRow *row)
         const double v = row->role == AULE_ROLE_NEW ? new_number(r, n / width, n % width)
                          : t.dtype == AU_DT_I32 || t.dtype == AU_DT_I64
                              ? list_number(r, c, row, n, all)
-                         : t.output              ? 0x31
+                         : t.output                ? 0x31
                          : row->dtype == AU_DT_F32 ? 0.01 + 0.003 * (double)(n % 7)
-                                                 : 0;
+                                                   : 0;
         unsigned char *at = t.bytes + exec_memory_index(&t, n) * exec_bytes_of(t.dtype);
         const int64_t wide = (int64_t)(isfinite(v) ? v : 0);
         exec_put(at, t.dtype, v);
@@ -206,8 +205,8 @@ static bool place_of(const Run *r, const Case *c, int64_t m, int64_t n, int64_t 
     const int64_t rows = k->shape[2];
     int64_t b = m, count = c->n, token = n, length = rows;
     if (c->slots) {
-        const int64_t slot = list_at(&r->tensors[exec_find_role(r, AULE_ROLE_NEW_SLOTS, 0)],
-                                     m * c->n + n);
+        const int64_t slot =
+            list_at(&r->tensors[exec_find_role(r, AULE_ROLE_NEW_SLOTS, 0)], m * c->n + n);
         *page = slot / (rows ? rows : 1), *row = slot % (rows ? rows : 1);
         *sequence = keys->layout == AU_LAYOUT_PAGED ? m : *page;
         return slot >= 0 && slot < k->shape[0] * rows;
@@ -362,10 +361,19 @@ static bool attention(Run *r, const Case *c)
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"D", c->d}, {"E", c->e}, {"Hk", c->hk}, {"Hv", c->hv}, {"B", batch},
-                 {"T", c->rows}, {"T_slots", c->rows}, {"T_entries", c->entries},
-                 {"T_pages", batch * c->entries + 3}, {"S_ends", batch + 1},
-                 {"new_batch", packed ? 1 : c->b}, {"new_rows", c->n}, {"slots_rows", c->slots ? c->n : -1}};
+    } sizes[] = {{"D", c->d},
+                 {"E", c->e},
+                 {"Hk", c->hk},
+                 {"Hv", c->hv},
+                 {"B", batch},
+                 {"T", c->rows},
+                 {"T_slots", c->rows},
+                 {"T_entries", c->entries},
+                 {"T_pages", batch * c->entries + 3},
+                 {"S_ends", batch + 1},
+                 {"new_batch", packed ? 1 : c->b},
+                 {"new_rows", c->n},
+                 {"slots_rows", c->slots ? c->n : -1}};
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
         set_size(r, sizes[n].name, sizes[n].value);
     return true;

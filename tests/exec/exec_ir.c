@@ -245,10 +245,10 @@ static bool run_kernels(Run *r, const AuVariant *v)
 static void tile_tensor(Run *r, AuTileTensor *out, const char *name, const Tensor *t,
                         AuTileElem elem)
 {
-    *out = (AuTileTensor){
-        .name = name,
-        .rank = t->rank,
-        .fresh = t->output && t->role != AULE_ROLE_POOL && r->operation != AU_APPEND};
+    *out = (AuTileTensor){.name = name,
+                          .rank = t->rank,
+                          .fresh =
+                              t->output && t->role != AULE_ROLE_POOL && r->operation != AU_APPEND};
     for (uint32_t d = 0; d < t->rank; d++) out->shape[d] = t->shape[d];
     const bool is_code = tile_elem(elem)->is_code;
     const bool whole = !is_code && (t->dtype == AU_DT_I32 || t->dtype == AU_DT_I64 ||
@@ -371,7 +371,8 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
                     : layout == AU_LAYOUT_PADDED ? exec_padded(stored, v->attn)
                                                  : stored;
     if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
-    if (!exec_run_variant(laid_out, v) || ((queries || layout) && !exec_unpack(r, laid_out))) return false;
+    if (!exec_run_variant(laid_out, v) || ((queries || layout) && !exec_unpack(r, laid_out)))
+        return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;
