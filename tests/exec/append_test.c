@@ -347,10 +347,10 @@ static bool attention(Run *r, const Case *c)
     AuAxisLayout layouts[2];
     uint32_t layout_count = 0;
     const bool packed = c->layout && strstr(c->layout, "packed");
-    if (packed) layouts[layout_count++] = (AuAxisLayout){AU_LAYOUT_PACKED, "S", false};
+    if (packed) layouts[layout_count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = "S"};
     if (c->layout)
         layouts[layout_count++] = (AuAxisLayout){
-            strstr(c->layout, "paged") ? AU_LAYOUT_PAGED : AU_LAYOUT_PADDED, "T", false};
+            .layout = strstr(c->layout, "paged") ? AU_LAYOUT_PAGED : AU_LAYOUT_PADDED, .axis = "T"};
     AuStorage storage[2] = {{0}, {0}};
     if (c->storage && driver_read_storage(r->arena, c->storage, storage)) return false;
     if (!driver_add_layouts(r->arena, r->diags, a, layouts, layout_count) ||
