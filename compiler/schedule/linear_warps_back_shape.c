@@ -15,6 +15,7 @@ enum {
     APART_SHARE = 50, /* of registers, likewise */
     APART_SPAN = 128, /* whole rows: nothing between them */
     PAIRS_WARPS = 4,
+    OWN_WARPS = 8,
     WIDE = 128 /* channels, of which eight warps sum 16 each at once */
 };
 
@@ -199,6 +200,16 @@ AuShape linear_warps_chain_shape(const AuProblem *p, const AuShape *s)
                : chain;
 }
 
+/* With feedback `own` a strip of 16 channels has rows of four kinds: as many warps as strips, so that each has registers, and what rows get need
+ * not lie in memory. */
+static int32_t executors_of_own(const AuProblem *p, const AuShape *s)
+{
+    const int32_t strips = linear_warps_channels(p) / UNIT, least = 2 * linear_warps_row_groups(s);
+    int32_t executors = least;
+    while (executors < strips && executors < OWN_WARPS) executors *= 2;
+    return executors;
+}
+
 AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s)
 {
     AuShape apart = {.executors = 4 * linear_warps_row_groups(s),
@@ -207,10 +218,7 @@ AuShape linear_warps_apart_shape(const AuProblem *p, const AuShape *s)
                      .column_parts = 1,
                      .stages = 1};
     apart.swizzle_span = warps_copy_ahead(p) ? APART_SPAN : 0;
-    /* a strip of channels has rows of four kinds: no more warps than strips, so that each has registers */
-    while (lin_problem_is_own(p) && apart.executors >= 4 * linear_warps_row_groups(s) &&
-           apart.executors * UNIT >= 2 * linear_warps_channels(p))
-        apart.executors /= 2;
+    if (lin_problem_is_own(p)) apart.executors = executors_of_own(p, s);
     return apart;
 }
 
@@ -295,13 +303,13 @@ static int32_t shared_of_channels(const AuProblem *p, const AuShape *whole)
                   values = warps_row_bytes(p, span, s.query_tile),
                   made = d / LINEAR_ROWS > s.executors ? 2 + lin_problem_has(p, AU_SLOT_BONUS) : 1,
                   near = CHANNELS_NEAR * c * warps_row_bytes(p, span, LINEAR_ROWS);
-    if (lin_problem_is_fed(p)) /* U and y where values, T and pairs of queries are; Z */
+    const bool own = lin_problem_is_own(p);
+    if (lin_problem_is_fed(p) && !own) /* U and y where values, T and pairs of queries are; Z */
         return WARPS_ALIGNMENT + c * (2 * keys + values) + 2 * s.query_tile * columns +
                2 * c * columns + 2 * near + (1 + made) * REGISTER * c * (d + LINEAR_ROW_GAP) +
                HALF * (CHANNELS_NEAR * LINEAR_ROWS * LINEAR_ROWS + 2 * c * c) +
                REGISTER * c * (4 + (c + d) / LINEAR_ROWS);
     /* with feedback `own` x and b, P and y; A(x, k), three more gradients of pairs */
-    const bool own = lin_problem_is_own(p);
     const int32_t more = c * (2 * keys + 4 * columns + REGISTER) + 2 * s.query_tile * columns +
                          3 * near + HALF * LINEAR_ROWS * LINEAR_ROWS;
     return WARPS_ALIGNMENT + 2 * c * (keys + values) + d * values + 2 * c * columns + near +

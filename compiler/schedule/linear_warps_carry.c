@@ -8,7 +8,8 @@
  *
  *     y = M' (P' dO + (K T) until)       T <- T whole + (Q since)' dO + (e K since)' y
  *
- * With both P comes, too, and keys as readers are rows of their own. */
+ * With both P comes, too, and keys as readers are rows of their own. With feedback `own` rows x read and rows b write, A(q, b) comes as P, and
+ * there are no strengths: y = M' (A(q, b)' dO + (b until) T). */
 #include "linear_warps.h"
 
 /* Do pairs of queries come with a chunk? */

@@ -10,7 +10,8 @@
  * With feedback `key` U and y are kept, too: U stands where w V stands, there are pairs of keys, and values get y w:
  *
  *     pairs      R = dO U',  Z = e y U',  and of the strengths y U' A(k, k)
- */
+ *
+ * With feedback `own` all that is there without feedback is, and more: linear_warps_own_back.c. */
 #include "linear_warps_channels.h"
 
 enum { UNIT = CHANNELS_UNIT };

@@ -29,7 +29,19 @@ const char *channels_tokens(LinearBack *b, int32_t group);
 void channels_strip_declare(LinearBack *b);
 void channels_strip_back(LinearBack *b, const ChannelsStrip *s);
 
-void channels_add_rates(LinearBack *b, int32_t to, const char *view); /* `p`, by a tile of ones */
+/* What a query of the group, or what stands for it, has of the sums; a row as f32. */
+const char *channels_reads(LinearBack *b, const char *axis, int32_t g);
+const char *channels_row(LinearBack *b, const char *name, const char *axis, int32_t g);
+/* `p` in two numbers an element; the gradient of decays of group [to] gets what they make by the tile [view] of ones; both. */
+void channels_split_rates(LinearBack *b);
+void channels_add_to_rates(LinearBack *b, int32_t to, const char *view);
+void channels_add_rates(LinearBack *b, int32_t to, const char *view);
+const char *channels_ones_between(LinearBack *b, bool behind, int32_t from, int32_t to);
+
+/* linear_warps_channels_levels.c: a group's rows of a level of halves of [h] tokens as an operand; what the level gives to a group. */
+void channels_make_operand(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t h);
+void channels_level_back(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t h,
+                         int32_t level);
 
 /* linear_warps_own_back.c: with feedback `own`. Gradients of pairs: where they are, those of near levels, those of tokens with themselves, NULL:
  * none; of y, not of the output's; of values, not of what is fed back. */
@@ -47,9 +59,12 @@ void channels_own_declare(LinearBack *b, int32_t g);
 void channels_own_load(LinearBack *b, const ChannelsStrip *s, int32_t g);
 void channels_own_ends(LinearBack *b, int32_t g, AuTileProduct how, const char *columns);
 void channels_own_through_ends(LinearBack *b, int32_t g, bool of_writers, const char *kept);
-void channels_own_near(LinearBack *b, int32_t g, int32_t level);
 void channels_own_far(LinearBack *b, int32_t g, int32_t from, bool is_first, bool reads);
 void channels_own_level(LinearBack *b, int32_t g, int32_t h);
-void channels_own_token(LinearBack *b, int32_t g);
+void channels_own_rows(LinearBack *b, const char *axis, int32_t g, const char *is_read);
+void channels_own_operands(LinearBack *b, int32_t g);
+void channels_own_near(LinearBack *b, const ChannelsStrip *s, int32_t g);
+void channels_own_writers(LinearBack *b, int32_t g);
+void channels_own_queries(LinearBack *b, int32_t g);
 
 #endif

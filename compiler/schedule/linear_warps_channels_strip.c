@@ -20,7 +20,7 @@
  * same, loaded and made once. */
 #include "linear_warps_channels.h"
 
-enum { UNIT = CHANNELS_UNIT, COLUMNS = 8 /* of an instruction */ };
+enum { UNIT = CHANNELS_UNIT };
 
 const AuTileAtom *linear_warps_sums_atom(const AuProblem *p)
 {
@@ -153,24 +153,24 @@ static void load_group(LinearBack *b, const ChannelsStrip *s, int32_t g)
 }
 
 /* What a query of the group has of the sums. */
-static const char *reads(LinearBack *b, const char *axis, int32_t g)
+const char *channels_reads(LinearBack *b, const char *axis, int32_t g)
 {
     return channels_on_axis(b, channels_is_before(b) ? "before" : "sum", axis, g);
 }
 
 /* Rows as f32; of queries what is asked of the state where x reads it (linear_warps_own_back.c). */
-static const char *row_of(LinearBack *b, const char *name, const char *axis, int32_t g)
+const char *channels_row(LinearBack *b, const char *name, const char *axis, int32_t g)
 {
     return tile_text(b->w.l.x.t, "f32(%s)", channels_on_axis(b, name, axis, g));
 }
 
 static const char *asked(LinearBack *b, const char *axis, int32_t g)
 {
-    return b->is_own ? channels_on_axis(b, "asked", axis, g) : row_of(b, "query", axis, g);
+    return b->is_own ? channels_on_axis(b, "asked", axis, g) : channels_row(b, "query", axis, g);
 }
 
 /* As one number of bf16 they are what exceeds the rule of numerics first. */
-static void split_rates(LinearBack *b)
+void channels_split_rates(LinearBack *b)
 {
     AuTileBuild *t = b->w.l.x.t;
     tile_set(t, "p_high", "bf16(p)");
@@ -178,7 +178,7 @@ static void split_rates(LinearBack *b)
 }
 
 /* [dg] of group [to] gets what the group's `p` makes by the tile [view] of ones. */
-static void add_to_rates(LinearBack *b, int32_t to, const char *view)
+void channels_add_to_rates(LinearBack *b, int32_t to, const char *view)
 {
     AuTileBuild *t = b->w.l.x.t;
     const AuTileAtom *atom = linear_warps_sums_atom(b->w.l.x.p);
@@ -189,11 +189,11 @@ static void add_to_rates(LinearBack *b, int32_t to, const char *view)
 
 void channels_add_rates(LinearBack *b, int32_t to, const char *view)
 {
-    split_rates(b);
-    add_to_rates(b, to, view);
+    channels_split_rates(b);
+    channels_add_to_rates(b, to, view);
 }
 
-static const char *ones_between(LinearBack *b, bool behind, int32_t from, int32_t to)
+const char *channels_ones_between(LinearBack *b, bool behind, int32_t from, int32_t to)
 {
     return tile_text(b->w.l.x.t, "%s[%s, %s]", behind ? "Behind" : "Before",
                      channels_tokens(b, from), channels_tokens(b, to));
@@ -217,7 +217,7 @@ static void through_ends(LinearBack *b, int32_t g, bool of_keys)
 {
     AuTileBuild *t = b->w.l.x.t;
     const char *sum = of_keys ? tile_text(t, "total_r - %s", channels_on_axis(b, "sum", "q", g))
-                              : reads(b, "q", g),
+                              : channels_reads(b, "q", g),
                *dx = channels_numbered(b, of_keys ? "dk" : "dq", g), *strength = "";
     if (of_keys && channels_is_weighed(b)) {
         tile_load(t, "strength_of_key", "W[%s] as [q]", channels_tokens(b, g));
@@ -225,19 +225,21 @@ static void through_ends(LinearBack *b, int32_t g, bool of_keys)
     }
     tile_set(t, dx, "%s * exp2(%s)%s", dx, sum, strength);
     if (b->has_rates)
-        tile_set(t, "p", "%s * %s", of_keys ? row_of(b, "key", "q", g) : asked(b, "q", g), dx);
+        tile_set(t, "p", "%s * %s", of_keys ? channels_row(b, "key", "q", g) : asked(b, "q", g),
+                 dx);
     if (b->is_own) channels_own_through_ends(b, g, of_keys, tile_text(t, "exp2(%s)", sum));
     if (!b->has_rates) return;
     if (b->is_fed && !of_keys)
         tile_set(t, "p", "p + f32(%s) * %s", channels_on_axis(b, "key", "q", g),
                  channels_numbered(b, "dread", g));
-    split_rates(b);
+    channels_split_rates(b);
     for (int32_t to = 0; to < channels_groups(b); to++)
-        if (of_keys ? to >= g : to <= g) add_to_rates(b, to, ones_between(b, !of_keys, g, to));
+        if (of_keys ? to >= g : to <= g)
+            channels_add_to_rates(b, to, channels_ones_between(b, !of_keys, g, to));
 }
 
-/* S dO' and T V', part of the value columns after part, and <S, T> of each channel. */
-static void ends(LinearBack *b, const ChannelsStrip *s)
+/* S dO' and T V' of groups from [g_first] on, part of the value columns after part, and <S, T> of each channel. */
+static void ends(LinearBack *b, const ChannelsStrip *s, int32_t g_first, int32_t g_end)
 {
     LinearWarps *w = &b->w;
     AuTileBuild *t = w->l.x.t;
@@ -247,7 +249,7 @@ static void ends(LinearBack *b, const ChannelsStrip *s)
         tile_load(t, "state_part", "states[b, h, place, %s, %s]", s->channels, columns);
         tile_load(t, "dstate_part", b->is_fed ? "dstates[b, h, place, %s, %s]" : "T[%s, %s]",
                   s->channels, columns);
-        for (int32_t g = 0; g < channels_groups(b); g++) {
+        for (int32_t g = g_first; g < g_end; g++) {
             tile_product(t, channels_numbered(b, "dq", g), w->l.x.atom,
                          first ? TILE_ADD : TILE_START, "state_part",
                          tile_text(t, "D[%s, %s]", channels_tokens(b, g), columns));
@@ -262,168 +264,19 @@ static void ends(LinearBack *b, const ChannelsStrip *s)
                              first ? TILE_ADD : TILE_START, "state_part",
                              tile_text(t, "Yh[%s, %s] as [e, q]", columns, channels_tokens(b, g)));
         }
-        if (!b->has_rates) continue;
+        if (!b->has_rates || g_first) continue;
         tile_set(t, first ? "passed_part" : "passed",
                  "reduce_sum(f32(state_part) * f32(dstate_part), e)");
         if (first) tile_set(t, "passed", "passed + passed_part");
     }
 }
 
-/* `border_w` or `border_r`: the sums where the halves of the level meet, those of each token's own block. Blocks that are as long as an
- * instruction's columns, or longer, have each a number a channel. */
-static void load_border(LinearBack *b, const ChannelsStrip *s, const char *axis, int32_t g,
-                        int32_t h)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const char *to = *axis == 'q' ? "border_r" : "border_w",
-               *far = *axis == 'q' ? "far_r" : "far_w", *near = *axis == 'q' ? "near_r" : "near_w";
-    if (2 * h < COLUMNS)
-        tile_load(t, to, "G[((%d + iota(%s:%d)) / %d | 1) * %d - 1, %s]", g * UNIT, axis, UNIT, h,
-                  h, s->channels);
-    else
-        tile_load(t, far, "G[%d, %s]", (g * UNIT / h | 1) * h - 1, s->channels);
-    if (2 * h != COLUMNS) return;
-    tile_load(t, near, "G[%d, %s]", g * UNIT + COLUMNS + h - 1, s->channels);
-    tile_set(t, to, "where(iota(%s:%d) < %d, %s, %s)", axis, UNIT, COLUMNS, far, near);
-}
-
-/* `kept` and `mixed` on the axis: what a row of the level has of its query or key, and the row. Sums never grow, so that what a query that
- * reads after its token has kept since the border, and a key until then, are of one form. */
-static void make_rows(LinearBack *b, const ChannelsStrip *s, const char *axis, int32_t g, int32_t h)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const char *sum = channels_on_axis(b, "sum", axis, g),
-               *kept = *axis == 'q' ? "kept_r" : "kept_w",
-               *mixed = *axis == 'q' ? "mixed_r" : "mixed_w",
-               *border = 2 * h <= COLUMNS ? *axis == 'q' ? "border_r" : "border_w"
-                         : *axis == 'q'   ? "far_r"
-                                          : "far_w";
-    const char *is_read = h >= UNIT ? g * UNIT & h ? "true" : "false"
-                                    : tile_text(t, "(iota(%s:%d) & %d) != 0", axis, UNIT, h);
-    load_border(b, s, axis, g, h);
-    if (channels_is_before(b))
-        tile_set(t, kept, "exp2(where(%s, %s - %s, %s - %s))", is_read, reads(b, axis, g), border,
-                 border, sum);
-    else
-        tile_set(t, kept, "exp2(-abs(%s - %s))", sum, border);
-    tile_set(t, mixed, "where(%s, %s, %s) * %s", is_read, asked(b, axis, g),
-             row_of(b, "key", axis, g), kept);
-    if (b->is_own)
-        tile_set(t, *axis == 'q' ? "other_r" : "other_w", "where(%s, %s, %s) * %s", is_read,
-                 row_of(b, "reader", axis, g), row_of(b, "writer", axis, g), kept);
-}
-
-/* With keys as readers: dN of a group, and what its writers get. */
-static void near_keys(LinearBack *b, int32_t g, int32_t level)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const AuTileAtom *atom = b->w.l.x.atom;
-    const char *keys = channels_numbered(b, "keys", g),
-               *near = tile_text(t, "NearZ[%d +: %d, :]", level * b->w.l.chunk + g * UNIT, UNIT);
-    tile_product(t, "dm", atom, TILE_ADD, keys, tile_text(t, "%s as [kv, q]", near));
-    tile_product(t, "dn", atom, TILE_START, keys, near);
-}
-
-/* dM of a group: of 16 tokens' own pairs, or of those of the other half. */
-static void products_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
-{
-    LinearWarps *w = &b->w;
-    AuTileBuild *t = w->l.x.t;
-    if (h < UNIT) {
-        const char *near = tile_text(t, "Near[%d +: %d, :]", level * w->l.chunk + g * UNIT, UNIT);
-        tile_product(t, "dm", w->l.x.atom, TILE_START, channels_numbered(b, "rows", g), near);
-        tile_product(t, "dm", w->l.x.atom, TILE_ADD, channels_numbered(b, "rows", g),
-                     tile_text(t, "%s as [kv, q]", near));
-        if (b->is_fed) near_keys(b, g, level);
-        if (b->is_own) channels_own_near(b, g, level);
-        return;
-    }
-    const int32_t many = h / UNIT, half = g / many, other = half ^ 1;
-    for (int32_t n = 0; n < many; n++) {
-        const int32_t from = other * many + n;
-        tile_product(
-            t, "dm", w->l.x.atom, n ? TILE_ADD : TILE_START, channels_numbered(b, "rows", from),
-            half & 1 ? tile_text(t, "R[%s, %s]", channels_tokens(b, g), channels_tokens(b, from))
-                     : tile_text(t, "R[%s, %s] as [kv, q]", channels_tokens(b, from),
-                                 channels_tokens(b, g)));
-        if (b->is_own) channels_own_far(b, g, from, n == 0, half & 1);
-        if (!b->is_fed) continue;
-        if (half & 1)
-            tile_product(
-                t, "dn", w->l.x.atom, n ? TILE_ADD : TILE_START, channels_numbered(b, "rows", from),
-                tile_text(t, "Z[%s, %s]", channels_tokens(b, g), channels_tokens(b, from)));
-        else
-            tile_product(t, "dm", w->l.x.atom, TILE_ADD, channels_numbered(b, "keys", from),
-                         tile_text(t, "Z[%s, %s] as [kv, q]", channels_tokens(b, from),
-                                   channels_tokens(b, g)));
-    }
-}
-
-/* Are there keys that read among the group's tokens? */
-static bool has_readers(const LinearBack *b, int32_t g, int32_t h)
-{
-    return b->is_fed && (h < UNIT || (g * UNIT & h));
-}
-
-static void rates_of_level(LinearBack *b, int32_t g, int32_t h, int32_t level)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const int32_t many = h / UNIT;
-    if (!b->has_rates) return;
-    tile_set(t, "p", "mixed_r * dm%s", b->is_own ? " + other_r * dn" : "");
-    if (has_readers(b, g, h))
-        tile_set(t, "p", "p + f32(%s) * of_key", channels_on_axis(b, "key", "q", g));
-    split_rates(b);
-    if (h < UNIT) {
-        add_to_rates(b, g, tile_text(t, "Spans[%d +: %d, :]", level * UNIT, UNIT));
-        return;
-    }
-    const bool is_reader = (g / many & 1) != 0;
-    for (int32_t to = g / many * many; to < (g / many + 1) * many; to++)
-        if (is_reader ? to <= g : to >= g) add_to_rates(b, to, ones_between(b, is_reader, g, to));
-}
-
-/* What a level of halves of [h] tokens gives to a group. */
-static void level_back(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t h, int32_t level)
-{
-    AuTileBuild *t = b->w.l.x.t;
-    const char *dq = channels_numbered(b, "dq", g), *dk = channels_numbered(b, "dk", g);
-    products_of_level(b, g, h, level);
-    make_rows(b, s, "q", g, h);
-    if (h < UNIT) {
-        const char *is_read = tile_text(t, "(iota(q:%d) & %d) != 0", UNIT, h);
-        tile_set(t, "of_level", "kept_r * dm");
-        tile_set(t, dq, "%s + where(%s, of_level, 0.0)", dq, is_read);
-        tile_set(t, dk, "%s + where(%s, 0.0, of_level)", dk, is_read);
-    } else {
-        const char *dx = g * UNIT & h ? dq : dk;
-        tile_set(t, dx, "%s + kept_r * dm", dx);
-    }
-    if (has_readers(b, g, h)) {
-        tile_set(t, "of_key", "kept_r * dn");
-        tile_set(t, dk, "%s + of_key", dk);
-    }
-    if (b->is_own) channels_own_level(b, g, h);
-    rates_of_level(b, g, h, level);
-}
-
-static void make_operand(LinearBack *b, const ChannelsStrip *s, int32_t g, int32_t h)
-{
-    make_rows(b, s, "kv", g, h);
-    tile_set(b->w.l.x.t, channels_numbered(b, "rows", g), "%s(mixed_w)", b->w.l.x.operand);
-    if (b->is_own)
-        tile_set(b->w.l.x.t, channels_numbered(b, "others", g), "%s(other_w)", b->w.l.x.operand);
-    if (has_readers(b, g, h))
-        tile_set(b->w.l.x.t, channels_numbered(b, "keys", g), "%s(f32(%s) * kept_w)",
-                 b->w.l.x.operand, channels_on_axis(b, "key", "kv", g));
-}
-
 /* Pairs of tokens of different groups. Level n is of halves of 2^n tokens. */
 static void far_levels(LinearBack *b, const ChannelsStrip *s)
 {
     for (int32_t n = linear_warps_levels(b->w.l.chunk) - 1; n >= CHANNELS_NEAR; n--) {
-        for (int32_t g = 0; g < channels_groups(b); g++) make_operand(b, s, g, 1 << n);
-        for (int32_t g = 0; g < channels_groups(b); g++) level_back(b, s, g, 1 << n, n);
+        for (int32_t g = 0; g < channels_groups(b); g++) channels_make_operand(b, s, g, 1 << n);
+        for (int32_t g = 0; g < channels_groups(b); g++) channels_level_back(b, s, g, 1 << n, n);
     }
 }
 
@@ -462,23 +315,74 @@ static void own_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
     tile_set(t, dk, "%s + %s * f32(%s)", dk, own, channels_on_axis(b, "query", "q", g));
 }
 
+/* Until the chunk's end, as values take them. */
+static void keep_keys(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    tile_store(b->w.l.x.t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", b->w.l.x.operand,
+               channels_on_axis(b, "key", "kv", g), channels_on_axis(b, "sum", "kv", g),
+               channels_tokens(b, g), s->channels);
+}
+
+static void near_levels(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    for (int32_t n = 0; n < CHANNELS_NEAR; n++) {
+        channels_make_operand(b, s, g, 1 << n);
+        channels_level_back(b, s, g, 1 << n, n);
+    }
+}
+
 /* A group's own pairs, after all else that it gets; and out with what it has got. */
 static void group_back(LinearBack *b, const ChannelsStrip *s, int32_t g)
 {
     AuTileBuild *t = b->w.l.x.t;
     load_group(b, s, g); /* again: registers have one group's at a time */
     own_back(b, s, g);
-    for (int32_t n = 0; n < CHANNELS_NEAR; n++) {
-        make_operand(b, s, g, 1 << n);
-        level_back(b, s, g, 1 << n, n);
-    }
-    if (b->is_own) channels_own_token(b, g);
-    if (!b->is_fed)
-        tile_store(t, "%s(f32(%s) * exp2(total_w - %s)) -> K[%s, %s]", b->w.l.x.operand,
-                   channels_on_axis(b, "key", "kv", g), channels_on_axis(b, "sum", "kv", g),
-                   channels_tokens(b, g), s->channels);
+    near_levels(b, s, g);
+    if (!b->is_fed) keep_keys(b, s, g);
     tile_store(t, "%s -> Made[0, %s, %s] as [q, d]", channels_numbered(b, "dq", g),
                channels_tokens(b, g), s->channels);
+}
+
+static void store_rates(LinearBack *b, const ChannelsStrip *s)
+{
+    for (int32_t g = 0; b->has_rates && g < channels_groups(b); g++)
+        tile_store(b->w.l.x.t, "%s + exp2(total_w) * passed -> G[%s, %s]",
+                   channels_numbered(b, "dg", g), channels_tokens(b, g), s->channels);
+}
+
+/* With feedback `own` a group has all that it gets before the next one begins: registers have no room for what two get at a time. */
+static void group_in_turn(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    ends(b, s, g, g + 1);
+    load_group(b, s, g);
+    through_ends(b, g, false);
+    through_ends(b, g, true);
+    for (int32_t n = linear_warps_levels(b->w.l.chunk) - 1; n >= CHANNELS_NEAR; n--) {
+        const int32_t many = (1 << n) / UNIT, other = (g / many ^ 1) * many;
+        for (int32_t from = other; from < other + many; from++) {
+            load_group(b, s, from);
+            channels_make_operand(b, s, from, 1 << n);
+        }
+        channels_level_back(b, s, g, 1 << n, n);
+    }
+    channels_own_writers(b, g);
+    channels_own_near(b, s, g);
+    channels_own_queries(b, g);
+    tile_store(t, "%s -> Made[0, %s, %s] as [q, d]", channels_numbered(b, "dq", g),
+               channels_tokens(b, g), s->channels);
+}
+
+/* Keys as values take them last: other groups meet them as they are. */
+static void groups_in_turn(LinearBack *b, const ChannelsStrip *s)
+{
+    const int32_t groups = channels_groups(b);
+    for (int32_t g = 0; g < groups; g++) group_in_turn(b, s, g);
+    for (int32_t g = 0; g < groups; g++) {
+        load_group(b, s, g);
+        keep_keys(b, s, g);
+    }
+    store_rates(b, s);
 }
 
 void channels_strip_back(LinearBack *b, const ChannelsStrip *s)
@@ -490,7 +394,11 @@ void channels_strip_back(LinearBack *b, const ChannelsStrip *s)
     tile_load(t, "total_r", "G[%d, %s]", w->l.chunk - 1, s->channels);
     for (int32_t g = 0; b->has_rates && g < groups; g++)
         tile_set(t, channels_numbered(b, "dg", g), "fill(%s, 0.0)", channels_numbered(b, "dg", g));
-    ends(b, s);
+    if (b->is_own) {
+        groups_in_turn(b, s);
+        return;
+    }
+    ends(b, s, 0, groups);
     for (int32_t g = 0; g < groups; g++) {
         load_group(b, s, g);
         if (b->is_fed) readers_back(b, s, g);
@@ -502,7 +410,5 @@ void channels_strip_back(LinearBack *b, const ChannelsStrip *s)
     }
     far_levels(b, s);
     for (int32_t g = 0; g < groups; g++) group_back(b, s, g);
-    for (int32_t g = 0; b->has_rates && g < groups; g++)
-        tile_store(t, "%s + exp2(total_w) * passed -> G[%s, %s]", channels_numbered(b, "dg", g),
-                   channels_tokens(b, g), s->channels);
+    store_rates(b, s);
 }

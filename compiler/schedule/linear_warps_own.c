@@ -7,6 +7,9 @@
  * b, a token being reader or writer of a level, never both. So all decays are as if of channels. M^-1 and P, which lies in U, are those of
  * linear_warps_inverse.c and linear_warps_key.c, two numbers an element; A(x, k) is one, as pairs of queries are.
  *
+ * Gradients have chains of products alone: then the kernel `pairs_of_chunks` makes all this, and keeps it for them, A(x, k) and A(q, k) without
+ * strengths (linear_warps_pairs.c).
+ *
  * q sees its own token and x does not: q kept over its own token stands where x stands, one exponential serves both. */
 #include "linear_warps.h"
 

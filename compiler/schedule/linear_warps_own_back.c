@@ -138,19 +138,90 @@ void channels_own_through_ends(LinearBack *b, int32_t g, bool of_writers, const 
                  channels_on_axis(b, of_writers ? "writer" : "reader", "q", g), dx);
 }
 
-/* dM and dN of 16 tokens' own pairs, [level] of them. */
-void channels_own_near(LinearBack *b, int32_t g, int32_t level)
+/* Rows M and N of a level, whose token has kept `kept_r` or `kept_w`. */
+void channels_own_rows(LinearBack *b, const char *axis, int32_t g, const char *is_read)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *kept = *axis == 'q' ? "kept_r" : "kept_w";
+    tile_set(t, *axis == 'q' ? "mixed_r" : "mixed_w", "where(%s, %s, f32(%s)) * %s", is_read,
+             channels_on_axis(b, "asked", axis, g), channels_on_axis(b, "key", axis, g), kept);
+    tile_set(t, *axis == 'q' ? "other_r" : "other_w", "where(%s, f32(%s), f32(%s)) * %s", is_read,
+             channels_on_axis(b, "reader", axis, g), channels_on_axis(b, "writer", axis, g), kept);
+}
+
+void channels_own_operands(LinearBack *b, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    tile_set(t, channels_numbered(b, "rows", g), "%s(mixed_w)", b->w.l.x.operand);
+    tile_set(t, channels_numbered(b, "others", g), "%s(other_w)", b->w.l.x.operand);
+}
+
+/* `kept`, and the rows M and N, of a near level: halves of `near_half` tokens. */
+static void near_rows(LinearBack *b, const ChannelsStrip *s, const char *axis, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *border = *axis == 'q' ? "border_r" : "border_w",
+               *kept = *axis == 'q' ? "kept_r" : "kept_w",
+               *is_read = tile_text(t, "(iota(%s:%d) & near_half) != 0", axis, UNIT);
+    tile_load(t, border, "G[((%d + iota(%s:%d) | near_half) & ~(near_half - 1)) - 1, %s]", g * UNIT,
+              axis, UNIT, s->channels);
+    tile_set(t, kept, "exp2(where(%s, %s - %s, %s - %s))", is_read,
+             channels_on_axis(b, "before", axis, g), border, border,
+             channels_on_axis(b, "sum", axis, g));
+    channels_own_rows(b, axis, g, is_read);
+}
+
+/* dM and dN of 16 tokens' own pairs. */
+static void near_products(LinearBack *b, int32_t g)
 {
     AuTileBuild *t = b->w.l.x.t;
     const AuTileAtom *atom = b->w.l.x.atom;
     const char *rows = channels_numbered(b, "rows", g), *others = channels_numbered(b, "others", g),
-               *first = tile_text(t, "[%d +: %d, :]", level * b->w.l.chunk + g * UNIT, UNIT);
-    tile_product(t, "dm", atom, TILE_ADD, others, tile_text(t, "NearRb%s", first));
-    tile_product(t, "dm", atom, TILE_ADD, others, tile_text(t, "NearZk%s as [kv, q]", first));
-    tile_product(t, "dn", atom, TILE_START, rows, tile_text(t, "NearZk%s", first));
-    tile_product(t, "dn", atom, TILE_ADD, rows, tile_text(t, "NearRb%s as [kv, q]", first));
-    tile_product(t, "dn", atom, TILE_ADD, others, tile_text(t, "NearZb%s", first));
-    tile_product(t, "dn", atom, TILE_ADD, others, tile_text(t, "NearZb%s as [kv, q]", first));
+               *first = tile_text(t, "[near * %d + %d +: %d, :]", b->w.l.chunk, g * UNIT, UNIT);
+    for (uint32_t n = 0; n < 2; n++) {
+        const char *as = n ? " as [kv, q]" : "";
+        tile_product(t, "dm", atom, n ? TILE_ADD : TILE_START, rows,
+                     tile_text(t, "Near%s%s", first, as));
+        tile_product(t, "dm", atom, TILE_ADD, others,
+                     tile_text(t, "Near%s%s%s", n ? "Zk" : "Rb", first, as));
+        tile_product(t, "dn", atom, n ? TILE_ADD : TILE_START, rows,
+                     tile_text(t, "Near%s%s%s", n ? "Rb" : "Zk", first, as));
+        tile_product(t, "dn", atom, TILE_ADD, others, tile_text(t, "NearZb%s%s", first, as));
+    }
+}
+
+/* [of_reader] or [of_writer] of a token gets [what]. */
+static void near_gradients(LinearBack *b, int32_t g, const char *what, const char *of_reader,
+                           const char *of_writer)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *reader = channels_numbered(b, of_reader, g),
+               *writer = channels_numbered(b, of_writer, g),
+               *is_read = tile_text(t, "(iota(q:%d) & near_half) != 0", UNIT);
+    tile_set(t, "of_level", "kept_r * %s", what);
+    tile_set(t, reader, "%s + where(%s, of_level, 0.0)", reader, is_read);
+    tile_set(t, writer, "%s + where(%s, 0.0, of_level)", writer, is_read);
+}
+
+/* A loop, so that registers have one level's numbers at a time, and one whose turns no compiler knows: written out, additions of a level would
+ * move to where its sums are stored, with what they add in registers until then. */
+void channels_own_near(LinearBack *b, const ChannelsStrip *s, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    tile_set(t, "near_half", "1");
+    tile_for_range(t, "near", "0", tile_text(t, "%d * min(length, 1)", CHANNELS_NEAR));
+    near_rows(b, s, "kv", g);
+    channels_own_operands(b, g);
+    near_products(b, g);
+    near_rows(b, s, "q", g);
+    near_gradients(b, g, "dm", "dq", "dk");
+    near_gradients(b, g, "dn", "dx", "db");
+    if (b->has_rates) {
+        tile_set(t, "p", "mixed_r * dm + other_r * dn");
+        channels_add_rates(b, g, tile_text(t, "Spans[near * %d +: %d, :]", UNIT, UNIT));
+    }
+    tile_set(t, "near_half", "2 * near_half");
+    tile_end(t);
 }
 
 /* Of pairs of group [g] with group [from] of the other half: readers if that is the first one. */
@@ -170,37 +241,37 @@ void channels_own_far(LinearBack *b, int32_t g, int32_t from, bool is_first, boo
     tile_product(t, "dn", atom, TILE_ADD, others, tile_text(t, "Zb%s", place));
 }
 
-/* What x and b get of a level. */
+/* What x or b gets of a level of whole groups. */
 void channels_own_level(LinearBack *b, int32_t g, int32_t h)
 {
-    AuTileBuild *t = b->w.l.x.t;
-    const char *dx = channels_numbered(b, "dx", g), *db = channels_numbered(b, "db", g);
-    if (h >= UNIT) {
-        const char *one = g * UNIT & h ? dx : db;
-        tile_set(t, one, "%s + kept_r * dn", one);
-        return;
-    }
-    tile_set(t, "of_other", "kept_r * dn");
-    tile_set(t, dx, "%s + where((iota(q:%d) & %d) != 0, of_other, 0.0)", dx, UNIT, h);
-    tile_set(t, db, "%s + where((iota(q:%d) & %d) != 0, 0.0, of_other)", db, UNIT, h);
+    const char *dx = channels_numbered(b, g * UNIT & h ? "dx" : "db", g);
+    tile_set(b->w.l.x.t, dx, "%s + kept_r * dn", dx);
 }
 
-/* Queries that read behind their token: its decay, and the token's own pairs, which have no part in it. */
-void channels_own_token(LinearBack *b, int32_t g)
+/* Pairs of tokens with themselves, in which decays have no part: what keys and b get. */
+void channels_own_writers(LinearBack *b, int32_t g)
 {
     AuTileBuild *t = b->w.l.x.t;
-    const char *dq = channels_numbered(b, "dq", g), *dk = channels_numbered(b, "dk", g),
-               *db = channels_numbered(b, "db", g), *query = channels_on_axis(b, "query", "q", g);
+    const char *dk = channels_numbered(b, "dk", g), *db = channels_numbered(b, "db", g),
+               *query = channels_on_axis(b, "query", "q", g);
+    if (b->w.l.n->before) return;
+    tile_load(t, "own_of_token", "Own[%s]", channels_tokens(b, g));
+    tile_load(t, "own_of_writer", "OwnB[%s]", channels_tokens(b, g));
+    tile_set(t, dk, "%s + own_of_token * f32(%s)", dk, query);
+    tile_set(t, db, "%s + own_of_writer * f32(%s)", db, query);
+}
+
+/* And, after all other pairs, queries that read behind their token; of those its decay. */
+void channels_own_queries(LinearBack *b, int32_t g)
+{
+    AuTileBuild *t = b->w.l.x.t;
+    const char *dq = channels_numbered(b, "dq", g);
     if (b->w.l.n->before) return;
     if (b->has_rates) {
         tile_set(t, "p", "%s * %s", channels_on_axis(b, "asked", "q", g), dq);
         channels_add_rates(b, g, "Same[:, :]");
     }
-    tile_load(t, "own_of_token", "Own[%s]", channels_tokens(b, g));
-    tile_load(t, "own_of_writer", "OwnB[%s]", channels_tokens(b, g));
     tile_set(t, dq, "%s * exp2(%s - %s) + own_of_token * f32(%s) + own_of_writer * f32(%s)", dq,
              channels_on_axis(b, "sum", "q", g), channels_on_axis(b, "before", "q", g),
              channels_on_axis(b, "key", "q", g), channels_on_axis(b, "writer", "q", g));
-    tile_set(t, dk, "%s + own_of_token * f32(%s)", dk, query);
-    tile_set(t, db, "%s + own_of_writer * f32(%s)", db, query);
 }

@@ -139,7 +139,7 @@ static int32_t rows_at_once(const LinearWarps *w)
 /* Are rows made here, for all? Queries are where nothing else is done with them. */
 static bool makes(LinearWarps *w, const Tile *tile)
 {
-    return w->makes_rows && tile->kept && !tile->only_kept && is_made(w, tile);
+    return w->makes_rows && tile->kept && !tile->only_kept && !is_own(tile) && is_made(w, tile);
 }
 
 void lw_declare(LinearWarps *w)
