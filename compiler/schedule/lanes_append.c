@@ -154,19 +154,32 @@ static const char *changed(Lanes *x, const Side *s, const char *row)
     return tile_text(t, "%s(changed_%s)", x->operand, s->cache);
 }
 
-/* To k[place, :], from k_new[from, :]. */
-static void move(Lanes *x, const Side *s, const char *from, const char *place)
+/* All channels of a row, as lanes have them: some of the last lanes may have none. */
+static const char *columns(Lanes *x, const Side *s)
+{
+    const int32_t width = lanes_width(x, s);
+    return width == s->width ? ":" : tile_text(x->t, "0 +: %d", width);
+}
+
+static bool is_whole(const Lanes *x, const Side *s) { return lanes_width(x, s) == s->width; }
+
+/* k_new[from, :] */
+static void bring(Lanes *x, const Side *s, const char *from)
+{
+    tile_load(x->t, tile_text(x->t, "row_%s", s->cache), "%s[%s, %s]%s", s->given, from,
+              columns(x, s), is_whole(x, s) ? "" : " pad 0");
+}
+
+/* To k[place, :]. */
+static void leave(Lanes *x, const Side *s, const char *place)
 {
     AuTileBuild *t = x->t;
-    const int32_t width = lanes_width(x, s);
-    const bool fits = width == s->width;
-    const char *columns = fits ? ":" : tile_text(t, "0 +: %d", width);
     const char *row = tile_text(t, "row_%s", s->cache);
-    tile_load(t, row, "%s[%s, %s]%s", s->given, from, columns, fits ? "" : " pad 0");
     if (is_changed(x, s)) row = changed(x, s, row);
     if (lanes_is_stored(x, s->n))
         row = tile_text(t, "f32(%s) / %s", row, scale_of_row(x, s, row, place));
-    tile_store(t, "%s -> %s[%s, %s]%s", row, s->cache, place, columns, fits ? "" : " clip");
+    tile_store(t, "%s -> %s[%s, %s]%s", row, s->cache, place, columns(x, s),
+               is_whole(x, s) ? "" : " clip");
 }
 
 /* ---- which row an executor has, and where it goes */
@@ -178,7 +191,8 @@ typedef struct Sides {
 
 static void move_all(Lanes *x, const Sides *sides, const char *from, const char *place)
 {
-    for (uint32_t n = 0; n < sides->count; n++) move(x, &sides->at[n], from, place);
+    for (uint32_t n = 0; n < sides->count; n++) bring(x, &sides->at[n], from);
+    for (uint32_t n = 0; n < sides->count; n++) leave(x, &sides->at[n], place);
 }
 
 /* Row j of page or sequence p is slot p * rows + j. */
@@ -299,8 +313,9 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
         tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s", x->operand, s->axis,
                   lanes_width(x, s), s->cache);
     }
-    tile_for_range(t, "turn", "0", tile_text(t, "%d", turns));
-    tile_set(t, "row", "(some * %d + turn) * %d%s", turns, executors,
+    if (turns > 1) tile_for_range(t, "turn", "0", tile_text(t, "%d", turns));
+    tile_set(t, "row", "some * %d%s%s", rows,
+             turns > 1 ? tile_text(t, " + turn * %d", executors) : "",
              executors > 1 ? " + self" : "");
     tile_set(t, "n", "row / %s", heads);
     tile_set(t, "h", "row %% %s", heads);
@@ -308,7 +323,7 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
         to_slots(x, sides);
     else
         to_the_end(x, sides);
-    tile_end(t);
+    if (turns > 1) tile_end(t);
     tile_end(t);
     tile_end(t);
 }

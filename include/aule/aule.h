@@ -287,11 +287,13 @@ typedef struct aule_param_arg {
  *   unfinished (artifacts of `aulec --parts`) reads what forward does, with some of the keys or none; writes f32 "acc" [B, H, S, E],
  *             "state_NAME" [B, H, S] of each row scale and, where there is one, "seen" [B, H, S]: all of them.
  *   combine   reads these of N parts, "acc_parts" [N, B, H, S, E], "state_NAME_parts" and "seen_parts" [N, B, H, S], and the inputs
- *             marked AULE_TENSOR_JOINED; writes o and, if they are passed, finals. */
+ *             marked AULE_TENSOR_JOINED; writes o and, if they are passed, finals.
+ *   append    (artifacts of `aulec --append`) reads "k_new" [M, Hk, N, D], "v_new" and inputs marked AULE_TENSOR_CACHED; writes them into k
+ *             and v, and the scales of tokens: where "slots", i64 [M, N], says, or to the last rows of each sequence. */
 typedef struct aule_call {
     size_t struct_size;
-    const char
-        *operation; /* "forward", "backward", "step", "unfinished", "combine"; NULL: forward */
+    const char *
+        operation; /* "forward", "backward", "step", "unfinished", "combine", "append"; NULL: forward */
     const aule_tensor_arg *tensors;
     size_t tensor_count;
     const aule_param_arg *params;

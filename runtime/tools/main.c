@@ -51,6 +51,7 @@ static const char run_help[] =
     "  --state, --sum, --slots file.npy  of a recurrence: a step's pool of states, and which is whose\n"
     "  --operation unfinished            of some of the keys: writes DIR/acc.npy, DIR/state_NAME.npy for combine\n"
     "  --operation combine               joins them: --acc-parts file.npy and so on, [N, ..] of N parts; o is of --dtype, else f32\n"
+    "  --operation append                writes --k-new, --v-new into --k and --v, by --slots or at the ends of sequences: DIR/k.npy, DIR/v.npy\n"
     "  -o DIR, --output DIR              where the outputs go\n"
     "  --dtype f32 | f16 | bf16          convert the operands of other types\n"
     DEVICE_HELP ARRAY_HELP;

@@ -24,14 +24,21 @@ bool session_is_made(const aule_tensor_v1 *tensor)
            operation_writes("unfinished", tensor->role);
 }
 
+static bool is_named(const AuSession *s, const char *operation)
+{
+    return s->operation && strcmp(s->operation, operation) == 0;
+}
+
 bool session_is_result(const AuSession *s, const aule_tensor_v1 *tensor)
 {
+    if (is_named(s, "append"))
+        return operation_writes("append", tensor->role) || tensor->flags & AULE_TENSOR_APPENDED;
     return session_is_made(tensor) || (s->on_pool && operation_writes("step", tensor->role));
 }
 
 bool session_is_of_backward(const aule_tensor_v1 *tensor)
 {
-    static const char *const others[] = {"forward", "step", "unfinished", "combine"};
+    static const char *const others[] = {"forward", "step", "unfinished", "combine", "append"};
     for (size_t n = 0; n < sizeof others / sizeof *others; n++)
         if (operation_takes(others[n], tensor->role)) return false;
     return true;
@@ -87,9 +94,10 @@ int session_open(AuSession *s, AuOptions *options)
     s->signature = aule_attention_descriptor(s->attention);
     s->arch = options_take(options, "arch");
     s->operation = options_take(options, "operation");
-    if (s->operation && strcmp(s->operation, "unfinished") != 0 &&
-        strcmp(s->operation, "combine") != 0)
-        return command_fail(EXIT_USAGE, "--operation is '%s', expected unfinished or combine",
+    if (s->operation && !is_named(s, "unfinished") && !is_named(s, "combine") &&
+        !is_named(s, "append"))
+        return command_fail(EXIT_USAGE,
+                            "--operation is '%s', expected unfinished, combine or append",
                             s->operation);
     return open_device(s, options);
 }
@@ -182,11 +190,13 @@ static int read_option(AuSession *s, const AuOption *option, uint32_t dtype)
     return fail_option(s, option);
 }
 
-/* An input goes into each part; combine takes those alone that what follows the sums reads. */
+/* An input goes into each part; combine takes those alone that what follows the sums reads, append those of the cache. */
 static bool is_of(const char *operation, const aule_tensor_v1 *t)
 {
     if (strcmp(operation, "combine") == 0 && t->role == AULE_ROLE_INPUT)
         return t->flags & AULE_TENSOR_JOINED;
+    if (strcmp(operation, "append") == 0 && t->role == AULE_ROLE_INPUT)
+        return t->flags & AULE_TENSOR_CACHED;
     return operation_takes(operation, t->role);
 }
 
@@ -201,6 +211,8 @@ static int check_operations(const AuSession *s)
             return command_fail(EXIT_USAGE, "--%s is not for the operation %s", name, s->operation);
         if (!s->operation && t->role == AULE_ROLE_PART)
             return command_fail(EXIT_USAGE, "--%s is for --operation combine", name);
+        if (!s->operation && (t->role == AULE_ROLE_NEW || t->role == AULE_ROLE_NEW_SLOTS))
+            return command_fail(EXIT_USAGE, "--%s is for --operation append", name);
         if (s->on_pool && !operation_takes("step", t->role))
             return command_fail(EXIT_USAGE, "--%s is not for a step, which --state asks for", name);
         if (!s->on_pool && t->role == AULE_ROLE_SLOTS)
@@ -267,7 +279,7 @@ static aule_call make_call(const AuSession *s, AuDirection step, aule_tensor_arg
                       .arch = s->arch};
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (s->arrays[i].data && operation_takes(call.operation, t->role))
+        if (s->arrays[i].data && is_of(call.operation, t))
             args[call.tensor_count++] = (aule_tensor_arg){t->name, &s->tensors[i]};
     }
     return call;

@@ -427,6 +427,18 @@ class Stages(Case):
         boxes = aulec(root / "attn_scripts/gqa.attn", *[x.replace("sm_80", "sm_90a") for x in options], "-o", "-")
         self.assertIn(b"apart=0 # no boxes: rows in a layout, where", boxes.stdout)
 
+    def test_new_rows_of_a_cache(self):
+        """A golden text: kernels of append, by slots and at the ends of packed sequences, keys as they are and values as codes with a scale a token."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=D=64", "--append", "--layout=S=packed,T=paged", "--storage=v=e4m3:token", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
+        written = "".join(f"// ==== {text}" for text in programs if "lanes_append" in text)
+        self.assertEqual(written, (root / "tests/golden/tiled-ir/append.tile").read_text())
+        self.expect(aulec(root / "attn_scripts/gqa.attn", "--append", "--emit=obj", "-o", "-"), 2, "--append: it is for artifacts: static builds have no function of 'append'")
+        self.expect(aulec(root / "attn_scripts/gqa.attn", "--append", "--checked", "-o", "-"), 2, "--append: not with --checked yet")
+
     def test_what_is_wrong_with_a_table_of_shapes(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir"]
         table = self.folder / "my.shapes"

@@ -1,5 +1,5 @@
 """`aule run` and `aule inspect` of a recurrence: states in and out, packed sequences, steps on a pool, gradients of states, and what is refused;
-of an attention whose keys are in several files. Expected numbers are loops in Python's own. Standard library only.
+of an attention whose keys are in several files, or come into a cache. Expected numbers are loops in Python's own. Standard library only.
 
     run_test.py AULEC AULE
 """
@@ -25,8 +25,9 @@ SCRIPT = """attention decayed {
 """
 
 
-def write_npy(path, shape, values, letter="f"):
-    text = f"{{'descr': '<{letter}4', 'fortran_order': False, 'shape': ({''.join(f'{n}, ' for n in shape)}), }}"
+def write_npy(path, shape, values, letter="f", size=4):
+    kind = "i" if letter in "qb" else letter
+    text = f"{{'descr': '{'|' if size == 1 else '<'}{kind}{size}', 'fortran_order': False, 'shape': ({''.join(f'{n}, ' for n in shape)}), }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + struct.pack(f"<{len(values)}{letter}", *values))
 
@@ -240,7 +241,7 @@ class Parts(unittest.TestCase):
         for line in (r"  part   acc: f32 \[B, H, S, E\]", r"  parts  acc_parts: f32 \[parts, B, H, S, E\]", "  input  sink: f32 .*, for combine too", "  kernel combine: cpu"):
             self.assertRegex(inspected, f"(?m)^{line}")
         for words, status, message in (
-            (("--operation", "join"), 2, "expected unfinished or combine"),
+            (("--operation", "join"), 2, "expected unfinished, combine or append"),
             (("--acc-parts", "acc.npy"), 2, "--acc_parts is for --operation combine"),
             (("--operation", "combine", "--q", "q.npy"), 2, "--q is not for the operation combine"),
             (("--operation", "combine", "--acc-parts", "acc.npy"), 2, "sunk: sink is missing"),
@@ -248,6 +249,63 @@ class Parts(unittest.TestCase):
             (("--operation", "unfinished", "--acc-parts", "acc.npy"), 2, "--acc_parts is not for the operation unfinished"),
         ):
             done = self.run_tool(*words, "-o", "none")
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertRegex(done.stderr, f"^aule: .*{message}")
+
+
+class Append(unittest.TestCase):
+    PAGED = "attention paged { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, D]; online softmax; }"
+    PAGES, SLOTS, D = 3, 4, 8
+
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "paged.attn").write_text(self.PAGED)
+        words = ["--target", "cpu", "--dtype", "f32", "--width", "D=8", "--layout", "T=paged", "--storage", "v=i8:token", "--append", "-o", "paged.so"]
+        subprocess.run([AULEC, "paged.attn", *words], cwd=self.folder, check=True)
+        room = self.PAGES * self.SLOTS
+        self.write("k", (self.PAGES, 1, self.SLOTS, self.D), [7.0] * (room * self.D))
+        self.write("v", (self.PAGES, 1, self.SLOTS, self.D), [5] * (room * self.D), "b", 1)
+        self.write("v_scale", (self.PAGES, 1, self.SLOTS, 1), [9.0] * room)
+        self.new = [float(n + 1) for n in range(3 * self.D)]
+        for name in ("k_new", "v_new"):
+            self.write(name, (1, 1, 3, self.D), self.new)
+        self.write("lengths", (1,), [6], "i")
+        self.write("table", (1, 2), [2, 0], "i")
+
+    def write(self, name, shape, values, letter="f", size=4):
+        write_npy(self.folder / f"{name}.npy", shape, values, letter, size)
+
+    def run_tool(self, *words):
+        tensors = [word for name in ("k_new", "v_new", "k", "v", "v_scale") for word in (f"--{name}", f"{name}.npy")]
+        return subprocess.run([AULE, "run", "paged.so", *tensors, *words, "--backend", "cpu", "-o", "out"], cwd=self.folder, capture_output=True, text=True)
+
+    def check(self, done, slots):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()), ["k.npy", "v.npy", "v_scale.npy"])
+        keys, scales = [7.0] * (self.PAGES * self.SLOTS * self.D), [9.0] * (self.PAGES * self.SLOTS)
+        for n, slot in enumerate(slots):
+            row = self.new[n * self.D : (n + 1) * self.D]
+            if slot >= 0:
+                keys[slot * self.D : (slot + 1) * self.D], scales[slot] = row, struct.unpack("f", struct.pack("f", max(row) / 127))[0]
+        self.assertEqual(list(read_npy(self.folder / "out/k.npy")), keys)
+        self.assertEqual(list(read_npy(self.folder / "out/v_scale.npy")), scales)
+
+    def test_append(self):
+        self.check(self.run_tool("--operation", "append", "--T_lengths", "lengths.npy", "--T_table", "table.npy"), [11, 0, 1])
+        self.write("slots", (1, 3), [5, -1, 2], "q", 8)
+        self.check(self.run_tool("--operation", "append", "--slots", "slots.npy"), [5, -1, 2])
+        inspected = subprocess.run([AULE, "inspect", "paged.so"], cwd=self.folder, capture_output=True, text=True).stdout
+        for line in (r"  new    k_new: operand \[new_batch, Hk, new_rows, D\]", r"  slots  slots: i64 \[new_batch, slots_rows\]", "  input  T_table: i32 .*, for append too",
+                     "  input  v_scale: f32 .*, which append writes", "  kernel append: cpu"):
+            self.assertRegex(inspected, f"(?m)^{line}")
+        self.write("slots", (1, 3), [5, 12, 2], "q", 8)
+        for words, status, message in (
+            (("--operation", "append", "--slots", "slots.npy"), 1, r"paged: slots\[0, 1\] is 12, there are 12 slots"),
+            (("--operation", "append"), 2, "paged: T_table is missing"),
+            (("--operation", "append", "--q", "k_new.npy"), 2, "--q is not for the operation append"),
+            (("--q", "k_new.npy"), 2, "--k_new is for --operation append"),
+        ):
+            done = self.run_tool(*words)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertRegex(done.stderr, f"^aule: .*{message}")
 
