@@ -350,9 +350,12 @@ static void kernels(Lanes *x)
 
 const char *schedule_lanes_append_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    return has_warps(p) || s->executors == 1
-               ? NULL
-               : au_format(arena, "%d executors where a block has one", s->executors);
+    if (!has_warps(p) && s->executors > 1)
+        return au_format(arena, "%d executors where a block has one", s->executors);
+    return s->executors * p->caps->lanes > p->caps->threads && s->executors > 1
+               ? au_format(arena, "%d lanes of a block, of which there are %d",
+                           s->executors * p->caps->lanes, p->caps->threads)
+               : NULL;
 }
 
 bool schedule_lanes_append_shape(AuArena *arena, const AuProblem *p, AuShape *s, const char **why)
