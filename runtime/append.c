@@ -32,7 +32,7 @@ static aule_status expect(const aule_attention_v1 *a, const AuBound *bound, int3
                    (long long)expected, as_in);
 }
 
-/* A scale a sequence, where rows are numbered by slots of pages: k_new has the sequences. */
+/* A scale a sequence, where slots do not say which sequence they are of: k_new has the sequences. */
 static aule_status check_scales(const aule_attention_v1 *a, const AuBound *bound, int64_t batch,
                                 AuSink sink)
 {
@@ -60,23 +60,23 @@ aule_status rt_check_new_rows(const aule_attention_v1 *a, const AuBound *bound, 
     const int32_t rows = of_role(a, bound, AULE_ROLE_NEW),
                   slots = of_role(a, bound, AULE_ROLE_NEW_SLOTS),
                   cache = of_role(a, bound, AULE_ROLE_K),
-                  table = passed(a, bound, 0, AULE_TENSOR_TABLE),
+                  lines = passed(a, bound, 0, AULE_TENSOR_ROWS),
                   lengths = passed(a, bound, 0, AULE_TENSOR_LENGTHS),
                   starts = passed(a, bound, 0, AULE_TENSOR_STARTS_Q);
     if (rows < 0 || cache < 0) return AULE_OK;
     const int64_t *shape = bound->tensors[rows]->shape;
-    bool paged = false;
+    bool apart = false; /* sequences, from the rows of k */
     for (uint32_t i = 0; i < a->tensor_count; i++)
-        paged |= (rt_tensor(a, i)->flags & AULE_TENSOR_TABLE) != 0;
+        apart |= (rt_tensor(a, i)->flags & (AULE_TENSOR_TABLE | AULE_TENSOR_ROWS)) != 0;
     if (slots >= 0 && beyond_32_bits(bound->tensors[cache]))
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: k has more slots than 2^31 - 1 can number",
                        a->name);
     if (slots >= 0) {
         const aule_status status = expect(a, bound, slots, 1, shape[2], " as in k_new", sink);
-        return status || !paged ? status : check_scales(a, bound, shape[0], sink);
+        return status || !apart ? status : check_scales(a, bound, shape[0], sink);
     }
     if (starts >= 0) return expect(a, bound, rows, 0, 1, ": rows are packed", sink);
-    const int32_t of = lengths >= 0 ? lengths : table >= 0 ? table : cache;
+    const int32_t of = lengths >= 0 ? lengths : lines >= 0 ? lines : cache;
     return expect(a, bound, rows, 0, bound->tensors[of]->shape[0], ": a sequence's rows each",
                   sink);
 }

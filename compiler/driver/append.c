@@ -2,6 +2,7 @@
 #include "append.h"
 
 #include "hooks.h"
+#include "layouts.h"
 #include "tensors.h"
 
 /* ORDER AuNewSize */
@@ -46,12 +47,10 @@ static uint32_t scale_flags(const AuAttn *a, uint32_t tensor)
 
 uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor)
 {
-    const AuRowLayout *keys = &a->keys, *queries = &a->queries;
-    const bool is_list = (keys->layout && tensor == keys->lengths) ||
-                         (keys->layout == AU_LAYOUT_PAGED && tensor == keys->table) ||
-                         (queries->layout == AU_LAYOUT_PACKED && tensor == queries->starts);
+    const uint32_t lists = AULE_TENSOR_LISTS & ~AULE_TENSOR_STARTS_K;
     if (!a->new_sizes) return 0;
-    if (is_list || (is_modified(a) && tensor > 2 && hooks_read_by_mods(a->arena, a)[tensor]))
+    if (driver_layout_flags(a, tensor) & lists ||
+        (is_modified(a) && tensor > 2 && hooks_read_by_mods(a->arena, a)[tensor]))
         return AULE_TENSOR_CACHED;
     return scale_flags(a, tensor);
 }

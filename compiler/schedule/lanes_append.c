@@ -34,6 +34,7 @@ static const char *slot_batch(Lanes *x)
     AuAttn *a = x->p->attn;
     AuText text = {.arena = x->arena};
     if (lanes_keys_are_paged(x)) return size(x, a->keys.pages);
+    if (a->keys.has_rows) return size(x, a->keys.lines);
     tile_print_expr(hooks_expr(x->p->hooks, a, a->tensors[1].axes[0]), &text);
     return au_text_str(&text);
 }
@@ -132,7 +133,8 @@ static const char *scale_of_row(Lanes *x, const Side *s, const char *row, const 
     static const int32_t largest[] = {1, 448, 57344, 127}; /* ORDER AuStored */
     AuTileBuild *t = x->t;
     if (!storage(x, s)->by_token) {
-        const char *b = x->p->by_slots ? lanes_keys_are_paged(x) ? "m" : "page" : "b";
+        const bool apart = lanes_keys_are_paged(x) || x->p->attn->keys.has_rows;
+        const char *b = x->p->by_slots ? apart ? "m" : "page" : "b";
         return tile_text(t, "%s[%s, h, 0, 0]", scale_name(x, s), b);
     }
     const char *top = tile_text(t, "top_of_%s", s->cache),
@@ -239,22 +241,28 @@ static void to_the_end(Lanes *x, const Sides *sides)
     const AuRowLayout *keys = &x->p->attn->keys;
     const bool packed = queries_are_packed(x);
     const char *room = lanes_keys_are_paged(x) ? lanes_most_keys(x) : lanes_axis(x, 1, 2);
-    const char *length =
-        keys->layout ? tile_text(t, "max(%s[b], 0)", lanes_tensor(x, keys->lengths)) : room;
+    const char *length = keys->layout && !keys->has_no_lengths
+                             ? tile_text(t, "max(%s[b], 0)", lanes_tensor(x, keys->lengths))
+                             : room;
+    const char *line = keys->has_rows ? "line" : "b";
     const char *from = packed ? "0, h, n" : "b, h, n";
     tile_if(t, "n < %s", new_size(x, AU_NEW_ROWS));
     if (packed) find_sequence(x);
+    if (keys->has_rows) tile_set(t, line, "%s[b]", lanes_tensor(x, keys->rows));
     tile_set(t, "j", "%s - %s", length,
              packed ? "count + token" : tile_text(t, "%s + n", new_size(x, AU_NEW_ROWS)));
-    tile_if(t, "%sj >= 0 && j < %s", packed ? "token >= 0 && token < count && " : "", room);
+    const char *own = packed ? "token >= 0 && token < count && " : "";
+    if (keys->has_rows)
+        own = tile_text(t, "%sline >= 0 && line < %s && ", own, size(x, keys->lines));
+    tile_if(t, "%sj >= 0 && j < %s", own, room);
     if (lanes_keys_are_paged(x)) {
         const char *slots = size(x, keys->slots);
-        tile_set(t, "page", "%s[b, j / %s]", lanes_tensor(x, keys->table), slots);
+        tile_set(t, "page", "%s[%s, j / %s]", lanes_tensor(x, keys->table), line, slots);
         tile_if(t, "page >= 0 && page < %s", size(x, keys->pages));
         move_all(x, sides, from, tile_text(t, "page, h, j %% %s", slots));
         tile_end(t);
     } else {
-        move_all(x, sides, from, "b, h, j");
+        move_all(x, sides, from, tile_text(t, "%s, h, j", line));
     }
     tile_end(t);
     tile_end(t);
@@ -271,10 +279,12 @@ static void list_arguments(Lanes *x)
                  new_size(x, AU_SLOTS_ROWS));
         return;
     }
-    const uint32_t lists[] = {a->keys.layout ? a->keys.lengths : 0,
-                              lanes_keys_are_paged(x) ? a->keys.table : 0,
+    const AuRowLayout *keys = &a->keys;
+    const uint32_t lists[] = {keys->layout && !keys->has_no_lengths ? keys->lengths : 0,
+                              lanes_keys_are_paged(x) ? keys->table : 0,
+                              keys->has_rows ? keys->rows : 0,
                               queries_are_packed(x) ? a->queries.starts : 0};
-    for (uint32_t n = 0; n < 3; n++)
+    for (uint32_t n = 0; n < sizeof lists / sizeof *lists; n++)
         if (lists[n])
             tile_arg(t, lanes_tensor(x, lists[n]), TILE_IN, "%s", lanes_type(x, "i32", lists[n]));
 }

@@ -146,7 +146,8 @@ typedef struct aule_tensor_v1 {
 #define AULE_TENSOR_CACHED   4096u
 #define AULE_TENSOR_APPENDED 8192u
 #define AULE_TENSOR_LISTS                                                                          \
-    (AULE_TENSOR_LENGTHS | AULE_TENSOR_TABLE | AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K)
+    (AULE_TENSOR_LENGTHS | AULE_TENSOR_TABLE | AULE_TENSOR_ROWS | AULE_TENSOR_STARTS_Q |           \
+     AULE_TENSOR_STARTS_K)
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

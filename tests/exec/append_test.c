@@ -45,6 +45,11 @@ static const Case cases[] = {
     {"packed rows over pages", HEADS, "S=packed,T=paged", NULL, false, 6, 23, 2, 2, 16, 24, 16, 3, true},
     {"packed rows over padded keys", HEADS, "S=packed,T=padded", NULL, false, 6, 23, 1, 1, 16, 24, 40, 0, false},
     {"packed rows, slots", HEADS, "S=packed,T=paged", NULL, true, 1, 23, 2, 2, 16, 24, 16, 3, false},
+    {"pages, rows of the table", HEADS, "T=paged:rows", NULL, false, 6, 5, 2, 2, 16, 24, 16, 3, false},
+    {"rows of a cache", HEADS, "T=padded:rows", "e4m3", false, 6, 5, 2, 2, 32, 24, 19, 0, true},
+    {"rows of a whole cache, slots", HEADS, "T=dense:rows", "k=i8,v=i8:token", true, 6, 5, 2, 2, 32, 24, 19, 0, false},
+    {"rows of a whole cache", HEADS, "T=dense:rows", "v=i8:token", false, 6, 5, 2, 2, 32, 24, 19, 0, false},
+    {"packed rows, rows of the table", HEADS, "S=packed,T=paged:rows", NULL, false, 6, 23, 2, 2, 16, 24, 16, 3, false},
     {"e4m3, a scale a head", HEADS, "T=paged", "e4m3", false, 6, 5, 2, 2, 64, 24, 16, 3, false},
     {"e5m2 and i8, slots", HEADS, "T=padded", "k=e5m2,v=i8", true, 3, 5, 2, 2, 16, 72, 19, 0, true},
     {"e4m3, slots of pages", HEADS, "T=paged", "e4m3", true, 3, 5, 2, 2, 64, 64, 16, 3, false},
@@ -96,6 +101,10 @@ static double list_number(Run *r, const Case *c, const AuTensorRow *row, size_t 
                                                : (double)all
                           : (double)((int64_t)n * 11 % all);
     if (row->flags & AULE_TENSOR_TABLE) return n % 4 == 3 ? wrong[n / 4 % 4] : (double)(n + 1);
+    if (row->flags & AULE_TENSOR_ROWS) { /* in another order; one is none */
+        const double lines[] = {7, 2, 0, 9, 1, -1};
+        return lines[n % 6];
+    }
     if (row->flags & AULE_TENSOR_LENGTHS) {
         const double lengths[] = {room, 3, 0, room + 2, -7, 17};
         return lengths[n % 6];
@@ -208,7 +217,7 @@ static bool place_of(const Run *r, const Case *c, int64_t m, int64_t n, int64_t 
         const int64_t slot =
             list_at(&r->tensors[exec_find_role(r, AULE_ROLE_NEW_SLOTS, 0)], m * c->n + n);
         *page = slot / (rows ? rows : 1), *row = slot % (rows ? rows : 1);
-        *sequence = keys->layout == AU_LAYOUT_PAGED ? m : *page;
+        *sequence = keys->layout == AU_LAYOUT_PAGED || keys->has_rows ? m : *page;
         return slot >= 0 && slot < k->shape[0] * rows;
     }
     if (r->attn->queries.layout == AU_LAYOUT_PACKED) {
@@ -217,12 +226,14 @@ static bool place_of(const Run *r, const Case *c, int64_t m, int64_t n, int64_t 
         if (b == c->b) return false;
         token = n - list_at(starts, b), count = list_at(starts, b + 1) - list_at(starts, b);
     }
-    if (keys->layout) length = list_at(&r->tensors[keys->lengths], b);
+    const int64_t line = keys->has_rows ? list_at(&r->tensors[keys->rows], b) : b;
+    if (line < 0 || (keys->has_rows && line >= r->sizes[keys->lines])) return false;
+    if (keys->layout && !keys->has_no_lengths) length = list_at(&r->tensors[keys->lengths], b);
     const int64_t at = (length < 0 ? 0 : length) - count + token;
-    *sequence = *page = b, *row = at;
+    *sequence = b, *page = line, *row = at;
     if (keys->layout != AU_LAYOUT_PAGED) return at >= 0 && at < rows;
     if (at < 0 || at >= rows * c->entries) return false;
-    *page = list_at(&r->tensors[keys->table], b * c->entries + at / rows), *row = at % rows;
+    *page = list_at(&r->tensors[keys->table], line * c->entries + at / rows), *row = at % rows;
     return *page >= 0 && *page < k->shape[0];
 }
 
@@ -350,7 +361,10 @@ static bool attention(Run *r, const Case *c)
     if (packed) layouts[layout_count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = "S"};
     if (c->layout)
         layouts[layout_count++] = (AuAxisLayout){
-            .layout = strstr(c->layout, "paged") ? AU_LAYOUT_PAGED : AU_LAYOUT_PADDED, .axis = "T"};
+            .layout = strstr(c->layout, "paged") ? AU_LAYOUT_PAGED : AU_LAYOUT_PADDED,
+            .has_no_lengths = strstr(c->layout, "dense") != NULL,
+            .axis = "T",
+            .rows = strstr(c->layout, "rows") != NULL};
     AuStorage storage[2] = {{0}, {0}};
     if (c->storage && driver_read_storage(r->arena, c->storage, storage)) return false;
     if (!driver_add_layouts(r->arena, r->diags, a, layouts, layout_count) ||
@@ -361,19 +375,13 @@ static bool attention(Run *r, const Case *c)
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"D", c->d},
-                 {"E", c->e},
-                 {"Hk", c->hk},
-                 {"Hv", c->hv},
-                 {"B", batch},
-                 {"T", c->rows},
-                 {"T_slots", c->rows},
-                 {"T_entries", c->entries},
-                 {"T_pages", batch * c->entries + 3},
-                 {"S_ends", batch + 1},
-                 {"new_batch", packed ? 1 : c->b},
-                 {"new_rows", c->n},
-                 {"slots_rows", c->slots ? c->n : -1}};
+    } sizes[] = {{"D", c->d},           {"E", c->e},
+                 {"Hk", c->hk},         {"Hv", c->hv},
+                 {"B", batch},          {"T", c->rows},
+                 {"T_slots", c->rows},  {"T_entries", c->entries},
+                 {"T_lines", 9},        {"T_pages", batch * c->entries + 3},
+                 {"S_ends", batch + 1}, {"new_batch", packed ? 1 : c->b},
+                 {"new_rows", c->n},    {"slots_rows", c->slots ? c->n : -1}};
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
         set_size(r, sizes[n].name, sizes[n].value);
     return true;

@@ -170,6 +170,7 @@ APPEND = [
     ("rows behind the last are there", "lanes_append.c", '"%sj >= 0 && j < %s"', '"%sj >= 0 && j < 2 + %s"'),
     ("a packed row is the sequence's before", "lanes_append.c", '"%s[middle] <= n"', '"%s[middle] < n"'),
     ("rows of no sequence are written", "lanes_append.c", "token >= 0 && token < count && ", "token >= 0 && "),
+    ("a sequence's row of the cache is its number", "lanes_append.c", 'keys->has_rows ? "line" : "b"', 'keys->has_rows ? "b" : "b"'),
     ("scales do not know NaN", "lanes_append.c", '"reduce_maxnan(', '"reduce_max('),
     ("rows of zeros have the scale 0", "lanes_append.c", '"where(%s < %s, 1.0,', '"where(%s < -%s, 1.0,'),
     ("scales of slots are the batch's", "lanes_append.c", '? "m" : "page"', '? "m" : "m"'),

@@ -275,6 +275,34 @@ class Append(unittest.TestCase):
             f.append(*cache.new, *cache.caches, T_lengths=np.array([64, 64], np.int32), T_table=table, device=OPENCL[0])
         same(cache.caches, wanted)
 
+    def test_rows(self):
+        """Sequences that have other rows of the table, or of the cache, than their numbers."""
+        lines = np.array([3, 0, 4], np.int32)
+        for layout in ("T=paged", "T=padded", "T=dense"):
+            plain = aule.compile(WIDE, layout=None if layout == "T=dense" else layout, optimize=1)
+            f = aule.compile(WIDE, layout=f"{layout}:rows", optimize=1)
+            with self.subTest(layout=layout):
+                cache = Cache("" if layout == "T=dense" else layout, [64, 1, 5, 17, 33], 5)
+                wanted, _ = cache.by_hand()
+                given = [x[lines] for x in cache.new]
+                named = cache.named()
+                few = {name: x[lines] for name, x in named.items() if name == "T_lengths"}
+                f.append(*given, *cache.caches, **named | few, T_rows=lines)
+                for b in (1, 2):  # those that no sequence of the call has are as they were
+                    for n in range(5):
+                        place = cache.place(b, n)
+                        for x in wanted:
+                            if place:
+                                x[place[0], :, place[1]] = np.nan
+                same(cache.caches, wanted)
+                q = cache.r.standard_normal((5, 4, 5, 32)).astype(np.float32)
+                got = f(q[lines], *cache.caches, **named | few, T_rows=lines)
+                np.testing.assert_array_equal(got, plain(q, *cache.caches, **named)[lines])
+                with self.assertRaisesRegex(aule.ArgumentError, r"T_rows\[1\] is 5, .* has 5 rows"):
+                    f.append(*given, *cache.caches, **named | few, T_rows=np.array([3, 5, 4], np.int32))
+                with self.assertRaisesRegex(TypeError, "needs T_rows, or slots" if layout == "T=dense" else "needs .*T_rows"):
+                    f.append(*given, *cache.caches, **named | few)
+
     def test_storage(self):
         for storage, kinds, token in (("e4m3", ("e4m3", "e4m3"), (0, 0)), ("k=e5m2,v=i8:token", ("e5m2", "i8"), (0, 1)), ("k=i8:token,v=e4m3:token", ("i8", "e4m3"), (1, 1)),
                                       ("v=e5m2:token", (None, "e5m2"), (0, 1))):
