@@ -57,7 +57,8 @@ static aulec_status make(const Machine *m, const char *row, char *said, size_t r
                                    .archs = m->arch,
                                    .dtypes = m->dtype,
                                    .widths = "D=64",
-                                   .no_gradients = strstr(row, "_forward") || strstr(row, "_append"),
+                                   .no_gradients =
+                                       strstr(row, "_forward") || strstr(row, "_append"),
                                    .append = strstr(row, "_append") != NULL,
                                    .emit = AULEC_EMIT_KERNEL_IR,
                                    .shape = row};
