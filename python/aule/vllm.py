@@ -3,7 +3,7 @@
     import aule.vllm
 
     aule.vllm.register()
-    llm = LLM(model, attention_config={"backend": "CUSTOM"})
+    llm = LLM(model, attention_backend="CUSTOM")
 
 Its cache is read and written where it lies, in the order NHD or HND, in pages of multiples of 16. A step is two calls at most: one for the requests that have
 one row each, which the library puts first, and one for all others, prompts and chunks of them.
@@ -197,5 +197,5 @@ class AuleImpl(AttentionImpl):
 
 
 def register() -> None:
-    """Makes aule vLLM's backend CUSTOM, in this process: ``attention_config={"backend": "CUSTOM"}``."""
+    """Makes aule vLLM's backend CUSTOM, in this process: ``attention_backend="CUSTOM"``."""
     register_backend(AttentionBackendEnum.CUSTOM, f"{AuleBackend.__module__}.{AuleBackend.__qualname__}")

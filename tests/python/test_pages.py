@@ -1,4 +1,4 @@
-"""docs/tutorial.md, docs/python.md and docs/from-flexattention.md run: their blocks of Python, one after another."""
+"""docs/tutorial.md, docs/python.md, docs/serving.md and docs/from-flexattention.md run: their blocks of Python, one after another."""
 
 import importlib.util
 import unittest
@@ -29,6 +29,16 @@ class Reference(unittest.TestCase):
         self.assertIn("attention aule_attention {", printed)
         self.assertIn("cpu ['dk', 'dq', 'dv']", printed)
         self.assertIn("expected", printed)
+
+
+@unittest.skipIf(torch is None or importlib.util.find_spec("transformers") is None, "torch or transformers is not installed")
+class Serving(unittest.TestCase):
+    def test_it_runs(self):
+        names, printed = run_page(ROOT / "docs/serving.md")
+        self.assertEqual(len(names["served"]), 8)
+        self.assertEqual(printed.splitlines(), [
+            "(4, 4, 16)", "<aule attention softcap(q, k, v, cap=) -> o, lse> (1, 4, 4, 16)", "tensor(True) torch.int8", "[5, 5]",
+        ])
 
 
 @unittest.skipIf(torch is None, "torch is not installed")
