@@ -8,10 +8,10 @@ import numpy
 
 from ._errors import ArgumentError
 from ._plain import _check_heads, _flag, _prepare
-from ._slots import STORED, append, check_rows, slots_of_last
+from ._slots import STORED, append, check_rows
 from ._tensors import is_torch
 
-KINDS = {name: kind for kind, (name, _) in STORED.items()}
+KINDS = {name: kind for kind, name in STORED.items()}
 
 
 def tensor(x: Any, what: str, axes: str) -> Any:
@@ -129,7 +129,8 @@ def decode(
     if (k is None) != (v is None):
         raise ArgumentError("k and v are added to the cache together; one of them is missing", "tensor")
     if k is not None:
-        _add(caches, {"k": k, "v": v}, lengths, table, q, storage, scales)
+        k, v = (_new_rows(x, name, caches[name], q) for name, x in (("k", k), ("v", v)))
+        append(k, v, caches | scales, storage=storage, device=backend, T_lengths=lengths, **({} if table is None else {"T_table": table}))
     f, named = _prepare(
         q, caches["k"], causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
         deterministic=False, gradients=False,
@@ -142,16 +143,10 @@ def decode(
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
 
 
-def _add(caches: dict[str, Any], new: dict[str, Any], lengths: Any, table: Any, q: Any, storage: str | None, scales: dict[str, Any]) -> None:
-    """Writes the new rows to the cache."""
-    for name, x in new.items():
-        x = new[name] = tensor(x, name, "[B, S, heads, channels]")
-        if tuple(x.shape[:2]) != (q.shape[0], q.shape[2]):
-            raise ArgumentError(f"{name} is {list(x.shape)}, expected [{q.shape[0]}, {q.shape[2]}, ..] as q is", "tensor")
-        check_rows(x.reshape(-1, *x.shape[2:]), caches[name], name)
-    slots, entries = caches["k"].shape[2], 1 if table is None else table.shape[1]
-    at = slots_of_last(lengths, q.shape[2], table, slots, entries * slots)
-    kinds = dict(word.split("=") for word in (storage or "").split(",") if word)
-    for name, x in new.items():
-        kind, _, token = kinds.get(name, "").partition(":")
-        append(caches[name], x.reshape(-1, *x.shape[2:]), at, kind or None, scales.get(f"{name}_scale"), bool(token))
+def _new_rows(x: Any, name: str, cache: Any, q: Any) -> Any:
+    """[B, S, heads, channels] with heads first, if they fit."""
+    x = tensor(x, name, "[B, S, heads, channels]")
+    if tuple(x.shape[:2]) != (q.shape[0], q.shape[2]):
+        raise ArgumentError(f"{name} is {list(x.shape)}, expected [{q.shape[0]}, {q.shape[2]}, ..] as q is", "tensor")
+    check_rows(x, cache, name)
+    return heads_first(x)

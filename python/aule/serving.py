@@ -322,7 +322,7 @@ class Cache:
         given = scales if isinstance(scales, (tuple, list)) else (scales, scales)
         for which, h, d, scale in zip("kv", _pair(heads, "heads"), _pair(widths, "widths"), given):
             kind, by_token = self._stored.get(which, (None, False))
-            tensors[which] = [self._pool(h, d, STORED[kind][0] if kind else name, order) for _ in range(layers)]
+            tensors[which] = [self._pool(h, d, STORED[kind] if kind else name, order) for _ in range(layers)]
             tensors[f"{which}_scale"] = [self._scale(which, kind, by_token, h, order, scale) for _ in range(layers)]
         self.k, self.v, self.k_scale, self.v_scale = tensors["k"], tensors["v"], tensors["k_scale"], tensors["v_scale"]
         scaled = [f"{which}_scale" for which, (_, by_token) in self._stored.items() if by_token]
@@ -361,10 +361,11 @@ class Cache:
 
     def append(self, layer: int, k: Any, v: Any, slots: Any) -> None:
         """Writes new rows of a layer, k [n, heads, width] and v, to their slots, int64 [n] (:meth:`Pages.slots`); of slot -1 nothing is written."""
-        for which, rows, pool, scale in (("k", k, self.k[layer], self.k_scale[layer]), ("v", v, self.v[layer], self.v_scale[layer])):
+        for which, rows, pool in (("k", k, self.k[layer]), ("v", v, self.v[layer])):
+            if len(rows.shape) != 3:
+                raise ArgumentError(f"{which} has {len(rows.shape)} axes, expected [rows, heads, channels]", "tensor")
             check_rows(rows, pool, which)
-            kind, by_token = self._stored.get(which, (None, False))
-            append(pool, rows, slots, kind, scale, by_token)
+        append(k.swapaxes(0, 1)[None], v.swapaxes(0, 1)[None], self.named(layer), storage=self.storage, slots=slots[None])
 
     def copy(self, pages: Sequence[tuple[int, int]]) -> None:
         """Copies pages of all layers, (from, to), as :meth:`Pages.extend` says."""

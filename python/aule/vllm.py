@@ -23,7 +23,7 @@ from vllm.v1.attention.backend import AttentionBackend, AttentionCGSupport, Atte
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 from vllm.v1.attention.backends.utils import get_kv_cache_layout
 
-from ._decode import KINDS, decode
+from ._decode import decode, storage_of
 from ._errors import ArgumentError, Error
 from ._slots import append
 from ._varlen import attention_varlen
@@ -172,9 +172,10 @@ class AuleImpl(AttentionImpl):
             return output
         keys, values, scales = self._caches(layer, kv_cache)
         if self.kv_sharing_target_layer_name is None:  # else another layer has written them
-            for name, cache, rows in zip("kv", (keys, values), self._rows(key, value, step.rows)):
-                kind = KINDS.get(str(cache.dtype).removeprefix("torch."))
-                append(cache.transpose(1, 2), rows, step.slots, kind, scales.get(f"{name}_scale"))
+            caches = {"k": keys.transpose(1, 2), "v": values.transpose(1, 2)}
+            storage, given = storage_of(caches, {"k": scales.get("k_scale"), "v": scales.get("v_scale")}, keys)
+            k, v = (x.transpose(0, 1)[None] for x in self._rows(key, value, step.rows))
+            append(k, v, caches | given, storage=storage, slots=step.slots[None])
         n = step.singles
         if n:
             decode(query[:n, None], keys, values, step.lengths[:n], page_table=step.table[:n], out=o[:n, None], **options, **scales)

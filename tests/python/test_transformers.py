@@ -147,6 +147,7 @@ class ContinuousBatching(unittest.TestCase):
         sizes = transformers.ContinuousBatchingConfig(page_size=pages, num_blocks=48, max_batch_tokens=24, max_memory_percent=0.5, allow_block_sharing=False)
         with self.assertNoLogs("ContinuousBatchingLogger", "CRITICAL"):
             made = model.generate_batch(self.prompts, generation_config=asked, continuous_batching_config=sizes)
+        self.assertEqual([one.error for one in made.values()], [None] * len(self.prompts))
         made = sorted(made.values(), key=lambda one: self.prompts.index(one.prompt_ids))
         self.assertEqual([one.generated_tokens for one in made], want)
 
