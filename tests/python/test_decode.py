@@ -46,7 +46,7 @@ class Case:
     def given(self, options):
         r = np.random.default_rng(7)
         shapes = {"H": (H,), "BH": (len(self.lengths), H)}
-        return {name: r.random(shapes[x]).astype(np.float32) if isinstance(x, str) else x for name, x in options.items()}
+        return {name: r.random(shapes[x]).astype(np.float32) if x in shapes else x for name, x in options.items()}
 
     def want(self, b, options, causal=True):
         """o [rows, H, E] and lse of a dense call of sequence b."""
@@ -134,6 +134,14 @@ class Decode(unittest.TestCase):
                     setattr(case, name, (codes.clamp(-most, most).to(dtype).float() * own).numpy())
                 for b in (0, 1):
                     np.testing.assert_allclose(o[b], case.want(b, {})[0], rtol=1e-5, atol=1e-5)
+
+    def test_opencl(self):
+        """Caches on the host, which are copied to the device and, where rows were added, back."""
+        device = next((d.id for d in aule.devices() if d.backend == "opencl" and d.available), None)
+        if device is None:
+            self.skipTest("no OpenCL device")
+        for slots in (None, 16):
+            self.check(slots, 2, {"window": 9, "backend": device})
 
     def test_refusals(self):
         case = Case(16, 1, True)
