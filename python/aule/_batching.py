@@ -82,9 +82,12 @@ def _over_cache(
     count, lengths = len(key_starts) - 1, key_starts.diff()
     if more.get("block_table") is not None:
         keys, values = allocator.get_cache_for_block_table(layer)
+        table, size, last = more["block_table"][index], allocator.tokens_per_page, lengths[:, None].long() - 1
+        page = table.long().gather(1, last.clamp(min=0) // size)
+        write = torch.where(last >= 0, page * size + last % size, allocator.write_trash_index)[:, 0]
+        allocator.update(k[:count], v[:count], layer, write[:0], write)  # its views of keys and of values are of the same memory, which append refuses
         o = q.new_zeros(*q.shape[:2], v.shape[2])  # rows that pad a step are behind those of requests
-        options |= {"k": k[:count, None], "v": v[:count, None], "page_table": more["block_table"][index], "out": o[:count, None]}
-        decode(q[:count, None], keys, values, lengths, **options)
+        decode(q[:count, None], keys, values, lengths, page_table=table, out=o[:count, None], **options)
         return o
     read, write = more["read_index"][index], more["write_index"][index]
     one_each = more["max_length_q"] == 1 and len(q) == count

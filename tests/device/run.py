@@ -153,7 +153,7 @@ def tests(*names):
 
 def python():
     for name in ("device.Compiled", "device.Torch", "device.Arrays", "device.Checked", "training.Gradients", "training.Scripts",
-                 "training.Sessions", "transformers", "varlen.Cuda"):
+                 "training.Sessions", "transformers", "varlen.Cuda", "decode.Decode.test_torch", "serving.Attention.test_torch", "vllm.Steps"):
         yield tests(name)
 
 

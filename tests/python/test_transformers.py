@@ -144,7 +144,9 @@ class ContinuousBatching(unittest.TestCase):
             want.append(model.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0, eos_token_id=None)[0, len(prompt) :].tolist())
         model.set_attn_implementation("aule_flash")
         asked = transformers.GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=-1, pad_token_id=0)
-        sizes = transformers.ContinuousBatchingConfig(page_size=pages, num_blocks=48, max_batch_tokens=24, max_memory_percent=0.5, allow_block_sharing=False)
+        sizes = transformers.ContinuousBatchingConfig(
+            page_size=pages, num_blocks=48, max_batch_tokens=24, max_memory_percent=0.5, allow_block_sharing=False, use_cuda_graph=False, use_async_batching=False,
+        )
         with self.assertNoLogs("ContinuousBatchingLogger", "CRITICAL"):
             made = model.generate_batch(self.prompts, generation_config=asked, continuous_batching_config=sizes)
         self.assertEqual([one.error for one in made.values()], [None] * len(self.prompts))
@@ -166,7 +168,7 @@ class ContinuousBatching(unittest.TestCase):
 
         with mock.patch.object(initialization, "ensure_decode_fast_path_is_available"), mock.patch.object(aule._batching, "decode", wraps=aule._batching.decode) as decode:
             self.check(transformers.LlamaConfig(**SIZES))
-        self.assertIn("k", decode.call_args.kwargs)
+        self.assertEqual(decode.call_args.kwargs["out"].shape[1], 1)  # only block tables write into a tensor that is there
 
     def test_windows(self):
         """Rings of 8 slots beside full attention, with soft caps; all layers rings. Rows that decode are read in place."""

@@ -91,10 +91,10 @@ class Steps(unittest.TestCase):
                 self.check({}, {}, layout, size)
 
     def test_options(self):
-        slopes, sinks = [0.5, 0.25, 0.1, 0.05], torch.randn(H)
+        slopes, sinks = [0.5, 0.25, 0.1, 0.05], torch.randn(H, device=DEVICE)
         self.check({"sliding_window": 7}, {"window": 7})
         self.check({"logits_soft_cap": 3.0, "sinks": sinks}, {"softcap": 3.0, "sinks": sinks})
-        self.check({"alibi_slopes": slopes}, {"alibi": torch.tensor(slopes)}, "HND")
+        self.check({"alibi_slopes": slopes}, {"alibi": torch.tensor(slopes, device=DEVICE)}, "HND")
         self.check({"logits_soft_cap": 0.0}, {}, causal=False)
 
     def test_fp8(self):
