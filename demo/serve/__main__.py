@@ -67,8 +67,8 @@ def main() -> int:
     given = parser.parse_args()
     model = Llama() if given.model == "llama" else Tutorial()
     arriving = requests(model, given.prompts, given.most, given.tokens)
-    pages = given.pages or 2 * given.most // given.page + 8  # too few for all at a time
-    serve(Server(model, 8, given.page), [(0, Request("warm", [1] * 5, 8)), (0, Request("up", [2] * 9, 12))])  # compiles kernels
+    pages = given.pages or -(-(given.most + given.tokens) // given.page) + 64 // given.page  # too few for all at a time
+    serve(Server(model, 8 + 24 // given.page, given.page), [(0, Request("warm", [1] * 5, 8)), (0, Request("up", [2] * 9, 12))])  # compiles kernels
     since = time.perf_counter()
     want = expected(model, arriving)
     without = time.perf_counter() - since

@@ -70,8 +70,13 @@ class Server:
         return True
 
     def _admit(self) -> None:
-        """Requests that wait get a row of the table, as long as a first page is free for each."""
-        while self.waiting and len(self.running) < min(64, self.pages.available + len(self.running)):
+        """Requests that wait get a row of the table, as long as there are pages for the tokens that all have so far. For what comes of them there may be none."""
+        size = self.pages.page_size
+        left = self.pages.available - sum(-(-len(one.tokens) // size) - len(self.pages.pages_of(one.row)) for one in self.running)
+        while self.waiting and len(self.running) < 64:
+            left -= -(-len(self.waiting[0].tokens) // size)
+            if left < 0 and self.running:
+                return
             request = self.waiting.pop(0)
             request.row = self.pages.add()
             self.running.append(request)
