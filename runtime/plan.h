@@ -43,7 +43,8 @@ aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayou
                       void *workspace, const aule_address *at, AuSink sink);
 
 /* sequences.c: of packed sequences, read at once: for host memory. */
-aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink);
+aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, const aule_address *at,
+                               AuSink sink);
 /* The list that tensor [index] is, brought from a device whose runs are done. */
 aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_address *at,
                           AuSink sink);

@@ -144,7 +144,7 @@ static aule_status report(const Run *run, AuSink sink)
 static aule_status launch_and_report(const Run *run, AuSink sink)
 {
     const bool later = run->plan->device->backend->synchronize != NULL;
-    aule_status status = later ? AULE_OK : rt_check_sequences(run->plan, run->at, sink);
+    aule_status status = later ? AULE_OK : rt_check_sequences(run->plan, run->bound, run->at, sink);
     if (!status) status = launch_all(run, sink);
     return status || later || !rt_check_count(run->plan->variant) ? status : report(run, sink);
 }

@@ -4,6 +4,7 @@
  * the tensors, so that no value makes a wild address. */
 #include "plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Of a tensor that was passed, as it was bound. */
@@ -160,19 +161,13 @@ static int64_t most_rows(const aule_plan *plan, uint32_t starts)
     return -1;
 }
 
-/* Packed rows. */
-static aule_status check_starts(const aule_plan *plan, uint32_t starts, const aule_address *at,
-                                AuSink sink)
+/* A list of where rows of [what] begin, of which there are [all]; of a sequence at most [most], -1: as many as there are. */
+static aule_status check_begins(const aule_plan *plan, uint32_t starts, const aule_address *at,
+                                const char *what, int64_t all, int64_t most, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    const bool of_keys = !(rt_tensor(a, starts)->flags & AULE_TENSOR_STARTS_Q);
-    const uint32_t q = first_of(a, AULE_ROLE_Q),
-                   rows = of_keys                  ? first_of(a, AULE_ROLE_K)
-                          : plan->bound.tensors[q] ? q
-                                                   : first_of(a, AULE_ROLE_NEW); /* append */
-    const int64_t count = extent(plan, starts, 0), all = extent(plan, rows, 2),
-                  most = most_rows(plan, starts);
-    const char *name = rt_tensor(a, starts)->name, *of = rt_tensor(a, rows)->name;
+    const int64_t count = extent(plan, starts, 0);
+    const char *name = rt_tensor(a, starts)->name;
     int64_t before = 0;
     for (int64_t n = 0; n < count; n++) {
         const int64_t next = i32_at(plan, starts, at, n, 0);
@@ -184,7 +179,7 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
                            a->name, name, (long long)n, (long long)next, (long long)before);
         if (next > all)
             return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows",
-                           a->name, name, (long long)n, (long long)next, of, (long long)all);
+                           a->name, name, (long long)n, (long long)next, what, (long long)all);
         if (n > 0 && most >= 0 && next - before > most)
             return rt_fail(sink, AULE_ERROR_TENSOR,
                            "%s: %s: sequence %lld has %lld rows, inputs have %lld for each",
@@ -193,6 +188,20 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
         before = next;
     }
     return AULE_OK;
+}
+
+/* Packed rows. */
+static aule_status check_starts(const aule_plan *plan, uint32_t starts, const aule_address *at,
+                                AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const bool of_keys = !(rt_tensor(a, starts)->flags & AULE_TENSOR_STARTS_Q);
+    const uint32_t q = first_of(a, AULE_ROLE_Q),
+                   rows = of_keys                  ? first_of(a, AULE_ROLE_K)
+                          : plan->bound.tensors[q] ? q
+                                                   : first_of(a, AULE_ROLE_NEW); /* append */
+    return check_begins(plan, starts, at, rt_tensor(a, rows)->name, extent(plan, rows, 2),
+                        most_rows(plan, starts), sink);
 }
 
 /* ---- keys in a layout: `lengths` and, of pages, `table` */
@@ -207,21 +216,44 @@ static int32_t list_of(const aule_attention_v1 *a, uint32_t flag, uint32_t rank)
 /* What a call gives of keys in pages; with no table, of padded ones. */
 typedef struct Pages {
     int32_t table;        /* tensor; -1: none */
+    int32_t starts;       /* tensor, of a table that is one list; -1: it has a row for each */
     int32_t rows;         /* tensor; -1: sequence b has row b of the table, or of k */
     int64_t lines;        /* rows of the table, or of k */
     int64_t pages, slots; /* of k: how many, rows of one */
-    int64_t room;         /* keys of a sequence at most */
+    int64_t room;         /* keys of a sequence at most; in a table that is one list, of a page */
+    int64_t most;         /* keys that the call says there are at most */
 } Pages;
 
-static Pages pages_of(const aule_plan *plan)
+/* The parameter X_most beside X_table_starts: no sequence has more keys. */
+static int64_t most_keys(const aule_plan *plan, const AuBound *bound, int32_t starts)
 {
-    const uint32_t k = first_of(plan->attention, AULE_ROLE_K);
-    Pages p = {.table = list_of(plan->attention, AULE_TENSOR_TABLE, 2),
-               .rows = list_of(plan->attention, AULE_TENSOR_ROWS, 1),
+    if (starts < 0) return INT32_MAX;
+    const aule_attention_v1 *a = plan->attention;
+    const char *name = rt_tensor(a, (uint32_t)starts)->name, *end = strstr(name, "_table_starts");
+    const size_t axis = end ? (size_t)(end - name) : 0;
+    for (uint32_t n = 0; n < a->param_count; n++)
+        if (strncmp(rt_param(a, n)->name, name, axis) == 0 &&
+            strcmp(rt_param(a, n)->name + axis, "_most") == 0)
+            return bound->params[n].i;
+    return INT32_MAX;
+}
+
+static Pages pages_of(const aule_plan *plan, const AuBound *bound)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const uint32_t k = first_of(a, AULE_ROLE_K);
+    const int32_t starts = list_of(a, AULE_TENSOR_TABLE_STARTS, 1);
+    Pages p = {.table = list_of(a, AULE_TENSOR_TABLE, starts < 0 ? 2 : 1),
+               .starts = starts,
+               .rows = list_of(a, AULE_TENSOR_ROWS, 1),
                .pages = extent(plan, k, 0),
-               .slots = extent(plan, k, 2)};
-    p.room = p.table < 0 ? p.slots : p.slots * extent(plan, (uint32_t)p.table, 1);
-    p.lines = p.table < 0 ? p.pages : extent(plan, (uint32_t)p.table, 0);
+               .slots = extent(plan, k, 2),
+               .most = most_keys(plan, bound, starts)};
+    const uint32_t table = (uint32_t)p.table;
+    p.room = p.table < 0 || starts >= 0 ? p.slots : p.slots * extent(plan, table, 1);
+    p.lines = starts >= 0   ? extent(plan, (uint32_t)starts, 0) - 1
+              : p.table < 0 ? p.pages
+                            : extent(plan, table, 0);
     return p;
 }
 
@@ -240,19 +272,31 @@ static aule_status line_of(const aule_plan *plan, const Pages *p, const aule_add
                    (long long)p->lines);
 }
 
-/* The pages in use of a sequence, which has [length] keys and row [b] of the table. */
-static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule_address *table,
-                               int64_t b, int64_t length, AuSink sink)
+/* How the message calls page [n] of row [line] of the table. */
+static aule_status fail_page(const aule_plan *plan, const Pages *p, int64_t line, int64_t at,
+                             int64_t n, int64_t page, AuSink sink)
 {
-    const aule_attention_v1 *a = plan->attention;
+    const char *name = rt_tensor(plan->attention, (uint32_t)p->table)->name;
+    char place[64];
+    if (p->starts < 0)
+        snprintf(place, sizeof place, "%lld, %lld", (long long)line, (long long)at);
+    else
+        snprintf(place, sizeof place, "%lld", (long long)at);
+    return rt_fail(sink, AULE_ERROR_TENSOR,
+                   "%s: %s[%s] is %lld, there are %lld pages (keys from %lld on)",
+                   plan->attention->name, name, place, (long long)page, (long long)p->pages,
+                   (long long)(n * p->slots));
+}
+
+/* The pages in use of a sequence, which has [length] keys and row [line] of the table: of one list, what lies from [first] on. */
+static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule_address *table,
+                               int64_t line, int64_t first, int64_t length, AuSink sink)
+{
+    const uint32_t index = (uint32_t)p->table;
     for (int64_t n = 0; n * p->slots < length; n++) {
-        const int64_t page = i32_at(plan, (uint32_t)p->table, table, b, n);
-        if (page < 0 || page >= p->pages)
-            return rt_fail(sink, AULE_ERROR_TENSOR,
-                           "%s: %s[%lld, %lld] is %lld, there are %lld pages (keys from %lld on)",
-                           a->name, rt_tensor(a, (uint32_t)p->table)->name, (long long)b,
-                           (long long)n, (long long)page, (long long)p->pages,
-                           (long long)(n * p->slots));
+        const int64_t page = p->starts < 0 ? i32_at(plan, index, table, line, n)
+                                           : i32_at(plan, index, table, first + n, 0);
+        if (page < 0 || page >= p->pages) return fail_page(plan, p, line, first + n, n, page, sink);
     }
     return AULE_OK;
 }
@@ -261,36 +305,52 @@ static aule_status check_sequence(const aule_plan *plan, const Pages *p, int32_t
                                   const aule_address *at, int64_t b, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    int64_t line;
+    int64_t line, first = 0, room = p->room;
     const aule_status status = line_of(plan, p, at, b, &line, sink);
     if (status || lengths < 0) return status;
     const int64_t length = i32_at(plan, (uint32_t)lengths, &at[lengths], b, 0);
-    if (length < 0 || length > p->room)
-        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s to %lld", a->name,
-                       rt_tensor(a, (uint32_t)lengths)->name, (long long)b, (long long)length,
-                       p->table < 0 ? "k reaches" : "the table reaches", (long long)p->room);
-    return p->table < 0 ? AULE_OK : check_pages(plan, p, &at[p->table], line, length, sink);
+    const char *name = rt_tensor(a, (uint32_t)lengths)->name;
+    if (p->starts >= 0) {
+        const uint32_t starts = (uint32_t)p->starts;
+        first = i32_at(plan, starts, &at[starts], line, 0);
+        room *= i32_at(plan, starts, &at[starts], line + 1, 0) - first;
+    }
+    if (length < 0 || length > room)
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s to %lld", a->name, name,
+                       (long long)b, (long long)length,
+                       p->table < 0 ? "k reaches" : "the table reaches", (long long)room);
+    if (p->starts >= 0 && length > p->most)
+        return rt_fail(sink, AULE_ERROR_TENSOR,
+                       "%s: %s[%lld] is %lld, the call says that no sequence has more than %lld",
+                       a->name, name, (long long)b, (long long)length, (long long)p->most);
+    return p->table < 0 ? AULE_OK : check_pages(plan, p, &at[p->table], line, first, length, sink);
 }
 
 /* Keys, by the list that each sequence has an element of. */
-static aule_status check_layout(const aule_plan *plan, const aule_address *at, AuSink sink)
+static aule_status check_layout(const aule_plan *plan, const AuBound *bound, const aule_address *at,
+                                AuSink sink)
 {
     const int32_t lengths = list_of(plan->attention, AULE_TENSOR_LENGTHS, 1),
                   rows = list_of(plan->attention, AULE_TENSOR_ROWS, 1),
                   list = lengths < 0 ? rows : lengths;
     if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
-    const Pages p = pages_of(plan);
+    const Pages p = pages_of(plan, bound);
     const int64_t count = extent(plan, (uint32_t)list, 0);
     aule_status status = AULE_OK;
+    if (p.starts >= 0)
+        status = check_begins(plan, (uint32_t)p.starts, &at[p.starts],
+                              rt_tensor(plan->attention, (uint32_t)p.table)->name,
+                              extent(plan, (uint32_t)p.table, 0), -1, sink);
     for (int64_t b = 0; b < count && !status; b++)
         status = check_sequence(plan, &p, lengths, at, b, sink);
     return status;
 }
 
-aule_status rt_check_sequences(const aule_plan *plan, const aule_address *at, AuSink sink)
+aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, const aule_address *at,
+                               AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    aule_status status = check_layout(plan, at, sink);
+    aule_status status = check_layout(plan, bound, at, sink);
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
         const uint32_t role = rt_tensor(a, i)->role;
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)

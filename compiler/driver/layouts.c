@@ -146,29 +146,60 @@ static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char 
 }
 
 /* Kernels read one at least, whatever they are told. */
-static void ask_for_elements(AuAttn *a, uint32_t size)
+static void ask_for_more(AuAttn *a, int32_t than, uint32_t size)
 {
-    const AuExpr none = attn_i32(a, 0, a->span);
-    attn_add_require(a, attn_op2(a, AU_OP_LT, none, size_node(a, size), a->span), a->span, false);
+    const AuExpr less = attn_i32(a, than, a->span);
+    attn_add_require(a, attn_op2(a, AU_OP_LT, less, size_node(a, size), a->span), a->span, false);
+}
+
+/* Where the pages of a line begin; and, since shapes do not say it, how many keys a sequence has at most: all there are, unless a call
+ * says less, for less work and room. */
+static void add_csr(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
+{
+    const AuSpan at = a->span;
+    const AuExpr batch = a->tensors[0].axes[0], one = attn_i32(a, 1, at);
+    keys->ends = add_size(a, of.axis, "ends");
+    const AuExpr ends = size_node(a, keys->ends);
+    keys->table_starts =
+        add_list(a, au_format(a->arena, "%s_table_starts", of.axis), ends, (AuExpr){0});
+    ask_for_more(a, 0, keys->entries);
+    ask_for_more(a, 1, keys->ends);
+    if (!of.rows)
+        attn_add_require(a, attn_op2(a, AU_OP_EQ, ends, attn_op2(a, AU_OP_ADD, batch, one, at), at),
+                         at, false);
+    const AuParam most = {.name = au_format(a->arena, "%s_most", of.axis),
+                          .dtype = AU_DT_I32,
+                          .default_value = attn_op2(a, AU_OP_MUL, size_node(a, keys->entries),
+                                                    size_node(a, keys->slots), at),
+                          .span = at};
+    keys->most_keys = attn_add_param(a, most);
+    const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)keys->most_keys, 0, at);
+    attn_add_require(a, attn_op2(a, AU_OP_LE, attn_i32(a, 0, at), value, at), at, false);
 }
 
 static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
 {
     const AuExpr batch = a->tensors[0].axes[0];
-    AuRowLayout keys = {
-        .layout = of.layout, .has_rows = of.rows, .has_no_lengths = of.has_no_lengths};
+    AuRowLayout keys = {.layout = of.layout,
+                        .has_rows = of.rows,
+                        .is_csr = of.csr,
+                        .has_no_lengths = of.has_no_lengths};
     if (of.rows) {
-        keys.lines = add_size(a, of.axis, "lines");
         keys.rows = add_list(a, au_format(a->arena, "%s_rows", of.axis), batch, (AuExpr){0});
-        ask_for_elements(a, keys.lines);
+        if (!of.csr) {
+            keys.lines = add_size(a, of.axis, "lines");
+            ask_for_more(a, 0, keys.lines);
+        }
     }
     if (of.layout == AU_LAYOUT_PAGED) {
         keys.pages = add_size(a, of.axis, "pages");
         keys.slots = add_size(a, of.axis, "slots");
         keys.entries = add_size(a, of.axis, "entries");
-        keys.table =
-            add_list(a, au_format(a->arena, "%s_table", of.axis),
-                     of.rows ? size_node(a, keys.lines) : batch, size_node(a, keys.entries));
+        const AuExpr entries = size_node(a, keys.entries),
+                     lines = of.rows && !of.csr ? size_node(a, keys.lines) : batch;
+        keys.table = add_list(a, au_format(a->arena, "%s_table", of.axis), of.csr ? entries : lines,
+                              of.csr ? (AuExpr){0} : entries);
+        if (of.csr) add_csr(a, of, &keys);
     }
     if (of.has_no_lengths) return keys;
     keys.lengths = add_list(a, au_format(a->arena, "%s_lengths", of.axis), batch, (AuExpr){0});
@@ -345,5 +376,6 @@ uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
     if (flags || !a->keys.layout || a->keys.layout == AU_LAYOUT_PACKED) return flags;
     if (a->keys.has_rows && tensor == a->keys.rows) return AULE_TENSOR_ROWS;
     if (!a->keys.has_no_lengths && tensor == a->keys.lengths) return AULE_TENSOR_LENGTHS;
+    if (a->keys.is_csr && tensor == a->keys.table_starts) return AULE_TENSOR_TABLE_STARTS;
     return a->keys.layout == AU_LAYOUT_PAGED && tensor == a->keys.table ? AULE_TENSOR_TABLE : 0;
 }

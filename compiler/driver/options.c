@@ -271,6 +271,14 @@ static bool is_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && strncmp(text, word, length) == 0;
 }
 
+static const char *wrong_beside(const AuAxisLayout *of)
+{
+    if (of->rows && of->layout == AU_LAYOUT_PACKED)
+        return "packed rows are where starts say, they have no `rows`";
+    if (of->csr && of->layout != AU_LAYOUT_PAGED) return "`csr` is a table of pages";
+    return NULL;
+}
+
 /* ":rows:modified", behind a layout: what a call gives beside, what a cache holds. */
 static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
 {
@@ -278,14 +286,17 @@ static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
         const char *word = ++text;
         const size_t length = strcspn(word, ":");
         text += length;
-        const bool rows = is_word(word, length, "rows");
-        if (!rows && !is_word(word, length, "modified"))
+        if (is_word(word, length, "rows"))
+            of->rows = true;
+        else if (is_word(word, length, "csr"))
+            of->csr = true;
+        else if (is_word(word, length, "modified"))
+            of->modified = true;
+        else
             return wrong(c, "word behind a layout", au_strndup(c->arena, word, length),
-                         "rows or modified");
-        *(rows ? &of->rows : &of->modified) = true;
+                         "rows, csr or modified");
     }
-    if (of->rows && of->layout == AU_LAYOUT_PACKED)
-        return refuse_layout(c, of->axis, "packed rows are where starts say, they have no `rows`");
+    if (wrong_beside(of)) return refuse_layout(c, of->axis, wrong_beside(of));
     if (of->rows && of->layout == AU_LAYOUT_DENSE)
         of->layout = AU_LAYOUT_PADDED, of->has_no_lengths = true;
     return true;

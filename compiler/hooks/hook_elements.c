@@ -179,8 +179,12 @@ static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
     ref->name =
         writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[keys->table].name));
     ref->has_index = true;
-    writer_add_arg(w, ref, key_line(w));
-    writer_add_arg(w, ref, writer_op2(w, TILE_X_DIV, i, slots));
+    AuTileExpr *page = writer_op2(w, TILE_X_DIV, i, slots);
+    if (keys->is_csr)
+        page = writer_op2(w, TILE_X_ADD, writer_variable(w, "kv_pages"), page);
+    else
+        writer_add_arg(w, ref, key_line(w));
+    writer_add_arg(w, ref, page);
     AuTileExpr *pages = writer_size(w, &w->attn->sizes[keys->pages]);
     return writer_op3(w, TILE_X_CLAMP, ref, writer_integer(w, 0),
                       writer_op2(w, TILE_X_SUB, pages, writer_integer(w, 1)));

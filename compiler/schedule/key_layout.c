@@ -12,6 +12,8 @@ bool lanes_keys_are_paged(const Lanes *x) { return layout(x)->layout == AU_LAYOU
 
 const char *lanes_most_keys(Lanes *x)
 {
+    if (layout(x)->is_csr)
+        return hooks_name(x->arena, x->p->attn->params[layout(x)->most_keys].name);
     return tile_text(x->t, "%s * %s", size(x, layout(x)->entries), size(x, layout(x)->slots));
 }
 
@@ -50,7 +52,15 @@ const char *lanes_key_line(const Lanes *x) { return layout(x)->has_rows ? "kv_li
 
 const char *lanes_key_lines(Lanes *x)
 {
+    if (layout(x)->is_csr) return tile_text(x->t, "(%s - 1)", size(x, layout(x)->ends));
     return layout(x)->has_rows ? size(x, layout(x)->lines) : lanes_row_batch(x, LANES_KEYS);
+}
+
+const char *lanes_page_entry(Lanes *x, const char *page)
+{
+    const char *table = lanes_tensor(x, layout(x)->table);
+    if (layout(x)->is_csr) return tile_text(x->t, "%s[kv_pages + %s]", table, page);
+    return tile_text(x->t, "%s[%s, %s]", table, lanes_key_line(x), page);
 }
 
 const char *lanes_key_b(const Lanes *x)
@@ -117,6 +127,18 @@ static void let_packed(Lanes *x, LanesSide side)
     tile_let(x->t, tile_text(x->t, "%s_length", of), "%s_end - %s_start", of, of);
 }
 
+/* Where the sequence's pages begin in the list of all; the room that they have. */
+static const char *let_pages(Lanes *x)
+{
+    const AuRowLayout *keys = layout(x);
+    const char *starts = lanes_tensor(x, keys->table_starts), *all = size(x, keys->entries),
+               *line = lanes_key_line(x);
+    tile_let(x->t, "kv_pages", "clamp(%s[%s], 0, %s)", starts, line, all);
+    tile_let(x->t, "kv_pages_end", "clamp(%s[%s + 1], kv_pages, %s)", starts, line, all);
+    return tile_text(x->t, "min((kv_pages_end - kv_pages) * %s, %s)", size(x, keys->slots),
+                     lanes_most_keys(x));
+}
+
 static void let_key_length(Lanes *x)
 {
     const AuAttn *a = x->p->attn;
@@ -125,6 +147,7 @@ static void let_key_length(Lanes *x)
     if (a->keys.has_rows)
         tile_let(x->t, "kv_line", "clamp(%s[b], 0, %s - 1)", lanes_tensor(x, a->keys.rows),
                  lanes_key_lines(x));
+    if (a->keys.is_csr) room = let_pages(x);
     if (lanes_keys_are_paged(x)) {
         room = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
         if (schedule_inputs_have_keys(a)) /* what they have for a sequence ends there */
@@ -159,9 +182,9 @@ LanesRows lanes_paged_rows(Lanes *x, const char *tensor, const char *head, const
 
 AuTileHandle lanes_at_pages(Lanes *x, LanesRows view, const char *rows)
 {
-    const char *slots = size(x, layout(x)->slots), *table = lanes_tensor(x, layout(x)->table);
-    return tile_part(x->t, "%s[clamp(%s[%s, %s / %s], 0, %s - 1), %s, %s %% %s%s", view.before,
-                     table, lanes_key_line(x), rows, slots, size(x, layout(x)->pages), view.head,
+    const char *slots = size(x, layout(x)->slots), *pages = size(x, layout(x)->pages);
+    return tile_part(x->t, "%s[clamp(%s, 0, %s - 1), %s, %s %% %s%s", view.before,
+                     lanes_page_entry(x, tile_text(x->t, "%s / %s", rows, slots)), pages, view.head,
                      rows, slots, view.after);
 }
 

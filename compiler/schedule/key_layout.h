@@ -17,6 +17,8 @@ const char *lanes_key_line(const Lanes *x);
 const char *lanes_key_lines(Lanes *x);
 /* The batch of k and v as they lie: an index, as an extent; lanes_row_b and lanes_row_batch are those of rows that kernels wrote. */
 const char *lanes_key_b(const Lanes *x);
+/* What the table says of the sequence's page [page], an expression; not clamped. */
+const char *lanes_page_entry(Lanes *x, const char *page);
 bool lanes_is_packed(const Lanes *x, LanesSide side);
 /* The batch in memory of such rows as an extent or, of a kernel's sequence, as an index. */
 const char *lanes_row_batch(Lanes *x, LanesSide side);

@@ -28,8 +28,9 @@ const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *r
     if (!paged) return tile_text(x->t, "%s[%s, %s, %s, 0]", scale, line, head, rows);
     const char *slots = hooks_name(x->arena, x->p->attn->sizes[keys->slots].name),
                *pages = hooks_name(x->arena, x->p->attn->sizes[keys->pages].name);
-    return tile_text(x->t, "%s[clamp(%s[%s, %s / %s], 0, %s - 1), %s, %s %% %s, 0]", scale,
-                     lanes_tensor(x, keys->table), line, rows, slots, pages, head, rows, slots);
+    return tile_text(x->t, "%s[clamp(%s, 0, %s - 1), %s, %s %% %s, 0]", scale,
+                     lanes_page_entry(x, tile_text(x->t, "%s / %s", rows, slots)), pages, head,
+                     rows, slots);
 }
 
 /* Rows that a kernel wrote for products are elements already. */

@@ -44,8 +44,7 @@ static const char *first_key(Lanes *x, const char *tile, int32_t n)
 /* Entries behind the end of the line are read from the line: what they say is not used. */
 static const char *entry(Lanes *x, const char *key)
 {
-    return tile_text(x->t, "%s[%s, %s / page_rows]", lanes_tensor(x, x->p->attn->keys.table),
-                     lanes_key_line(x), key);
+    return lanes_page_entry(x, tile_text(x->t, "%s / page_rows", key));
 }
 
 static void read_ahead(Lanes *x, const char *tile)

@@ -71,7 +71,10 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, AuAxisLayout *out)
                                                   : AU_LAYOUT_DENSE;
     if (packed) out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = axes[0]};
     if (keys && !(packed && shared))
-        out[count++] = (AuAxisLayout){.layout = keys, .axis = axes[1], .rows = exec_has(r, "rows")};
+        out[count++] = (AuAxisLayout){.layout = keys,
+                                      .axis = axes[1],
+                                      .rows = exec_has(r, "rows"),
+                                      .csr = exec_has(r, "csr")};
     return count;
 }
 

@@ -164,7 +164,7 @@ static void add_rows(const Run *r, Run *out)
     Tensor rows = exec_new_tensor(out, "rows", AU_DT_I32, &batch, 1);
     for (int64_t b = 0; b < batch; b++) exec_put_at(&rows, (size_t)b, (double)line_of(r, b));
     out->tensors[keys->rows] = rows;
-    out->sizes[keys->lines] = lines_of(r);
+    if (!keys->is_csr) out->sizes[keys->lines] = lines_of(r);
 }
 
 void exec_add_outputs(const Run *r, Run *out)
@@ -291,6 +291,19 @@ bool exec_unpack(Run *r, const Run *packed)
     return true;
 }
 
+/* A table as one list: [each] pages of a line, of which there are no more keys than [most] says. */
+static void add_csr(Run *r, Run *out, int64_t each)
+{
+    const AuRowLayout *keys = &out->attn->keys;
+    const int64_t ends = lines_of(r) + 1, most = r->tensors[1].shape[2] + 3;
+    Tensor starts = exec_new_tensor(r, "starts", AU_DT_I32, &ends, 1);
+    for (int64_t n = 0; n < ends; n++) exec_put_at(&starts, (size_t)n, (double)(n * each));
+    out->tensors[keys->table_starts] = starts;
+    out->sizes[keys->ends] = ends;
+    out->params[keys->most_keys] = (double)most;
+    out->params_i64[keys->most_keys] = most;
+}
+
 Run *exec_paged(Run *r, AuAttn *paged)
 {
     const Pages p = pages_of(r);
@@ -303,11 +316,17 @@ Run *exec_paged(Run *r, AuAttn *paged)
     out->sizes[paged->keys.entries] = p.entries;
     for (uint32_t n = 1; n < 3 && !(n == 2 && paged->v_in_k); n++)
         out->tensors[n] = pool_of(r, &r->tensors[n], &p);
-    Tensor table = exec_new_tensor(r, "table", AU_DT_I32, (int64_t[]){lines_of(r), p.entries}, 2);
+    /* Entries of a line; of one list no more than there are pages, and behind the last what is no page's number. */
+    const bool csr = paged->keys.is_csr;
+    const int64_t each = csr ? (keys + p.slots - 1) / p.slots : p.entries,
+                  all = csr ? each * lines_of(r) + 1 : lines_of(r);
+    Tensor table = exec_new_tensor(r, "table", AU_DT_I32, (int64_t[]){all, each}, csr ? 1 : 2);
+    if (csr) out->sizes[paged->keys.entries] = all;
     for (size_t n = 0; n < table.elements; n++) exec_put_at(&table, n, n % 2 ? INT_MAX : -1);
     for (int64_t b = 0; b < batch; b++)
         for (int64_t e = 0; e * p.slots < keys; e++)
-            exec_put_at(&table, (size_t)(line_of(r, b) * p.entries + e), (double)page_of(&p, b, e));
+            exec_put_at(&table, (size_t)(line_of(r, b) * each + e), (double)page_of(&p, b, e));
+    if (csr) add_csr(r, out, each);
     out->tensors[paged->keys.table] = table;
     out->tensors[paged->keys.lengths] = lengths_of(r);
     add_rows(r, out);

@@ -171,6 +171,67 @@ class Beside(unittest.TestCase):
             with self.subTest(stem, queries=queries):
                 self.check(SCRIPTS / f"{stem}.attn", queries=queries)
 
+    def check_csr(self, path, slots, device=None, **sizes):
+        """The pages of all sequences in one list, no more of each than it needs; a call that says how many keys there are at most, and one that does not."""
+        case = Case(compiled(path), slots, **sizes)
+        used = -(-case.lengths // slots)
+        table = np.concatenate([case.table[b, :n] for b, n in enumerate(used)] + [np.array([-1, 2**31 - 1], np.int32)])
+        starts, paged = starts_of(used), {"T_lengths": case.lengths, "T_table": case.table}
+        want = outputs(compiled(path, "T=paged"), case.tensors | case.pools | paged, case.params, device)
+        f, lists = compiled(path, "T=paged:csr"), {"T_lengths": case.lengths, "T_table": table, "T_table_starts": starts}
+        order = np.array([3, 0, 6, 2, 5, 1, 4], np.int32)  # places in the list of each
+        listed, places = [case.table[b, : used[b]] for b in np.argsort(order)], starts_of(used[np.argsort(order)])
+        by_rows = {"T_lengths": case.lengths, "T_table": np.concatenate(listed), "T_table_starts": places, "T_rows": order}
+        for f, given, more in ((f, lists, {"T_most": int(max(case.lengths))}), (f, lists, {}), (compiled(path, "T=paged:rows:csr"), by_rows, {})):
+            for x, y in zip(outputs(f, case.tensors | case.pools | given, case.params | more, device), want):
+                self.assertFalse(np.isnan(x).any())
+                np.testing.assert_array_equal(x, y, err_msg=path.name)
+
+    def test_csr(self):
+        for stem, queries, slots in (("gqa", 130, 16), ("gqa", 1, 1), ("rope", 130, 1), ("rope", 2, 16), ("mla_decode", 3, 7), ("block_causal", 70, 16), ("alibi", 5, 48)):
+            with self.subTest(stem, queries=queries):
+                self.check_csr(SCRIPTS / f"{stem}.attn", slots, queries=queries)
+        self.check_csr(SCRIPTS / "gqa.attn", 16, queries=2, lengths=np.array([1024, 0, 1, 1023, 1025, 2600, 17], np.int32), most=2600)
+
+    def test_token_pool(self):
+        """Pages of one slot, packed queries: tokens [total, H, D] over a pool of tokens whose numbers are one list, as servers that count by tokens have it."""
+        r, path = np.random.default_rng(8), SCRIPTS / "gqa.attn"
+        queries, keys = [3, 1, 17, 0, 1], [30, 9, 17, 4, 1]
+        pool = r.standard_normal((2, 200, 2, 16)).astype(np.float32)  # [k and v, tokens, Hk, D]
+        index = r.permutation(200)[: sum(keys)].astype(np.int32)
+        q = r.standard_normal((sum(queries), 4, 16)).astype(np.float32)
+        starts, places = starts_of(queries), starts_of(keys)
+        f = compiled(path, "S=packed,T=paged:csr")
+        o = f(q.transpose(1, 0, 2)[None], *(x[:, :, None] for x in pool), S_starts=starts, T_table=index, T_table_starts=places, T_lengths=np.diff(places), T_most=30)
+        one = compiled(path, "S=packed,T=packed")
+        k, v = (x[index].transpose(1, 0, 2)[None] for x in pool)
+        np.testing.assert_array_equal(o, one(q.transpose(1, 0, 2)[None], k, v, S_starts=starts, T_starts=places))
+
+    def test_wrong_csr(self):
+        case, f = Case(compiled(SCRIPTS / "gqa.attn"), 16), compiled(SCRIPTS / "gqa.attn", "T=paged:csr")
+        used = -(-LENGTHS // 16)
+        table = np.concatenate([case.table[b, :n] for b, n in enumerate(used)])
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": table, "T_table_starts": starts_of(used)}
+        for name, at, wrong, message in (
+            ("T_table_starts", 0, 1, "T_table_starts begins with 1, expected 0"),
+            ("T_table_starts", 3, 99, r"T_table_starts\[3\] is 99, T_table has 16 rows"),
+            ("T_table_starts", 3, -1, "T_table_starts decreases at 3: -1 after 5"),
+            ("T_lengths", 6, 97, r"T_lengths\[6\] is 97, the table reaches to 96"),
+            ("T_lengths", 1, 1, r"T_lengths\[1\] is 1, the table reaches to 0"),
+            ("T_table", 6, 45, r"T_table\[6\] is 45, there are 45 pages \(keys from 0 on\)"),
+            ("T_table", 15, -2, r"T_table\[15\] is -2, there are 45 pages \(keys from 80 on\)"),
+        ):
+            changed = given[name].copy()
+            changed[at] = wrong
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, "gqa: " + message):
+                outputs(f, given | {name: changed}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, r"T_lengths\[6\] is 96, the call says that no sequence has more than 95"):
+            outputs(f, given, {"T_most": 95})
+        with self.assertRaisesRegex(aule.ArgumentError, "requirement not met: .*T_ends"):
+            outputs(f, given | {"T_table_starts": starts_of(used[:4])}, {})
+        with self.assertRaisesRegex(aule.CompileError, "`csr` is a table of pages"):
+            compiled(SCRIPTS / "gqa.attn", "T=padded:csr")
+
     def test_wrong_rows(self):
         path = SCRIPTS / "gqa.attn"
         case = Case(compiled(path), 16)
@@ -183,7 +244,7 @@ class Beside(unittest.TestCase):
                     outputs(compiled(path, layout), given | {"T_rows": rows}, {})
         with self.assertRaisesRegex(aule.ArgumentError, "T_rows.* expected 7"):
             outputs(compiled(path, "T=paged:rows"), pages | {"T_rows": rows[:4]}, {})
-        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
+        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows or csr"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
             with self.assertRaisesRegex(aule.CompileError, message):
                 compiled(path, layout)
 
