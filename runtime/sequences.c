@@ -221,19 +221,21 @@ typedef struct Pages {
     int64_t lines;        /* rows of the table, or of k */
     int64_t pages, slots; /* of k: how many, rows of one */
     int64_t room;         /* keys of a sequence at most; in a table that is one list, of a page */
+    int32_t first, whole; /* tensors; -1: row j is position j, and there are no others */
+    int64_t every;        /* positions from a row to the next */
     int64_t most;         /* keys that the call says there are at most */
 } Pages;
 
-/* The parameter X_most beside X_table_starts: no sequence has more keys. */
-static int64_t most_keys(const aule_plan *plan, const AuBound *bound, int32_t starts)
+/* The value of the parameter that is called as tensor [index] but for its end: X_most beside X_table_starts. */
+static int64_t beside(const aule_plan *plan, const AuBound *bound, int32_t index, const char *end,
+                      const char *instead)
 {
-    if (starts < 0) return INT32_MAX;
     const aule_attention_v1 *a = plan->attention;
-    const char *name = rt_tensor(a, (uint32_t)starts)->name, *end = strstr(name, "_table_starts");
-    const size_t axis = end ? (size_t)(end - name) : 0;
+    const char *name = rt_tensor(a, (uint32_t)index)->name, *at = strstr(name, end);
+    const size_t axis = at ? (size_t)(at - name) : 0;
     for (uint32_t n = 0; n < a->param_count; n++)
         if (strncmp(rt_param(a, n)->name, name, axis) == 0 &&
-            strcmp(rt_param(a, n)->name + axis, "_most") == 0)
+            strcmp(rt_param(a, n)->name + axis, instead) == 0)
             return bound->params[n].i;
     return INT32_MAX;
 }
@@ -242,13 +244,18 @@ static Pages pages_of(const aule_plan *plan, const AuBound *bound)
 {
     const aule_attention_v1 *a = plan->attention;
     const uint32_t k = first_of(a, AULE_ROLE_K);
-    const int32_t starts = list_of(a, AULE_TENSOR_TABLE_STARTS, 1);
+    const int32_t starts = list_of(a, AULE_TENSOR_TABLE_STARTS, 1),
+                  first = list_of(a, AULE_TENSOR_FIRST, 1);
     Pages p = {.table = list_of(a, AULE_TENSOR_TABLE, starts < 0 ? 2 : 1),
                .starts = starts,
                .rows = list_of(a, AULE_TENSOR_ROWS, 1),
                .pages = extent(plan, k, 0),
                .slots = extent(plan, k, 2),
-               .most = most_keys(plan, bound, starts)};
+               .most =
+                   starts < 0 ? INT32_MAX : beside(plan, bound, starts, "_table_starts", "_most"),
+               .first = first,
+               .whole = list_of(a, AULE_TENSOR_WHOLE, 1),
+               .every = first < 0 ? 1 : beside(plan, bound, first, "_first", "_every")};
     const uint32_t table = (uint32_t)p.table;
     p.room = p.table < 0 || starts >= 0 ? p.slots : p.slots * extent(plan, table, 1);
     p.lines = starts >= 0   ? extent(plan, (uint32_t)starts, 0) - 1
@@ -301,12 +308,51 @@ static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule
     return AULE_OK;
 }
 
+/* As many positions as inputs of keys in pages have, which alone give the size T beside T_whole. */
+static int64_t inputs_have(const aule_plan *plan, uint32_t whole)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const char *name = rt_tensor(a, whole)->name, *end = strstr(name, "_whole");
+    const size_t axis = end ? (size_t)(end - name) : 0;
+    for (uint32_t n = 0; n < a->size_count; n++)
+        if (strlen(a->sizes[n].name) == axis && strncmp(a->sizes[n].name, name, axis) == 0)
+            return plan->bound.sizes[n];
+    return INT32_MAX;
+}
+
+/* Row [length] - 1 is a position of the sequence. */
+static aule_status check_positions(const aule_plan *plan, const Pages *p, const aule_address *at,
+                                   int64_t b, int64_t length, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    if (p->first < 0) return AULE_OK;
+    const uint32_t first = (uint32_t)p->first, whole = (uint32_t)p->whole;
+    const int64_t from = i32_at(plan, first, &at[first], b, 0),
+                  all = i32_at(plan, whole, &at[whole], b, 0),
+                  last = from + p->every * (length > 0 ? length - 1 : 0);
+    if (from < 0 || from > all)
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld positions",
+                       a->name, rt_tensor(a, first)->name, (long long)b, (long long)from,
+                       rt_tensor(a, whole)->name, (long long)all);
+    if (length > 0 && last >= all)
+        return rt_fail(sink, AULE_ERROR_TENSOR,
+                       "%s: %s[%lld] is %lld, and the last of %lld keys is position %lld", a->name,
+                       rt_tensor(a, whole)->name, (long long)b, (long long)all, (long long)length,
+                       (long long)last);
+    if (p->table >= 0 && inputs_have(plan, whole) < all)
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, inputs have %lld positions",
+                       a->name, rt_tensor(a, whole)->name, (long long)b, (long long)all,
+                       (long long)inputs_have(plan, whole));
+    return AULE_OK;
+}
+
 static aule_status check_sequence(const aule_plan *plan, const Pages *p, int32_t lengths,
                                   const aule_address *at, int64_t b, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
     int64_t line, first = 0, room = p->room;
-    const aule_status status = line_of(plan, p, at, b, &line, sink);
+    aule_status status = line_of(plan, p, at, b, &line, sink);
+    if (!status && lengths < 0) status = check_positions(plan, p, at, b, room, sink);
     if (status || lengths < 0) return status;
     const int64_t length = i32_at(plan, (uint32_t)lengths, &at[lengths], b, 0);
     const char *name = rt_tensor(a, (uint32_t)lengths)->name;
@@ -323,7 +369,8 @@ static aule_status check_sequence(const aule_plan *plan, const Pages *p, int32_t
         return rt_fail(sink, AULE_ERROR_TENSOR,
                        "%s: %s[%lld] is %lld, the call says that no sequence has more than %lld",
                        a->name, name, (long long)b, (long long)length, (long long)p->most);
-    return p->table < 0 ? AULE_OK : check_pages(plan, p, &at[p->table], line, first, length, sink);
+    if (p->table >= 0) status = check_pages(plan, p, &at[p->table], line, first, length, sink);
+    return status ? status : check_positions(plan, p, at, b, length, sink);
 }
 
 /* Keys, by the list that each sequence has an element of. */
@@ -332,7 +379,10 @@ static aule_status check_layout(const aule_plan *plan, const AuBound *bound, con
 {
     const int32_t lengths = list_of(plan->attention, AULE_TENSOR_LENGTHS, 1),
                   rows = list_of(plan->attention, AULE_TENSOR_ROWS, 1),
-                  list = lengths < 0 ? rows : lengths;
+                  first = list_of(plan->attention, AULE_TENSOR_FIRST, 1),
+                  list = lengths >= 0 ? lengths
+                         : rows >= 0  ? rows
+                                      : first;
     if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
     const Pages p = pages_of(plan, bound);
     const int64_t count = extent(plan, (uint32_t)list, 0);

@@ -47,6 +47,15 @@ static bool has_dot(const AuAttn *a)
     return found;
 }
 
+/* An input with the axis; NULL: none has it. */
+static const AuTensor *input_with(const AuAttn *a, AuExpr axis)
+{
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        for (uint32_t k = 0; k < a->tensors[n].rank; k++)
+            if (a->tensors[n].axes[k].i == axis.i) return &a->tensors[n];
+    return NULL;
+}
+
 /* Does an input have as many elements along an axis as there are sequences? */
 static bool input_has_batch(const AuAttn *a, AuExpr batch)
 {
@@ -85,6 +94,14 @@ static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
     if (v->axes[2].i != k->axes[2].i || v->axes[0].i != k->axes[0].i ||
         k->axes[0].i != q->axes[0].i)
         return refuse(diags, k->span, axis, "q, k and v have different batches or lengths");
+    const AuTensor *input =
+        of.positions && of.layout == AU_LAYOUT_PADDED ? input_with(a, k->axes[2]) : NULL;
+    if (input)
+        return refuse(diags, input->span, axis,
+                      au_format(arena,
+                                "the input '%s' has an element for each position, of which k has "
+                                "fewer rows; keys in pages may have such inputs",
+                                input->name));
     const AuSpan *asked = asks_for(arena, a, is_of_queries(a, axis) ? q->axes[2] : k->axes[2]);
     if (asked)
         return refuse(diags, *asked, axis,
@@ -177,6 +194,25 @@ static void add_csr(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
     attn_add_require(a, attn_op2(a, AU_OP_LE, attn_i32(a, 0, at), value, at), at, false);
 }
 
+/* Row j is position first + every * j of a sequence of [whole]. */
+static void add_positions(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
+{
+    enum { MOST_EVERY = 1 << 16 };
+    const AuSpan at = a->span;
+    const AuExpr batch = a->tensors[0].axes[0], one = attn_i32(a, 1, at);
+    keys->has_positions = true;
+    keys->first = add_list(a, au_format(a->arena, "%s_first", of.axis), batch, (AuExpr){0});
+    keys->whole = add_list(a, au_format(a->arena, "%s_whole", of.axis), batch, (AuExpr){0});
+    const AuParam every = {.name = au_format(a->arena, "%s_every", of.axis),
+                           .dtype = AU_DT_I32,
+                           .default_value = one,
+                           .span = at};
+    keys->every = attn_add_param(a, every);
+    const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)keys->every, 0, at);
+    attn_add_require(a, attn_op2(a, AU_OP_LE, one, value, at), at, false);
+    attn_add_require(a, attn_op2(a, AU_OP_LE, value, attn_i32(a, MOST_EVERY, at), at), at, false);
+}
+
 static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
 {
     const AuExpr batch = a->tensors[0].axes[0];
@@ -201,6 +237,7 @@ static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
                               of.csr ? (AuExpr){0} : entries);
         if (of.csr) add_csr(a, of, &keys);
     }
+    if (of.positions) add_positions(a, of, &keys);
     if (of.has_no_lengths) return keys;
     keys.lengths = add_list(a, au_format(a->arena, "%s_lengths", of.axis), batch, (AuExpr){0});
     return keys;
@@ -336,7 +373,7 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
 bool driver_has_gradients(const AuAttn *a)
 {
     return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !a->keys.has_rows &&
-           !attn_is_stored(a);
+           !a->keys.has_positions && !attn_is_stored(a);
 }
 
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)
@@ -375,6 +412,8 @@ uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
         flags |= AULE_TENSOR_MOST;
     if (flags || !a->keys.layout || a->keys.layout == AU_LAYOUT_PACKED) return flags;
     if (a->keys.has_rows && tensor == a->keys.rows) return AULE_TENSOR_ROWS;
+    if (a->keys.has_positions && tensor == a->keys.first) return AULE_TENSOR_FIRST;
+    if (a->keys.has_positions && tensor == a->keys.whole) return AULE_TENSOR_WHOLE;
     if (!a->keys.has_no_lengths && tensor == a->keys.lengths) return AULE_TENSOR_LENGTHS;
     if (a->keys.is_csr && tensor == a->keys.table_starts) return AULE_TENSOR_TABLE_STARTS;
     return a->keys.layout == AU_LAYOUT_PAGED && tensor == a->keys.table ? AULE_TENSOR_TABLE : 0;

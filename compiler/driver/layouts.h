@@ -12,6 +12,7 @@ typedef struct AuAxisLayout {
     const char *axis; /* as the script calls it */
     bool rows;        /* the row of the table, or of the cache, that a sequence has, is given */
     bool csr;         /* pages of all sequences lie in one list, and where each begins is given */
+    bool positions;   /* which positions of a longer sequence the rows are */
     bool has_no_lengths; /* padded rows that are all in use */
     bool modified;       /* a cache of what row mods make of keys and values */
 } AuAxisLayout;

@@ -275,6 +275,8 @@ static const char *wrong_beside(const AuAxisLayout *of)
 {
     if (of->rows && of->layout == AU_LAYOUT_PACKED)
         return "packed rows are where starts say, they have no `rows`";
+    if (of->positions && of->layout == AU_LAYOUT_PACKED)
+        return "packed rows are positions from 0 on, others are not carried yet";
     if (of->csr && of->layout != AU_LAYOUT_PAGED) return "`csr` is a table of pages";
     return NULL;
 }
@@ -292,12 +294,14 @@ static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
             of->csr = true;
         else if (is_word(word, length, "modified"))
             of->modified = true;
+        else if (is_word(word, length, "positions"))
+            of->positions = true;
         else
             return wrong(c, "word behind a layout", au_strndup(c->arena, word, length),
-                         "rows, csr or modified");
+                         "rows, csr, positions or modified");
     }
     if (wrong_beside(of)) return refuse_layout(c, of->axis, wrong_beside(of));
-    if (of->rows && of->layout == AU_LAYOUT_DENSE)
+    if ((of->rows || of->positions) && of->layout == AU_LAYOUT_DENSE)
         of->layout = AU_LAYOUT_PADDED, of->has_no_lengths = true;
     return true;
 }

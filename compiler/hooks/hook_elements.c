@@ -41,11 +41,35 @@ AuTileExpr *writer_batch(AuHookWriter *w, const AuNode *n)
                       writer_integer(w, 1));
 }
 
+AuTileExpr *writer_key_length(AuHookWriter *w)
+{
+    return writer_variable(w, w->attn->keys.has_positions ? "kv_whole" : "kv_length");
+}
+
+static AuTileExpr *every(AuHookWriter *w)
+{
+    const AuAttn *a = w->attn;
+    return writer_variable(w, hooks_name(writer_module(w)->arena, a->params[a->keys.every].name));
+}
+
+AuTileExpr *writer_row_of(AuHookWriter *w, AuTileExpr *position)
+{
+    if (!w->attn->keys.has_positions) return position;
+    AuTileExpr *behind = writer_op2(
+        w, TILE_X_MAX, writer_op2(w, TILE_X_SUB, position, writer_variable(w, "kv_first")),
+        writer_integer(w, 0));
+    return writer_op2(w, TILE_X_MIN, writer_op2(w, TILE_X_CDIV, behind, every(w)),
+                      writer_variable(w, "kv_length"));
+}
+
 static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis);
 
 AuTileExpr *writer_position(AuHookWriter *w, int32_t axis)
 {
     AuTileExpr *at = index_expr(w, axis);
+    if (axis == AU_AX_KV && w->attn->keys.has_positions && !w->in_range)
+        return writer_op2(w, TILE_X_ADD, writer_variable(w, "kv_first"),
+                          writer_op2(w, TILE_X_MUL, every(w), at));
     const bool is_token = axis == AU_AX_TOK || axis == AU_AX_Q;
     return w->of_sequence && is_token ? writer_op2(w, TILE_X_SUB, at, writer_variable(w, "start"))
                                       : at;

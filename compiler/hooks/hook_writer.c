@@ -134,9 +134,9 @@ static AuTileExpr *dropout(AuHookWriter *w, AuExpr e)
     for (uint32_t n = 0; n < 4; n++) a[n] = writer_expr(w, attn_arg(w->attn, e, n));
     AuTileExpr *uniform = writer_node(w, TILE_X_CALL, attn_at(w->attn, e)->span);
     uniform->name = writer_name(w, "philox_uniform");
-    for (uint32_t n = 0; n < 4; n++)
-        writer_add_arg(w, uniform,
-                       writer_variable(w, (const char *const[]){"b", "h", "i", "j"}[n]));
+    for (uint32_t n = 0; n < 3; n++)
+        writer_add_arg(w, uniform, writer_variable(w, (const char *const[]){"b", "h", "i"}[n]));
+    writer_add_arg(w, uniform, writer_position(w, AU_AX_KV));
     for (uint32_t n = 2; n < 4; n++) writer_add_arg(w, uniform, a[n]);
     AuTileExpr *keep = writer_op2(w, TILE_X_GE, uniform, a[1]);
     return writer_op3(
@@ -171,7 +171,7 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
     case AU_OP_SIZE:
         if (writer_batch(w, &n)) return writer_batch(w, &n);
         return writer_is_length(w, &n)         ? writer_variable(w, "length")
-               : writer_is_key_length(w, &n)   ? writer_variable(w, "kv_length")
+               : writer_is_key_length(w, &n)   ? writer_key_length(w)
                : writer_is_query_length(w, &n) ? writer_variable(w, "q_length")
                                                : writer_size(w, &w->attn->sizes[n.integer]);
     case AU_OP_INDEX: return writer_position(w, n.integer);

@@ -34,6 +34,7 @@ typedef struct AuHookWriter {
     bool
         of_sequence; /* of recurrences: positions and the length are the sequence's, `start` and `length` in kernels */
     bool of_extents; /* sizes are those of tensors, whatever a sequence has of them */
+    bool in_range;   /* of a mask's range, which counts positions, whatever rows they are */
     bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
     bool failed;
 } AuHookWriter;
@@ -69,9 +70,13 @@ bool writer_is_length(const AuHookWriter *w, const AuNode *n);
 /* Of queries or keys in a layout: how many a sequence has is not how many there is room for. `kv_length` in kernels. */
 bool writer_is_key_length(const AuHookWriter *w, const AuNode *n);
 bool writer_is_query_length(const AuHookWriter *w, const AuNode *n);
+/* Its name: `kv_length`, or `kv_whole` where the rows of keys are some of a sequence's. */
+AuTileExpr *writer_key_length(AuHookWriter *w);
+/* Of a range's end, a position: the first row from there on. */
+AuTileExpr *writer_row_of(AuHookWriter *w, AuTileExpr *position);
 /* The batch of packed queries, which no tensor has: the sequences that `starts` has. NULL: it is none. */
 AuTileExpr *writer_batch(AuHookWriter *w, const AuNode *n);
-/* The token's position in its sequence; hooks are given that in the tensors. */
+/* The token's, or the key's, position in its sequence; hooks are given its row. */
 AuTileExpr *writer_position(AuHookWriter *w, int32_t axis);
 AuTileExpr *writer_key_head(AuHookWriter *w);        /* h / (H / Hk) */
 AuTileExpr *writer_input(AuHookWriter *w, AuExpr e); /* at the script's indices */

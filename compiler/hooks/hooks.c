@@ -239,6 +239,7 @@ bool hooks_join(AuHooks *hooks, AuDiags *diags, AuAttn *attn)
 static void write_range(AuHookWriter *w)
 {
     AuRange range;
+    w->in_range = true;
     writer_begin(
         w, "key_range",
         PARAMS("b", "h", "i", "j")); /* i, j: the tile's first row and the row after its last */
@@ -254,7 +255,9 @@ static void write_range(AuHookWriter *w)
         for (uint32_t n = 0; n < 4; n++) items[n] = writer_expr(w, all[n]);
         w->hooks->needs_lists = range.needs_lists;
     }
+    for (uint32_t n = 0; n < 4; n++) items[n] = writer_row_of(w, items[n]);
     writer_finish(w, items, 4);
+    w->in_range = false;
 }
 
 /* [asks]: 0 in rows without a pair. */

@@ -148,9 +148,14 @@ static void let_key_length(Lanes *x)
         tile_let(x->t, "kv_line", "clamp(%s[b], 0, %s - 1)", lanes_tensor(x, a->keys.rows),
                  lanes_key_lines(x));
     if (a->keys.is_csr) room = let_pages(x);
+    if (a->keys.has_positions) {
+        tile_let(x->t, "kv_whole", "max(%s[b], 0)", lanes_tensor(x, a->keys.whole));
+        tile_let(x->t, "kv_first", "clamp(%s[b], 0, kv_whole)", lanes_tensor(x, a->keys.first));
+    }
     if (lanes_keys_are_paged(x)) {
         room = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
-        if (schedule_inputs_have_keys(a)) /* what they have for a sequence ends there */
+        if (schedule_inputs_have_keys(a) &&
+            !a->keys.has_positions) /* what they have for a sequence ends there */
             room = tile_text(x->t, "min(%s, %s)", room,
                              size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
     }

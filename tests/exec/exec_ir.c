@@ -74,7 +74,8 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, AuAxisLayout *out)
         out[count++] = (AuAxisLayout){.layout = keys,
                                       .axis = axes[1],
                                       .rows = exec_has(r, "rows"),
-                                      .csr = exec_has(r, "csr")};
+                                      .csr = exec_has(r, "csr"),
+                                      .positions = exec_has(r, "positions")};
     return count;
 }
 
@@ -369,6 +370,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
     const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
     const bool is_stored = attn_is_stored(v->attn);
     Run *stored = is_stored ? exec_stored(r, v->attn) : r;
+    if (v->attn->keys.has_positions) stored = exec_odd_keys(stored, v->attn);
     Run *laid_out = queries == AU_LAYOUT_PACKED  ? exec_packed(stored, v->attn)
                     : layout == AU_LAYOUT_PAGED  ? exec_paged(stored, v->attn)
                     : layout == AU_LAYOUT_PADDED ? exec_padded(stored, v->attn)

@@ -156,8 +156,52 @@ static Tensor lengths_of(Run *r)
     return lengths;
 }
 
+/* Rows at odd positions of [B, H, rows, width]. */
+static Tensor odd_rows(Run *r, const Tensor *all)
+{
+    const size_t keys = (size_t)all->shape[2], width = (size_t)all->shape[3], half = keys / 2;
+    const int64_t shape[4] = {all->shape[0], all->shape[1], (int64_t)half, all->shape[3]};
+    Tensor odd = exec_new_tensor(r, all->name, all->dtype, shape, 4);
+    odd.role = all->role;
+    for (size_t n = 0; n < odd.elements; n++) {
+        const size_t row = n / width, from = row / half * keys + row % half * 2 + 1;
+        exec_put_at(&odd, n, all->values[from * width + n % width]);
+    }
+    return odd;
+}
+
+Run *exec_odd_keys(Run *r, const AuAttn *attn)
+{
+    Run *out = AU_NEW(r->arena, Run);
+    *out = *r;
+    for (uint32_t n = 1; n < 3; n++) {
+        out->tensors[n] = odd_rows(r, &r->tensors[n]);
+        if (attn->storage[n - 1].as && attn->storage[n - 1].by_token)
+            out->scales[n - 1] = odd_rows(r, &r->scales[n - 1]);
+    }
+    out->sizes[attn_at(r->attn, r->attn->tensors[1].axes[2])->integer] /= 2;
+    return out;
+}
+
+static void add_positions(const Run *r, Run *out)
+{
+    const AuRowLayout *keys = &out->attn->keys;
+    if (!keys->has_positions) return;
+    const int64_t batch = r->tensors[1].shape[0], half = r->tensors[1].shape[2];
+    Tensor first = exec_new_tensor(out, "first", AU_DT_I32, &batch, 1),
+           whole = exec_new_tensor(out, "whole", AU_DT_I32, &batch, 1);
+    for (int64_t b = 0; b < batch; b++) {
+        exec_put_at(&first, (size_t)b, 1);
+        exec_put_at(&whole, (size_t)b, (double)(2 * half));
+    }
+    out->tensors[keys->first] = first, out->tensors[keys->whole] = whole;
+    out->params[keys->every] = 2;
+    out->params_i64[keys->every] = 2;
+}
+
 static void add_rows(const Run *r, Run *out)
 {
+    add_positions(r, out);
     const AuRowLayout *keys = &out->attn->keys;
     if (!keys->has_rows) return;
     const int64_t batch = r->tensors[1].shape[0];

@@ -106,6 +106,8 @@ bool exec_in_parts(Run *r, const AuScript *script);
 /* exec_pages.c: the run with its keys in pages, `slots=N` of a page among the sizes; padded. */
 Run *exec_paged(Run *r, AuAttn *paged);
 Run *exec_padded(Run *r, AuAttn *padded);
+/* `positions`: keys and values, and scales of tokens, at odd positions alone. */
+Run *exec_odd_keys(Run *r, const AuAttn *attn);
 /* With packed queries, and keys that are packed, padded or paged. */
 Run *exec_packed(Run *r, AuAttn *packed);
 /* Results in a layout as those of [r]; false: rows of no sequence are not 0. */

@@ -141,6 +141,8 @@ static const ExecCase packed_cases[] = {
     {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=32", NULL, "decode dfinals"},
     {"mha.attn", "B=1 H=8 Hk=1 S=5 T=300 D=128 E=128", NULL, "decode"},
 };
+#define ODD_POSITIONS "../../exec/scripts/odd_positions.attn"
+#define ODD_WINDOW "../../exec/scripts/odd_window.attn"
 /* The same of keys in pages: one page, a key less and more, none; windows that begin within a page, sinks, values in keys, changed keys. */
 static const ExecCase page_cases[] = {
     {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged"},
@@ -157,6 +159,10 @@ static const ExecCase page_cases[] = {
     {"mha.attn", "B=2 H=6 Hk=2 S=3 T=200 D=32 E=32", NULL, "decode forward padded"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=128 D=32 E=64", NULL, "decode forward padded"},
     {"gemma_local.attn", "B=1 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=600 D=64 E=64 slots=16", NULL, "decode forward paged positions"},
+    {ODD_WINDOW, "B=2 H=6 Hk=2 S=4 T=1200 D=32 E=32 slots=32", "window=300", "decode forward paged csr positions"},
+    {ODD_POSITIONS, "B=2 H=2 Hk=1 S=3 T=300 D=32 E=32 slots=16", NULL, "decode forward paged rows positions"},
+    {ODD_WINDOW, "B=3 H=2 Hk=2 S=2 T=98 D=32 E=32", "window=21", "decode forward padded positions"},
     {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged csr"},
     {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged rows csr"},
     {"gemma_local.attn", "B=2 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged csr"},
@@ -184,6 +190,10 @@ static const ExecCase row_cases[] = {
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=32 E=32 slots=7", NULL, "forward packed paged"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=140 T=300 D=32 E=64 slots=16", NULL, "forward paged pages positions"},
+    {ODD_WINDOW, "B=2 H=2 Hk=1 S=100 T=600 D=64 E=64 slots=48", "window=170", "forward packed paged pages positions"},
+    {ODD_POSITIONS, "B=2 H=2 Hk=1 S=33 T=140 D=32 E=32 slots=7", "window=50", "forward packed paged positions"},
+    {ODD_POSITIONS, "B=2 H=2 Hk=1 S=200 T=140 D=32 E=32", NULL, "forward padded positions"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged csr pages"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=1", NULL, "forward packed paged csr"},
     {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=1", NULL, "forward packed paged rows csr"},
@@ -222,6 +232,7 @@ static const ExecCase stored_cases[] = {
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward e4m3"},
     {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 odd"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=1", NULL, "forward paged csr e4m3 token"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=600 D=64 E=64 slots=16", NULL, "decode forward paged positions i8 token"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows e4m3"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import tempfile
 import unittest
+from pathlib import Path
 
 import numpy as np
 
@@ -232,6 +234,132 @@ class Beside(unittest.TestCase):
         with self.assertRaisesRegex(aule.CompileError, "`csr` is a table of pages"):
             compiled(SCRIPTS / "gqa.attn", "T=padded:csr")
 
+    def shards(self, path, layout, slots, queries, ranks, device=None):
+        """Positions of each sequence dealt out to ranks by turns, in caches of their own; what they give is joined by lse. And one rank that has them in
+        one piece, behind others: then a window's tiles, too."""
+        dense = compiled(path)
+        case = Case(dense, slots, queries=queries)
+        B, f, parts = len(LENGTHS), compiled(path, layout + ":positions"), []
+        for every, firsts in ((ranks, range(ranks)), (1, [None, 0])):
+            for rank in firsts:
+                # in one piece: the last third of the positions, behind all others, in two caches
+                cut = LENGTHS - LENGTHS // 3
+                first = np.where(LENGTHS > 0, min(rank, 1 << 30), 0).astype(np.int32) if every > 1 else np.zeros(B, np.int32) if rank == 0 else cut
+                rows = -(-np.maximum(LENGTHS - first, 0) // every) if every > 1 else cut if rank == 0 else LENGTHS - cut
+                first, rows = np.minimum(first, LENGTHS).astype(np.int32), rows.astype(np.int32)
+                own = {}
+                for name in case.keys:
+                    x = case.tensors[name]
+                    own[name] = np.full((B, x.shape[1], MOST, x.shape[3]), np.nan, np.float32)
+                    for b in range(B):
+                        own[name][b, :, : rows[b]] = x[b, :, first[b] : LENGTHS[b] : every][:, : rows[b]]
+                given = {"T_first": first, "T_whole": LENGTHS, "T_lengths": rows}
+                if "paged" in layout:
+                    entries = -(-MOST // slots)
+                    table = np.random.default_rng(4).permutation(B * entries).reshape(B, entries).astype(np.int32)
+                    for name in case.keys:
+                        pool = np.empty((B * entries, own[name].shape[1], slots, own[name].shape[3]), np.float32)
+                        room = np.full((B, own[name].shape[1], entries * slots, own[name].shape[3]), np.nan, np.float32)
+                        room[:, :, :MOST] = own[name]
+                        pool[table] = room.reshape(B, room.shape[1], entries, slots, -1).transpose(0, 2, 1, 3, 4)
+                        own[name] = pool
+                    given["T_table"] = table
+                params = case.params | ({"T_every": every} if every > 1 else {})
+                parts.append((every, f.forward(*[(case.tensors | own)[n] for n in "qkv" if n in case.tensors],
+                                               **{n: x for n, x in case.tensors.items() if n not in "qkv"}, **given, **params, device=device)))
+        for every in (ranks, 1):
+            made = [r for e, r in parts if e == every]
+            lse = np.stack([r["lse"] for r in made])
+            most = lse.max(0)
+            weight = np.exp(lse - np.where(np.isfinite(most), most, 0))
+            o = sum(w[..., None] * r["o"] for w, r in zip(weight, made)) / np.maximum(weight.sum(0), 1e-30)[..., None]
+            for b, length in enumerate(LENGTHS):
+                if not length and any("T" in t.axes for t in case.given if t.role == "input"):
+                    continue  # a dense call is refused: an input without an element
+                want = dense(*[case.of(b)[n] for n in "qkv" if n in case.tensors], **{n: x for n, x in case.of(b).items() if n not in "qkv"}, **case.params)
+                np.testing.assert_allclose(o[b], want[0], rtol=2e-5, atol=8e-6, err_msg=f"{path.name}, {layout}, every {every}: {length} keys")
+
+    def test_positions(self):
+        for stem, layout, slots, queries in (("gqa", "T=padded", 16, 130), ("gqa", "T=paged", 16, 1), ("alibi", "T=paged", 16, 130), ("sliding_window", "T=paged", 16, 70),
+                                             ("sliding_window", "T=padded", 16, 2), ("rope", "T=paged", 7, 130), ("rope", "T=padded", 16, 3), ("mla_decode", "T=paged", 16, 2), ("forgetting", "T=paged", 16, 70)):
+            with self.subTest(stem, layout=layout, queries=queries):
+                self.shards(SCRIPTS / f"{stem}.attn", layout, slots, queries, 3)
+
+    def test_positions_with_lists(self):
+        """A mask of data, by lists of tiles; what inputs say of keys is of positions, however they are dealt out."""
+        text = """attention marked { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input group: i32[B, T]; score_mod(s) = s * rsqrt(D);
+            mask(b, h, i, j) = j <= q_pos && (group[b, j] == group[b, q_pos] || j < 3); online softmax; }"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "marked.attn"
+            path.write_text(text)
+            for queries in (70, 2):
+                self.shards(path, "T=paged", 16, queries, 2)
+
+    def test_opencl(self):
+        """Devices: to the bit as the same layouts without rows, and by lists; then numbers that are wrong, which make no address outside."""
+        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
+        if not devices:
+            self.skipTest("no OpenCL device")
+        path = SCRIPTS / "gqa.attn"
+        self.check(path, queries=40, device=devices[0])
+        self.check_csr(path, 16, queries=40, device=devices[0])
+        self.shards(path, "T=paged", 16, 40, 2, device=devices[0])
+        case = Case(compiled(path), 16, queries=40)
+        rows = {name: np.nan_to_num(x) for name, x in (case.tensors | case.pools).items()}
+        f = compiled(path, "T=paged:rows:csr:positions")
+        r = np.random.default_rng(6)
+        for _ in range(6):
+            wild = [r.choice([-(2**31), -1, 0, 5, 96, 2**31 - 1], n).astype(np.int32) for n in (7, 7, 7, 7, 8, 40)]
+            given = dict(zip(("T_lengths", "T_rows", "T_first", "T_whole", "T_table_starts", "T_table"), wild))
+            self.assertTrue(np.isfinite(outputs(f, rows | given, {"T_every": 3}, devices[0])[0]).all())
+
+    def test_positions_of_all(self):
+        """Rows that are all positions, in order: the bits of a call without positions; a cache whose rows are all in use."""
+        case = Case(compiled(SCRIPTS / "alibi.attn"), 16)
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table}
+        more = {"T_first": np.zeros(7, np.int32), "T_whole": LENGTHS}
+        want = outputs(compiled(SCRIPTS / "alibi.attn", "T=paged"), given, case.params)
+        np.testing.assert_array_equal(outputs(compiled(SCRIPTS / "alibi.attn", "T=paged:positions"), given | more, case.params)[0], want[0])
+        whole = {name: np.nan_to_num(x) for name, x in case.tensors.items()}
+        more = {"T_first": np.full(7, 3, np.int32), "T_whole": np.full(7, 400, np.int32), "T_rows": np.arange(7, dtype=np.int32)[::-1].copy()}
+        o = outputs(compiled(SCRIPTS / "gqa.attn", "T=dense:positions:rows"), {n: whole[n] for n in "qkv"} | more, {"T_every": 4})[0]
+        spread = [np.zeros((7, x.shape[1], 400, 16), np.float32) for x in (whole["k"], whole["v"])]
+        for x, name in zip(spread, "kv"):
+            x[:, :, 3 : 3 + 4 * 96 : 4] = whole[name][::-1]
+        here = np.zeros(400, np.int32)
+        here[3 : 3 + 4 * 96 : 4] = 1
+        some = aule.compile("attention some { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input here: i32[T]; score_mod(s) = s * rsqrt(D); "
+                            "mask(b, h, i, j) = j <= q_pos && here[j] != 0; online softmax; }", optimize=1)
+        np.testing.assert_allclose(o, some(whole["q"], *spread, here=here), rtol=2e-5, atol=8e-6)
+
+    def test_wrong_positions(self):
+        case = Case(compiled(SCRIPTS / "gqa.attn"), 16)
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table, "T_first": np.zeros(7, np.int32), "T_whole": LENGTHS}
+        f = compiled(SCRIPTS / "gqa.attn", "T=paged:positions")
+        for name, at, wrong, message in (
+            ("T_first", 2, -1, r"T_first\[2\] is -1, T_whole has 1 positions"),
+            ("T_first", 2, 2, r"T_first\[2\] is 2, T_whole has 1 positions"),
+            ("T_first", 0, 1, r"T_whole\[0\] is 70, and the last of 70 keys is position 70"),
+            ("T_whole", 6, 95, r"T_whole\[6\] is 95, and the last of 96 keys is position 95"),
+            ("T_whole", 1, -1, r"T_first\[1\] is 0, T_whole has -1 positions"),
+        ):
+            changed = given[name].copy()
+            changed[at] = wrong
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, "gqa: " + message):
+                outputs(f, given | {name: changed}, {})
+        for every in (0, 65537):
+            with self.assertRaisesRegex(aule.ArgumentError, f"requirement not met: .*T_every = {every}"):
+                outputs(f, given, {"T_every": every})
+        text = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[T]; score_mod(s) = s + x[kv_idx]; online softmax; }"
+        with self.assertRaisesRegex(aule.CompileError, "axis T: the input 'x' has an element for each position, of which k has fewer rows"):
+            aule.compile(text, layout="T=padded:positions")
+        f, short = aule.compile(text, layout="T=paged:positions", optimize=1), np.zeros(95, np.float32)
+        given |= {n: given[n][:, :1] for n in "qkv"}
+        with self.assertRaisesRegex(aule.ArgumentError, r"T_whole\[6\] is 96, inputs have 95 positions"):
+            outputs(f, given | {"x": short}, {})
+        with self.assertRaisesRegex(aule.CompileError, "packed rows are positions from 0 on"):
+            compiled(SCRIPTS / "gqa.attn", "T=packed:positions")
+
     def test_wrong_rows(self):
         path = SCRIPTS / "gqa.attn"
         case = Case(compiled(path), 16)
@@ -244,7 +372,7 @@ class Beside(unittest.TestCase):
                     outputs(compiled(path, layout), given | {"T_rows": rows}, {})
         with self.assertRaisesRegex(aule.ArgumentError, "T_rows.* expected 7"):
             outputs(compiled(path, "T=paged:rows"), pages | {"T_rows": rows[:4]}, {})
-        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows or csr"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
+        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows, csr or positions"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
             with self.assertRaisesRegex(aule.CompileError, message):
                 compiled(path, layout)
 
