@@ -373,6 +373,24 @@ static aule_status check_sequence(const aule_plan *plan, const Pages *p, int32_t
     return status ? status : check_positions(plan, p, at, b, length, sink);
 }
 
+/* Queries that are padded. */
+static aule_status check_queries(const aule_plan *plan, const aule_address *at, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const int32_t list = list_of(a, AULE_TENSOR_LENGTHS_Q, 1);
+    if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
+    const uint32_t index = (uint32_t)list;
+    const int64_t count = extent(plan, index, 0), room = extent(plan, first_of(a, AULE_ROLE_Q), 2);
+    for (int64_t b = 0; b < count; b++) {
+        const int64_t length = i32_at(plan, index, &at[index], b, 0);
+        if (length < 0 || length > room)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, q has %lld rows",
+                           a->name, rt_tensor(a, index)->name, (long long)b, (long long)length,
+                           (long long)room);
+    }
+    return AULE_OK;
+}
+
 /* Keys, by the list that each sequence has an element of. */
 static aule_status check_layout(const aule_plan *plan, const AuBound *bound, const aule_address *at,
                                 AuSink sink)
@@ -400,7 +418,8 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
                                AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    aule_status status = check_layout(plan, bound, at, sink);
+    aule_status status = check_queries(plan, at, sink);
+    if (!status) status = check_layout(plan, bound, at, sink);
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
         const uint32_t role = rt_tensor(a, i)->role;
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)

@@ -70,15 +70,18 @@ static bool input_has_batch(const AuAttn *a, AuExpr batch)
 /* Packed rows, or padded or paged keys that are no queries. */
 static bool is_placed(AuArena *arena, AuDiags *diags, const AuAttn *a, AuAxisLayout of)
 {
-    const bool packed = of.layout == AU_LAYOUT_PACKED, of_queries = is_of_queries(a, of.axis);
+    const bool of_queries = is_of_queries(a, of.axis);
     const AuTensor *q = &a->tensors[0];
     if (!of_queries && !is_of_keys(a, of.axis))
         return refuse(
             diags, a->span, of.axis,
             au_format(arena, "the attention '%s' has no such axis of queries or keys", a->name));
-    if (of_queries && !packed)
+    if (of_queries && of.layout == AU_LAYOUT_PAGED)
         return refuse(diags, q->span, of.axis,
-                      "it is the length of q; padded and paged queries are not carried yet");
+                      "it is the length of q, and queries lie in no pages");
+    if (of_queries && (of.rows || of.positions))
+        return refuse(diags, q->span, of.axis,
+                      "it is the length of q; rows and positions are those of keys");
     return true;
 }
 
@@ -372,8 +375,8 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
 
 bool driver_has_gradients(const AuAttn *a)
 {
-    return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !a->keys.has_rows &&
-           !a->keys.has_positions && !attn_is_stored(a);
+    return a->keys.layout != AU_LAYOUT_PAGED && a->queries.layout != AU_LAYOUT_PADDED &&
+           !a->keys.modified && !a->keys.has_rows && !a->keys.has_positions && !attn_is_stored(a);
 }
 
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)
@@ -401,20 +404,28 @@ bool driver_is_unknown(const AuAttn *a, uint32_t size)
            !schedule_inputs_have_keys(a);
 }
 
+/* Of a list that queries and keys may share. */
+static uint32_t shared_flags(const AuAttn *a, uint32_t tensor)
+{
+    const AuRowLayout *q = &a->queries, *k = &a->keys;
+    uint32_t flags = 0;
+    if (q->layout == AU_LAYOUT_PACKED && tensor == q->starts) flags |= AULE_TENSOR_STARTS_Q;
+    if (k->layout == AU_LAYOUT_PACKED && tensor == k->starts) flags |= AULE_TENSOR_STARTS_K;
+    if (flags && (flags & AULE_TENSOR_STARTS_Q ? q : k)->most) flags |= AULE_TENSOR_MOST;
+    if (q->layout == AU_LAYOUT_PADDED && tensor == q->lengths) flags |= AULE_TENSOR_LENGTHS_Q;
+    if (k->layout && k->layout != AU_LAYOUT_PACKED && !k->has_no_lengths && tensor == k->lengths)
+        flags |= AULE_TENSOR_LENGTHS;
+    return flags;
+}
+
 uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
 {
-    uint32_t flags = 0;
-    if (a->queries.layout == AU_LAYOUT_PACKED && tensor == a->queries.starts)
-        flags |= AULE_TENSOR_STARTS_Q;
-    if (a->keys.layout == AU_LAYOUT_PACKED && tensor == a->keys.starts)
-        flags |= AULE_TENSOR_STARTS_K;
-    if (flags && (flags & AULE_TENSOR_STARTS_Q ? &a->queries : &a->keys)->most)
-        flags |= AULE_TENSOR_MOST;
-    if (flags || !a->keys.layout || a->keys.layout == AU_LAYOUT_PACKED) return flags;
-    if (a->keys.has_rows && tensor == a->keys.rows) return AULE_TENSOR_ROWS;
-    if (a->keys.has_positions && tensor == a->keys.first) return AULE_TENSOR_FIRST;
-    if (a->keys.has_positions && tensor == a->keys.whole) return AULE_TENSOR_WHOLE;
-    if (!a->keys.has_no_lengths && tensor == a->keys.lengths) return AULE_TENSOR_LENGTHS;
-    if (a->keys.is_csr && tensor == a->keys.table_starts) return AULE_TENSOR_TABLE_STARTS;
-    return a->keys.layout == AU_LAYOUT_PAGED && tensor == a->keys.table ? AULE_TENSOR_TABLE : 0;
+    const AuRowLayout *k = &a->keys;
+    const uint32_t flags = shared_flags(a, tensor);
+    if (flags) return flags;
+    if (k->has_rows && tensor == k->rows) return AULE_TENSOR_ROWS;
+    if (k->has_positions && tensor == k->first) return AULE_TENSOR_FIRST;
+    if (k->has_positions && tensor == k->whole) return AULE_TENSOR_WHOLE;
+    if (k->is_csr && tensor == k->table_starts) return AULE_TENSOR_TABLE_STARTS;
+    return k->layout == AU_LAYOUT_PAGED && tensor == k->table ? AULE_TENSOR_TABLE : 0;
 }

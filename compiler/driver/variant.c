@@ -260,7 +260,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .row = &v->row,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
-    if (v->queries && v->queries != AU_PAGED_QUERIES && attn_is_packed(a))
+    if (v->queries && v->queries != AU_PAGED_QUERIES && (attn_is_packed(a) || a->queries.layout))
         return true; /* one kernel for any number */
     if (v->queries) {
         const int32_t limit = schedule_family(a)->limit(arena, &problem);

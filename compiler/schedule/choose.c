@@ -318,7 +318,7 @@ static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation ope
         row->build == schedule_lanes_forward || row->build == schedule_warps_forward ||
         row->build == schedule_lanes_backward || row->build == schedule_warps_backward ||
         ((row->build == schedule_lanes_decode || row->build == schedule_warps_decode) &&
-         !attn_is_packed(p->attn));
+         !attn_is_packed(p->attn) && !p->attn->queries.layout);
     const bool stores = !attn_is_stored(p->attn) || operation == AU_APPEND ||
                         row->build == schedule_lanes_forward ||
                         row->build == schedule_lanes_decode ||

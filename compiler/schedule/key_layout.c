@@ -38,6 +38,11 @@ bool lanes_is_packed(const Lanes *x, LanesSide side)
     return (side == LANES_KEYS ? &a->keys : &a->queries)->layout == AU_LAYOUT_PACKED;
 }
 
+bool lanes_queries_are_padded(const Lanes *x)
+{
+    return x->p->attn->queries.layout == AU_LAYOUT_PADDED;
+}
+
 const char *lanes_row_batch(Lanes *x, LanesSide side)
 {
     return lanes_is_packed(x, side) ? "1" : lanes_axis(x, side == LANES_KEYS, 0);
@@ -74,6 +79,8 @@ const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const cha
                            const char *high)
 {
     const char *of = prefix(side);
+    if (side == LANES_QUERIES && !high && lanes_queries_are_padded(x))
+        return tile_text(x->t, "%s from 0 to q_length", rows);
     if (!lanes_is_packed(x, side))
         return high ? tile_text(x->t, "%s from %s to %s", rows, low, high) : rows;
     if (!high) return tile_text(x->t, "%s_start + %s from %s_start to %s_end", of, rows, of, of);
@@ -169,6 +176,9 @@ static void let_key_length(Lanes *x)
 void lanes_let_key_length(Lanes *x)
 {
     if (lanes_is_packed(x, LANES_QUERIES)) let_packed(x, LANES_QUERIES);
+    if (lanes_queries_are_padded(x))
+        tile_let(x->t, "q_length", "clamp(%s[b], 0, %s)",
+                 lanes_tensor(x, x->p->attn->queries.lengths), lanes_axis(x, 0, 2));
     if (lanes_is_packed(x, LANES_KEYS))
         let_packed(x, LANES_KEYS);
     else if (layout(x)->layout)
@@ -204,27 +214,41 @@ static void sums_of_rows(Lanes *x, const char *name, const char *axis, int32_t c
               value);
 }
 
+/* Packed, those behind the last sequence; padded, those behind each. */
+static void rest_grid(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *blocks = tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block),
+               *heads = lanes_axis(x, 0, 1);
+    if (lanes_queries_are_padded(x)) {
+        tile_grid(t, "mb: %s, h: %s, b: %s", blocks, heads, lanes_axis(x, 0, 0));
+        return;
+    }
+    tile_grid(t, "mb: %s, h: %s", blocks, heads);
+    /* hooks may ask for a sequence: the last one */
+    tile_let(t, "b", "%s - 2", size(x, x->p->attn->queries.ends));
+}
+
 void lanes_rest_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const AuRowLayout *queries = &x->p->attn->queries;
-    if (queries->layout != AU_LAYOUT_PACKED) return;
-    const char *all = lanes_axis(x, 0, 2), *ends = size(x, queries->ends);
+    if (!x->p->attn->queries.layout) return;
+    const char *all = lanes_axis(x, 0, 2),
+               *end = lanes_queries_are_padded(x) ? "q_length" : "q_end";
     tile_kernel(t, "rest");
     lanes_arguments(x);
     lanes_result_arguments(x);
-    tile_grid(t, "mb: cdiv(%s, %d), h: %s", all, x->block, lanes_axis(x, 0, 1));
-    tile_let(t, "b", "%s - 2", ends); /* hooks may ask for a sequence: the last one */
+    rest_grid(x);
     lanes_let_key_length(x);
     tile_role(t, "core", lanes_shares_tiles(x) ? x->shape->executors : 0, lanes_executor(x), 0);
-    tile_if(t, "mb * %d + %d > q_end", x->block, x->block);
+    tile_if(t, "mb * %d + %d > %s", x->block, x->block, end);
     sums_of_rows(x, "score", "kv", x->shape->key_tile, "");
     sums_of_rows(x, "acc", "e", x->p->e, " = 0.0");
     lanes_declare_rows(x);
     lanes_begin_states(x);
     lanes_end(x, "acc");
-    lanes_store_rest(
-        x, tile_text(t, "0, h, %s +: %d from q_end to %s", lanes_first_row(x), x->rows, all));
+    lanes_store_rest(x, tile_text(t, "%s, h, %s +: %d from %s to %s", lanes_row_b(x, LANES_QUERIES),
+                                  lanes_first_row(x), x->rows, end, all));
     tile_end(t);
     tile_end(t);
     tile_end(t);

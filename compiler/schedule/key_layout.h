@@ -20,6 +20,8 @@ const char *lanes_key_b(const Lanes *x);
 /* What the table says of the sequence's page [page], an expression; not clamped. */
 const char *lanes_page_entry(Lanes *x, const char *page);
 bool lanes_is_packed(const Lanes *x, LanesSide side);
+/* Queries of which each sequence has fewer than there is room for. */
+bool lanes_queries_are_padded(const Lanes *x);
 /* The batch in memory of such rows as an extent or, of a kernel's sequence, as an index. */
 const char *lanes_row_batch(Lanes *x, LanesSide side);
 const char *lanes_row_b(const Lanes *x, LanesSide side);

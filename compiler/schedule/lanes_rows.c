@@ -153,7 +153,7 @@ const char *lanes_range_of_all(Lanes *x, const char *head)
 void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)
 {
     const char *last = lanes_key_end(x);
-    if (lanes_is_packed(x, LANES_QUERIES)) { /* blocks of no row have nothing to do */
+    if (x->p->attn->queries.layout) { /* blocks of no row have nothing to do */
         tile_let(x->t, "visible", "where(mb >= 0 && mb * %d < q_length, %s, 0)", rows, last);
         last = "visible";
     }

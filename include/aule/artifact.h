@@ -142,8 +142,9 @@ typedef struct aule_tensor_v1 {
 /* i32 [B + 1], since 1.13: the table is i32 [entries], of which starts[b] .. starts[b + 1] are those of sequence b. */
 #define AULE_TENSOR_TABLE_STARTS 2048u
 /* i32 [B], since 1.13: row j of k and v is position first[b] + X_every * j of a sequence of whole[b], X_every a parameter. */
-#define AULE_TENSOR_FIRST 16384u
-#define AULE_TENSOR_WHOLE 32768u
+#define AULE_TENSOR_FIRST     16384u
+#define AULE_TENSOR_WHOLE     32768u
+#define AULE_TENSOR_LENGTHS_Q 65536u /* i32 [B]: how many queries each sequence has (since 1.13) */
 /* Of scales (since 1.12): f32 k_scale and v_scale [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie. The element of k or v is scale * stored.
  * An axis may also have one element, which then is that of all; its stride is 0 for kernels. */
 #define AULE_TENSOR_SPREADS 256u

@@ -424,11 +424,11 @@ def compile(
         f32: how operands of float32 are multiplied: "exact", the default, or "tf32", rounded to 10 bits of mantissa, which is faster on CUDA from
             sm_80 on and refused everywhere else.
         shapes: a table of shapes of kernels (docs/tuning.md), its path or its text; its rows come before the compiler's own.
-        layout: how the rows of axes lie in memory, keys "T=padded" or "T=paged", queries and keys "S=packed,T=packed" (docs/dev/serving.md): calls
-            then take `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. Words behind keys add to that: "T=paged:rows"
+        layout: how the rows of axes lie in memory, keys "T=padded" or "T=paged", queries and keys "S=packed,T=packed" or "S=padded,T=padded"
+            (docs/dev/serving.md): calls then take `S_lengths`, `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. Words behind keys add to that: "T=paged:rows"
             `T_rows`, which row of the table (of the cache, "T=padded:rows", "T=dense:rows") each sequence has; "T=paged:csr" `T_table_starts`, where the
             pages of each begin in a table that is one list; "T=paged:positions" `T_first`, `T_whole` and `T_every`, which positions of a longer
-            sequence the rows are. On processors, OpenCL devices and CUDA; pages, and keys with such words, without gradients.
+            sequence the rows are. On processors, OpenCL devices and CUDA; pages, padded queries, and keys with such words, without gradients.
 
         storage: keys and values are stored in 8 bits, "e4m3", "e5m2" or "i8", or "k=i8,v=e4m3:token", where ":token" says that each token has a
             scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for

@@ -22,10 +22,14 @@ static AuInputPlace place_of(const Run *r, uint32_t input, uint32_t axis)
     return attn_input_place(r->attn, input, axis);
 }
 
+/* Packed, or with room for more rows of padded queries. */
 static bool is_packed(const Run *r, uint32_t input)
 {
-    for (uint32_t n = 0; n < r->attn->tensors[input].rank; n++)
-        if (place_of(r, input, n) != AU_PLACE_AS_WRITTEN) return true;
+    const AuTensor *t = &r->attn->tensors[input];
+    const AuExpr padded =
+        r->attn->queries.layout == AU_LAYOUT_PADDED ? r->attn->tensors[0].axes[2] : (AuExpr){0};
+    for (uint32_t n = 0; n < t->rank; n++)
+        if (place_of(r, input, n) != AU_PLACE_AS_WRITTEN || t->axes[n].i == padded.i) return true;
     return false;
 }
 

@@ -69,8 +69,10 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, AuAxisLayout *out)
                           : exec_has(r, "padded") ? AU_LAYOUT_PADDED
                           : packed                ? AU_LAYOUT_PACKED
                                                   : AU_LAYOUT_DENSE;
+    if (exec_has(r, "ragged"))
+        out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PADDED, .axis = axes[0]};
     if (packed) out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = axes[0]};
-    if (keys && !(packed && shared))
+    if (keys && !((packed || exec_has(r, "ragged")) && shared))
         out[count++] = (AuAxisLayout){.layout = keys,
                                       .axis = axes[1],
                                       .rows = exec_has(r, "rows"),
@@ -371,10 +373,11 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
     const bool is_stored = attn_is_stored(v->attn);
     Run *stored = is_stored ? exec_stored(r, v->attn) : r;
     if (v->attn->keys.has_positions) stored = exec_odd_keys(stored, v->attn);
-    Run *laid_out = queries == AU_LAYOUT_PACKED  ? exec_packed(stored, v->attn)
-                    : layout == AU_LAYOUT_PAGED  ? exec_paged(stored, v->attn)
-                    : layout == AU_LAYOUT_PADDED ? exec_padded(stored, v->attn)
-                                                 : stored;
+    Run *laid_out = queries == AU_LAYOUT_PACKED   ? exec_packed(stored, v->attn)
+                    : queries == AU_LAYOUT_PADDED ? exec_ragged(stored, v->attn)
+                    : layout == AU_LAYOUT_PAGED   ? exec_paged(stored, v->attn)
+                    : layout == AU_LAYOUT_PADDED  ? exec_padded(stored, v->attn)
+                                                  : stored;
     if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
     if (!exec_run_variant(laid_out, v) || ((queries || layout) && !exec_unpack(r, laid_out)))
         return false;

@@ -1,4 +1,4 @@
-/* exec_pages.c - a case with its rows in a layout, results and gradients of rows too. Padded: behind the sequence's keys rows of NaN, whose gradients must be 0. Packed: sequences one behind the other, an empty one before them where keys are packed too, and
+/* exec_pages.c - a case with its rows in a layout, results and gradients of rows too. Padded: behind the sequence's keys rows of NaN, whose gradients must be 0. Queries alike, `ragged`, whose results behind must be 0. Packed: sequences one behind the other, an empty one before them where keys are packed too, and
  * behind them rows of NaN, of which queries must give 0. In pages: the same rows in an order of pages that is not theirs, NaN in slots that no sequence has, and
  * what is no page's number behind the end of each line of the table, which has room for more keys than there are. */
 #include "internal.h"
@@ -84,10 +84,12 @@ static int64_t line_of(const Run *r, int64_t b)
     return exec_has(r, "rows") ? lines_of(r) - 1 - b : b;
 }
 
+static size_t width_of(const Tensor *t) { return t->rank > 3 ? (size_t)t->shape[3] : 1; }
+
 /* Element n of a dense tensor [B, H, rows, width] among padded ones. */
 static size_t padded_at(const Run *r, const Tensor *dense, size_t n)
 {
-    const size_t keys = (size_t)dense->shape[2], width = (size_t)dense->shape[3],
+    const size_t keys = (size_t)dense->shape[2], width = width_of(dense),
                  heads = (size_t)dense->shape[1], row = n / width, b = row / keys / heads;
     const size_t all = (size_t)line_of(r, (int64_t)b) * heads + row / keys % heads;
     return (all * (keys + BEHIND) + row % keys) * width + n % width;
@@ -95,9 +97,9 @@ static size_t padded_at(const Run *r, const Tensor *dense, size_t n)
 
 static Tensor padded(Run *r, const Tensor *dense)
 {
-    const int64_t width = dense->shape[3], room = dense->shape[2] + BEHIND;
-    Tensor all = exec_new_tensor(r, dense->name, dense->dtype,
-                                 (int64_t[]){lines_of(r), dense->shape[1], room, width}, 4);
+    const int64_t room = dense->shape[2] + BEHIND,
+                  shape[4] = {lines_of(r), dense->shape[1], room, (int64_t)width_of(dense)};
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
     all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
     for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
     for (size_t n = 0; n < dense->elements && !dense->output; n++)
@@ -147,12 +149,11 @@ static Side side_of(const Tensor *t)
     }
 }
 
-static Tensor lengths_of(Run *r)
+static Tensor lengths_of(Run *r, const Tensor *rows)
 {
-    const int64_t batch = r->tensors[1].shape[0];
+    const int64_t batch = rows->shape[0];
     Tensor lengths = exec_new_tensor(r, "lengths", AU_DT_I32, &batch, 1);
-    for (int64_t b = 0; b < batch; b++)
-        exec_put_at(&lengths, (size_t)b, (double)r->tensors[1].shape[2]);
+    for (int64_t b = 0; b < batch; b++) exec_put_at(&lengths, (size_t)b, (double)rows->shape[2]);
     return lengths;
 }
 
@@ -227,11 +228,33 @@ Run *exec_padded(Run *r, AuAttn *attn)
     out->sizes[attn_at(attn, attn->tensors[1].axes[2])->integer] += BEHIND;
     for (uint32_t n = 1; n < 3 && !(n == 2 && attn->v_in_k); n++)
         out->tensors[n] = padded(r, &r->tensors[n]);
-    if (!attn->keys.has_no_lengths) out->tensors[attn->keys.lengths] = lengths_of(r);
+    if (!attn->keys.has_no_lengths)
+        out->tensors[attn->keys.lengths] = lengths_of(r, &r->tensors[1]);
     add_rows(r, out);
     exec_add_outputs(r, out);
     for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++)
         if (side_of(&out->tensors[n]) == KEYS) out->tensors[n] = padded(out, &out->tensors[n]);
+    return out;
+}
+
+/* Queries, and keys as they are, padded or in pages. */
+Run *exec_ragged(Run *r, AuAttn *attn)
+{
+    const AuLayout keys = attn->keys.layout;
+    Run *out = AU_NEW(r->arena, Run);
+    *out = *r;
+    out->attn = attn;
+    if (keys == AU_LAYOUT_DENSE)
+        exec_add_outputs(r, out);
+    else
+        out = keys == AU_LAYOUT_PAGED ? exec_paged(r, attn) : exec_padded(r, attn);
+    if (attn->tensors[0].axes[2].i != attn->tensors[1].axes[2].i)
+        out->sizes[attn_at(attn, attn->tensors[0].axes[2])->integer] += BEHIND;
+    out->tensors[0] = padded(r, &r->tensors[0]);
+    out->tensors[attn->queries.lengths] = lengths_of(r, &r->tensors[0]);
+    for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++)
+        if (side_of(&out->tensors[n]) == QUERIES) out->tensors[n] = padded(r, &out->tensors[n]);
+    exec_pack_inputs(r, out);
     return out;
 }
 
@@ -319,7 +342,8 @@ bool exec_unpack(Run *r, const Run *packed)
         const Side side = side_of(to);
         if (to->output && side == NO_ROWS && !exec_unpack_input(r, packed, to, from)) return false;
         if (!to->output || side == NO_ROWS || (side == QUERIES && !of_queries)) continue;
-        const bool pads = side == KEYS && packed->attn->keys.layout == AU_LAYOUT_PADDED;
+        const AuRowLayout *rows_of = side == KEYS ? &packed->attn->keys : &packed->attn->queries;
+        const bool pads = rows_of->layout == AU_LAYOUT_PADDED;
         for (size_t i = 0; i < to->elements; i++)
             memcpy(to->bytes + exec_memory_index(to, i) * bytes,
                    from->bytes + (pads ? padded_at(r, to, i) : packed_at(to, from, i)) * bytes,
@@ -372,7 +396,7 @@ Run *exec_paged(Run *r, AuAttn *paged)
             exec_put_at(&table, (size_t)(line_of(r, b) * each + e), (double)page_of(&p, b, e));
     if (csr) add_csr(r, out, each);
     out->tensors[paged->keys.table] = table;
-    out->tensors[paged->keys.lengths] = lengths_of(r);
+    out->tensors[paged->keys.lengths] = lengths_of(r, &r->tensors[1]);
     add_rows(r, out);
     exec_add_outputs(r, out);
     return out;

@@ -110,6 +110,8 @@ Run *exec_padded(Run *r, AuAttn *padded);
 Run *exec_odd_keys(Run *r, const AuAttn *attn);
 /* With packed queries, and keys that are packed, padded or paged. */
 Run *exec_packed(Run *r, AuAttn *packed);
+/* With padded queries, and keys that are dense, padded or paged. */
+Run *exec_ragged(Run *r, AuAttn *ragged);
 /* Results in a layout as those of [r]; false: rows of no sequence are not 0. */
 bool exec_unpack(Run *r, const Run *packed);
 /* exec_inputs.c: inputs of such a run, and their gradients, which are 0 where no sequence has an element. */

@@ -377,6 +377,85 @@ class Beside(unittest.TestCase):
                 compiled(path, layout)
 
 
+class PaddedQueries(unittest.TestCase):
+    """Each sequence's own number of queries, in rows with room for most: what a packed call gives, to the bit. Rows behind are NaN, their output is 0."""
+
+    QUERIES = [130, 0, 1, 127, 40, 128, 129]
+
+    def check(self, path, keys=None, device=None):
+        dense = compiled(path)
+        shared = "," not in packing(dense)
+        rows = Rows(dense, [(n, n if shared else m) for n, m in zip(self.QUERIES, keys or LENGTHS)], SIZES | {"B": 1})
+        packed = compiled(path, packing(dense))
+        padded = compiled(path, packing(dense).replace("packed", "padded"))
+        room = [max(p[n] for p in rows.pairs) + 3 for n in (0, 1)]
+
+        def spread(x, side):
+            out = np.full((len(rows.pairs), x.shape[1], room[side], *x.shape[3:]), np.nan, np.float32)
+            for b in range(len(rows.pairs)):
+                out[b, :, : rows.pairs[b][side]] = x[0, :, slice(*rows.starts[side][b : b + 2])]
+            return out
+
+        given = {name: spread(x, int(name != "q")) for name, x in rows.tensors.items()}
+        for t in dense.tensors:
+            if t.role == "input" and t.name in rows.cuts:  # of the batch, padded alike
+                x = rows.inputs[t.name]
+                out = np.zeros([len(rows.pairs) if a == "B" else room[rows.axes.index(a)] if a in rows.axes else n for a, n in zip(t.axes, x.shape)], x.dtype)
+                for b in range(len(rows.pairs)):
+                    of = rows.rows_in(t.name, b)
+                    at = tuple(slice(b, b + 1) if a == "B" else slice(0, n) for a, n in zip(t.axes, of.shape))
+                    if "B" in t.axes:
+                        out[at] = of
+                    else:
+                        out[tuple(slice(0, n) for n in x.shape)] = x
+                given[t.name] = out
+            elif t.role == "input":
+                given[t.name] = rows.inputs[t.name]
+        lengths = {f"{axis}_lengths": np.array([p[n] for p in rows.pairs], np.int32) for n, axis in enumerate(rows.axes)}
+        got = outputs(padded, given | lengths, rows.params, device)
+        want = outputs(packed, rows.tensors | rows.inputs | rows.named_starts(), rows.params, device)
+        for n, (x, y) in enumerate(zip(got, want)):
+            self.assertFalse(np.isnan(x).any(), f"{path.name}: result {n}")
+            for b, (queries, _) in enumerate(rows.pairs):
+                if path.stem not in FIRST_ALONE:
+                    np.testing.assert_array_equal(x[b, :, :queries], y[0, :, slice(*rows.starts[0][b : b + 2])], err_msg=f"{path.name}: {queries} queries")
+                self.assertFalse(n == 0 and x[b, :, queries:].any(), f"{path.name}: rows of no sequence")
+
+    def test_scripts(self):
+        for stem in ("gqa", "alibi", "rope", "attention_sink", "documents", "gated", "forgetting"):
+            with self.subTest(stem):
+                self.check(SCRIPTS / f"{stem}.attn")
+
+    def test_opencl(self):
+        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
+        if not devices:
+            self.skipTest("no OpenCL device")
+        self.check(SCRIPTS / "documents.attn", device=devices[0])
+
+    def test_beside_pages(self):
+        """Drafts of different lengths that are verified: queries padded, keys in pages; and dense keys, each sequence with all of them."""
+        case, queries = Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=5), np.array([5, 0, 1, 3, 5, 2, 4], np.int32)
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table}
+        for b, n in enumerate(queries):
+            given["q"][b, :, n:] = np.nan
+        o = outputs(compiled(SCRIPTS / "gqa.attn", "S=padded,T=paged"), given | {"S_lengths": queries}, {})[0]
+        whole = {name: np.nan_to_num(case.tensors[name]) for name in "kv"} | {"q": case.tensors["q"]}
+        other = outputs(compiled(SCRIPTS / "gqa.attn", "S=padded"), whole | {"S_lengths": queries}, {})[0]
+        dense = compiled(SCRIPTS / "gqa.attn")
+        for b, n in enumerate(queries):
+            one = case.of(b) | {"q": case.tensors["q"][b : b + 1, :, :n]}
+            for got, want in ((o, one), (other, {name: x[b : b + 1] for name, x in whole.items()} | {"q": one["q"]})):
+                self.assertFalse(got[b, :, n:].any())
+                np.testing.assert_allclose(got[b, :, :n], outputs(dense, want, {})[0][0], rtol=2e-5, atol=8e-6)
+
+    def test_wrong_lengths(self):
+        case, f = Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=5), compiled(SCRIPTS / "gqa.attn", "S=padded,T=padded")
+        for wrong in (-1, 6, 2**31 - 1):
+            lengths = np.array([5, 0, 1, wrong, 5, 2, 4], np.int32)
+            with self.assertRaisesRegex(aule.ArgumentError, rf"gqa: S_lengths\[3\] is {wrong}, q has 5 rows"):
+                outputs(f, case.tensors | {"T_lengths": LENGTHS, "S_lengths": lengths}, {})
+
+
 # Queries and keys of each packed sequence: none, one, tiles of the processor's kernels less and more one, fewer queries than keys and more, one long one.
 PACKED = [(0, 0), (1, 1), (130, 70), (0, 9), (7, 0), (127, 127), (128, 128), (129, 129), (1, 200), (300, 300), (15, 16), (1, 1), (1, 1)]
 SAME = [(n, n) for n in (0, 1, 1, 15, 16, 17, 130, 0, 257, 1)]
@@ -631,7 +710,8 @@ class Packed(unittest.TestCase):
 
     def test_refused_by_name(self):
         for stem, layout, message in (
-            ("gqa", "S=padded", "padded and paged queries are not carried yet"),
+            ("gqa", "S=paged", "it is the length of q, and queries lie in no pages"),
+            ("gqa", "S=padded:rows", "it is the length of q; rows and positions are those of keys"),
             ("gqa", "X=packed", "has no such axis of queries or keys"),
             ("gqa", "T=packed,T=paged", "the axis has a layout already"),
         ):
