@@ -222,7 +222,8 @@ static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
     AuRowLayout keys = {.layout = of.layout,
                         .has_rows = of.rows,
                         .is_csr = of.csr,
-                        .has_no_lengths = of.has_no_lengths};
+                        .has_no_lengths = of.has_no_lengths,
+                        .modified = of.modified};
     if (of.rows) {
         keys.rows = add_list(a, au_format(a->arena, "%s_rows", of.axis), batch, (AuExpr){0});
         if (!of.csr) {
