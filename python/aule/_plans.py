@@ -65,7 +65,7 @@ def arguments(operation: str, views: Mapping[str, View], params: Mapping[str, An
 class Prepared:
     """A plan, with what has to be made anew for each run of it."""
 
-    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "_reports", "_spans")
+    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "_reports", "_spans", "_at")
 
     def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple], passed: Sequence[View] = ()) -> None:
         self._library = lib = abi.library()
@@ -75,6 +75,7 @@ class Prepared:
         self.loaded, self.device = loaded, device
         self.made = made  # name and maker of each tensor that a call makes
         self._spans = [span(v) for v in passed]  # of the tensors that a call brings
+        self._at = [(v.tensor.data or 0) + v.tensor.byte_offset for v in passed]
         align = c_uint32()
         self.bytes: int = lib.plan_workspace(self._plan, ctypes.byref(align))
         self.align: int = align.value
@@ -85,10 +86,12 @@ class Prepared:
             self._library.plan_free(self._plan)
 
     def apart(self, words: list[int], read: int) -> bool:
-        """Whether nothing lies between the first and the last byte of what is written, the tensors behind the first [read]."""
-        ranges = [(at + first, at + end) for at, (first, end) in zip(words[::2], self._spans)]
+        """Whether nothing lies between the first and the last byte of what is written, the tensors behind the first [read], but for others that
+        are written and were as far from it when the call was prepared, which then was looked at: keys and values in one tensor."""
+        at = words[::2]
+        ranges = [(a + first, a + end) for a, (first, end) in zip(at, self._spans)]
         return not any(
-            first < other_end and other < end
+            first < other_end and other < end and (m < read or at[n] - at[m] != self._at[n] - self._at[m])
             for n, (first, end) in enumerate(ranges[read:], read) for m, (other, other_end) in enumerate(ranges) if m != n
         )
 

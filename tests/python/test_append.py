@@ -383,6 +383,17 @@ class Append(unittest.TestCase):
         self.check(f, cache)
         with self.assertRaisesRegex(aule.ArgumentError, "k: it is written and overlaps v"):
             f.append(*cache.new, cache.caches[0], cache.caches[0], **cache.named())
+        prepared = dict(f._append_runner._prepared)
+        for layer in range(3):  # others that lie so are prepared once; the check of what overlaps is not lost
+            other = both.copy()
+            f.append(*cache.new, *[other[:, n].swapaxes(1, 2) for n in (0, 1)], **cache.named())
+            np.testing.assert_array_equal(other, both)
+        self.assertEqual(f._append_runner._prepared, prepared)  # the same objects
+        with self.assertRaisesRegex(aule.ArgumentError, "k: it is written and overlaps v"):
+            f.append(*cache.new, other[:, 0].swapaxes(1, 2), other[:, 0].swapaxes(1, 2), **cache.named())
+        new = [np.lib.stride_tricks.as_strided(other[:3, 0], cache.new[0].shape, other[:, 0].swapaxes(1, 2).strides), cache.new[1]]
+        with self.assertRaisesRegex(aule.ArgumentError, "overlaps"):
+            f.append(*new, *[other[:, n].swapaxes(1, 2) for n in (0, 1)], **cache.named())
 
     def test_decoding(self):
         """A prompt, then token after token: what a dense call of all of them gives, row by row."""
