@@ -1,0 +1,347 @@
+"""What a call gives beside the layout of keys (docs/dev/serving.md): rows of tables and caches, tables that are one list, positions of a longer sequence; and
+padded queries. Against calls of the same layout without it, to the bit, and dense calls of each sequence."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import aule
+from test_layouts import FIRST_ALONE, LENGTHS, MOST, SCRIPTS, SIZES, Case, Rows, compiled, outputs, packing, starts_of
+
+
+class Beside(unittest.TestCase):
+    """What a call gives beside the layout of keys: calls are to the bit those of the same layout without it, of the same keys."""
+
+    def check(self, path, slots=16, device=None, **sizes):
+        """Rows: sequences have rows of the table, and of caches, in an order of their own, two of them one row; rows that nobody has are NaN, or -1."""
+        case = Case(compiled(path), slots, **sizes)
+        B = len(case.lengths)
+        rows = np.random.default_rng(3).permutation(B + 3)[:B].astype(np.int32)
+        rows[4] = rows[5]  # so they have the same keys, the fourth only the first ones
+        lists = {"T_lengths": case.lengths, "T_rows": rows}
+        table = np.full((B + 3, case.table.shape[1]), -1, np.int32)
+        table[rows] = case.table
+
+        def spread(x):
+            lines = np.full((B + 3, *x.shape[1:]), np.nan, np.float32)
+            lines[rows] = x
+            return lines
+
+        caches = {name: spread(case.tensors[name]) for name in case.keys}
+        near = {name: x[rows] for name, x in caches.items()}
+        of_pages = outputs(compiled(path, "T=paged:rows"), case.tensors | case.pools | lists | {"T_table": table}, case.params, device)
+        of_rows = outputs(compiled(path, "T=padded:rows"), case.tensors | caches | lists, case.params, device)
+        want_pages = outputs(compiled(path, "T=paged"), case.tensors | case.pools | {"T_lengths": case.lengths, "T_table": table[rows]}, case.params, device)
+        want_rows = outputs(compiled(path, "T=padded"), case.tensors | near | {"T_lengths": case.lengths}, case.params, device)
+        for got, want in ((of_pages, want_pages), (of_rows, want_rows)):
+            for x, y in zip(got, want):
+                self.assertFalse(np.isnan(x).any())
+                np.testing.assert_array_equal(x, y, err_msg=path.name)
+        whole = {name: np.nan_to_num(x) for name, x in caches.items()}
+        got = outputs(compiled(path, "T=dense:rows"), case.tensors | whole | {"T_rows": rows}, case.params, device)
+        for x, y in zip(got, outputs(compiled(path), case.tensors | {name: x[rows] for name, x in whole.items()}, case.params, device)):
+            np.testing.assert_array_equal(x, y, err_msg=path.name)
+
+    def test_rows(self):
+        for stem, queries in (("gqa", 130), ("gqa", 1), ("rope", 130), ("rope", 2), ("mla_decode", 3), ("block_causal", 70), ("alibi", 5)):
+            with self.subTest(stem, queries=queries):
+                self.check(SCRIPTS / f"{stem}.attn", queries=queries)
+
+    def check_csr(self, path, slots, device=None, **sizes):
+        """The pages of all sequences in one list, no more of each than it needs; a call that says how many keys there are at most, and one that does not."""
+        case = Case(compiled(path), slots, **sizes)
+        used = -(-case.lengths // slots)
+        table = np.concatenate([case.table[b, :n] for b, n in enumerate(used)] + [np.array([-1, 2**31 - 1], np.int32)])
+        starts, paged = starts_of(used), {"T_lengths": case.lengths, "T_table": case.table}
+        want = outputs(compiled(path, "T=paged"), case.tensors | case.pools | paged, case.params, device)
+        f, lists = compiled(path, "T=paged:csr"), {"T_lengths": case.lengths, "T_table": table, "T_table_starts": starts}
+        order = np.array([3, 0, 6, 2, 5, 1, 4], np.int32)  # places in the list of each
+        listed, places = [case.table[b, : used[b]] for b in np.argsort(order)], starts_of(used[np.argsort(order)])
+        by_rows = {"T_lengths": case.lengths, "T_table": np.concatenate(listed), "T_table_starts": places, "T_rows": order}
+        for f, given, more in ((f, lists, {"T_most": int(max(case.lengths))}), (f, lists, {}), (compiled(path, "T=paged:rows:csr"), by_rows, {})):
+            for x, y in zip(outputs(f, case.tensors | case.pools | given, case.params | more, device), want):
+                self.assertFalse(np.isnan(x).any())
+                np.testing.assert_array_equal(x, y, err_msg=path.name)
+
+    def test_csr(self):
+        for stem, queries, slots in (("gqa", 130, 16), ("gqa", 1, 1), ("rope", 130, 1), ("rope", 2, 16), ("mla_decode", 3, 7), ("block_causal", 70, 16), ("alibi", 5, 48)):
+            with self.subTest(stem, queries=queries):
+                self.check_csr(SCRIPTS / f"{stem}.attn", slots, queries=queries)
+        self.check_csr(SCRIPTS / "gqa.attn", 16, queries=2, lengths=np.array([1024, 0, 1, 1023, 1025, 2600, 17], np.int32), most=2600)
+
+    def test_token_pool(self):
+        """Pages of one slot, packed queries: tokens [total, H, D] over a pool of tokens whose numbers are one list, as servers that count by tokens have it."""
+        r, path = np.random.default_rng(8), SCRIPTS / "gqa.attn"
+        queries, keys = [3, 1, 17, 0, 1], [30, 9, 17, 4, 1]
+        pool = r.standard_normal((2, 200, 2, 16)).astype(np.float32)  # [k and v, tokens, Hk, D]
+        index = r.permutation(200)[: sum(keys)].astype(np.int32)
+        q = r.standard_normal((sum(queries), 4, 16)).astype(np.float32)
+        starts, places = starts_of(queries), starts_of(keys)
+        f = compiled(path, "S=packed,T=paged:csr")
+        o = f(q.transpose(1, 0, 2)[None], *(x[:, :, None] for x in pool), S_starts=starts, T_table=index, T_table_starts=places, T_lengths=np.diff(places), T_most=30)
+        one = compiled(path, "S=packed,T=packed")
+        k, v = (x[index].transpose(1, 0, 2)[None] for x in pool)
+        np.testing.assert_array_equal(o, one(q.transpose(1, 0, 2)[None], k, v, S_starts=starts, T_starts=places))
+
+    def test_wrong_csr(self):
+        case, f = Case(compiled(SCRIPTS / "gqa.attn"), 16), compiled(SCRIPTS / "gqa.attn", "T=paged:csr")
+        used = -(-LENGTHS // 16)
+        table = np.concatenate([case.table[b, :n] for b, n in enumerate(used)])
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": table, "T_table_starts": starts_of(used)}
+        for name, at, wrong, message in (
+            ("T_table_starts", 0, 1, "T_table_starts begins with 1, expected 0"),
+            ("T_table_starts", 3, 99, r"T_table_starts\[3\] is 99, T_table has 16 rows"),
+            ("T_table_starts", 3, -1, "T_table_starts decreases at 3: -1 after 5"),
+            ("T_lengths", 6, 97, r"T_lengths\[6\] is 97, the table reaches to 96"),
+            ("T_lengths", 1, 1, r"T_lengths\[1\] is 1, the table reaches to 0"),
+            ("T_table", 6, 45, r"T_table\[6\] is 45, there are 45 pages \(keys from 0 on\)"),
+            ("T_table", 15, -2, r"T_table\[15\] is -2, there are 45 pages \(keys from 80 on\)"),
+        ):
+            changed = given[name].copy()
+            changed[at] = wrong
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, "gqa: " + message):
+                outputs(f, given | {name: changed}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, r"T_lengths\[6\] is 96, the call says that no sequence has more than 95"):
+            outputs(f, given, {"T_most": 95})
+        with self.assertRaisesRegex(aule.ArgumentError, "requirement not met: .*T_ends"):
+            outputs(f, given | {"T_table_starts": starts_of(used[:4])}, {})
+        with self.assertRaisesRegex(aule.CompileError, "`csr` is a table of pages"):
+            compiled(SCRIPTS / "gqa.attn", "T=padded:csr")
+
+    def shards(self, path, layout, slots, queries, ranks, device=None):
+        """Positions of each sequence dealt out to ranks by turns, in caches of their own; what they give is joined by lse. And one rank that has them in
+        one piece, behind others: then a window's tiles, too."""
+        dense = compiled(path)
+        case = Case(dense, slots, queries=queries)
+        B, f, parts = len(LENGTHS), compiled(path, layout + ":positions"), []
+        for every, firsts in ((ranks, range(ranks)), (1, [None, 0])):
+            for rank in firsts:
+                # in one piece: the last third of the positions, behind all others, in two caches
+                cut = LENGTHS - LENGTHS // 3
+                first = np.where(LENGTHS > 0, min(rank, 1 << 30), 0).astype(np.int32) if every > 1 else np.zeros(B, np.int32) if rank == 0 else cut
+                rows = -(-np.maximum(LENGTHS - first, 0) // every) if every > 1 else cut if rank == 0 else LENGTHS - cut
+                first, rows = np.minimum(first, LENGTHS).astype(np.int32), rows.astype(np.int32)
+                own = {}
+                for name in case.keys:
+                    x = case.tensors[name]
+                    own[name] = np.full((B, x.shape[1], MOST, x.shape[3]), np.nan, np.float32)
+                    for b in range(B):
+                        own[name][b, :, : rows[b]] = x[b, :, first[b] : LENGTHS[b] : every][:, : rows[b]]
+                given = {"T_first": first, "T_whole": LENGTHS, "T_lengths": rows}
+                if "paged" in layout:
+                    entries = -(-MOST // slots)
+                    table = np.random.default_rng(4).permutation(B * entries).reshape(B, entries).astype(np.int32)
+                    for name in case.keys:
+                        pool = np.empty((B * entries, own[name].shape[1], slots, own[name].shape[3]), np.float32)
+                        room = np.full((B, own[name].shape[1], entries * slots, own[name].shape[3]), np.nan, np.float32)
+                        room[:, :, :MOST] = own[name]
+                        pool[table] = room.reshape(B, room.shape[1], entries, slots, -1).transpose(0, 2, 1, 3, 4)
+                        own[name] = pool
+                    given["T_table"] = table
+                params = case.params | ({"T_every": every} if every > 1 else {})
+                parts.append((every, f.forward(*[(case.tensors | own)[n] for n in "qkv" if n in case.tensors],
+                                               **{n: x for n, x in case.tensors.items() if n not in "qkv"}, **given, **params, device=device)))
+        for every in (ranks, 1):
+            made = [r for e, r in parts if e == every]
+            lse = np.stack([r["lse"] for r in made])
+            most = lse.max(0)
+            weight = np.exp(lse - np.where(np.isfinite(most), most, 0))
+            o = sum(w[..., None] * r["o"] for w, r in zip(weight, made)) / np.maximum(weight.sum(0), 1e-30)[..., None]
+            for b, length in enumerate(LENGTHS):
+                if not length and any("T" in t.axes for t in case.given if t.role == "input"):
+                    continue  # a dense call is refused: an input without an element
+                want = dense(*[case.of(b)[n] for n in "qkv" if n in case.tensors], **{n: x for n, x in case.of(b).items() if n not in "qkv"}, **case.params)
+                np.testing.assert_allclose(o[b], want[0], rtol=2e-5, atol=8e-6, err_msg=f"{path.name}, {layout}, every {every}: {length} keys")
+
+    def test_positions(self):
+        for stem, layout, slots, queries in (("gqa", "T=padded", 16, 130), ("gqa", "T=paged", 16, 1), ("alibi", "T=paged", 16, 130), ("sliding_window", "T=paged", 16, 70),
+                                             ("sliding_window", "T=padded", 16, 2), ("rope", "T=paged", 7, 130), ("rope", "T=padded", 16, 3), ("mla_decode", "T=paged", 16, 2), ("forgetting", "T=paged", 16, 70)):
+            with self.subTest(stem, layout=layout, queries=queries):
+                self.shards(SCRIPTS / f"{stem}.attn", layout, slots, queries, 3)
+
+    def test_positions_with_lists(self):
+        """A mask of data, by lists of tiles; what inputs say of keys is of positions, however they are dealt out."""
+        text = """attention marked { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input group: i32[B, T]; score_mod(s) = s * rsqrt(D);
+            mask(b, h, i, j) = j <= q_pos && (group[b, j] == group[b, q_pos] || j < 3); online softmax; }"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "marked.attn"
+            path.write_text(text)
+            for queries in (70, 2):
+                self.shards(path, "T=paged", 16, queries, 2)
+
+    def test_opencl(self):
+        """Devices: to the bit as the same layouts without rows, and by lists; then numbers that are wrong, which make no address outside."""
+        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
+        if not devices:
+            self.skipTest("no OpenCL device")
+        path = SCRIPTS / "gqa.attn"
+        self.check(path, queries=40, device=devices[0])
+        self.check_csr(path, 16, queries=40, device=devices[0])
+        self.shards(path, "T=paged", 16, 40, 2, device=devices[0])
+        case = Case(compiled(path), 16, queries=40)
+        rows = {name: np.nan_to_num(x) for name, x in (case.tensors | case.pools).items()}
+        f = compiled(path, "T=paged:rows:csr:positions")
+        r = np.random.default_rng(6)
+        for _ in range(6):
+            wild = [r.choice([-(2**31), -1, 0, 5, 96, 2**31 - 1], n).astype(np.int32) for n in (7, 7, 7, 7, 8, 40)]
+            given = dict(zip(("T_lengths", "T_rows", "T_first", "T_whole", "T_table_starts", "T_table"), wild))
+            self.assertTrue(np.isfinite(outputs(f, rows | given, {"T_every": 3}, devices[0])[0]).all())
+
+    def test_positions_of_all(self):
+        """Rows that are all positions, in order: the bits of a call without positions; a cache whose rows are all in use."""
+        case = Case(compiled(SCRIPTS / "alibi.attn"), 16)
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table}
+        more = {"T_first": np.zeros(7, np.int32), "T_whole": LENGTHS}
+        want = outputs(compiled(SCRIPTS / "alibi.attn", "T=paged"), given, case.params)
+        np.testing.assert_array_equal(outputs(compiled(SCRIPTS / "alibi.attn", "T=paged:positions"), given | more, case.params)[0], want[0])
+        whole = {name: np.nan_to_num(x) for name, x in case.tensors.items()}
+        more = {"T_first": np.full(7, 3, np.int32), "T_whole": np.full(7, 400, np.int32), "T_rows": np.arange(7, dtype=np.int32)[::-1].copy()}
+        o = outputs(compiled(SCRIPTS / "gqa.attn", "T=dense:positions:rows"), {n: whole[n] for n in "qkv"} | more, {"T_every": 4})[0]
+        spread = [np.zeros((7, x.shape[1], 400, 16), np.float32) for x in (whole["k"], whole["v"])]
+        for x, name in zip(spread, "kv"):
+            x[:, :, 3 : 3 + 4 * 96 : 4] = whole[name][::-1]
+        here = np.zeros(400, np.int32)
+        here[3 : 3 + 4 * 96 : 4] = 1
+        some = aule.compile("attention some { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input here: i32[T]; score_mod(s) = s * rsqrt(D); "
+                            "mask(b, h, i, j) = j <= q_pos && here[j] != 0; online softmax; }", optimize=1)
+        np.testing.assert_allclose(o, some(whole["q"], *spread, here=here), rtol=2e-5, atol=8e-6)
+
+    def test_wrong_positions(self):
+        case = Case(compiled(SCRIPTS / "gqa.attn"), 16)
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table, "T_first": np.zeros(7, np.int32), "T_whole": LENGTHS}
+        f = compiled(SCRIPTS / "gqa.attn", "T=paged:positions")
+        for name, at, wrong, message in (
+            ("T_first", 2, -1, r"T_first\[2\] is -1, T_whole has 1 positions"),
+            ("T_first", 2, 2, r"T_first\[2\] is 2, T_whole has 1 positions"),
+            ("T_first", 0, 1, r"T_whole\[0\] is 70, and the last of 70 keys is position 70"),
+            ("T_whole", 6, 95, r"T_whole\[6\] is 95, and the last of 96 keys is position 95"),
+            ("T_whole", 1, -1, r"T_first\[1\] is 0, T_whole has -1 positions"),
+        ):
+            changed = given[name].copy()
+            changed[at] = wrong
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, "gqa: " + message):
+                outputs(f, given | {name: changed}, {})
+        for every in (0, 65537):
+            with self.assertRaisesRegex(aule.ArgumentError, f"requirement not met: .*T_every = {every}"):
+                outputs(f, given, {"T_every": every})
+        text = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[T]; score_mod(s) = s + x[kv_idx]; online softmax; }"
+        with self.assertRaisesRegex(aule.CompileError, "axis T: the input 'x' has an element for each position, of which k has fewer rows"):
+            aule.compile(text, layout="T=padded:positions")
+        f, short = aule.compile(text, layout="T=paged:positions", optimize=1), np.zeros(95, np.float32)
+        given |= {n: given[n][:, :1] for n in "qkv"}
+        with self.assertRaisesRegex(aule.ArgumentError, r"T_whole\[6\] is 96, inputs have 95 positions"):
+            outputs(f, given | {"x": short}, {})
+        with self.assertRaisesRegex(aule.CompileError, "packed rows are positions from 0 on"):
+            compiled(SCRIPTS / "gqa.attn", "T=packed:positions")
+
+    def test_wrong_rows(self):
+        path = SCRIPTS / "gqa.attn"
+        case = Case(compiled(path), 16)
+        pages = case.tensors | case.pools | {"T_table": case.table, "T_lengths": LENGTHS}
+        rows = np.arange(7, dtype=np.int32)
+        for layout, given, of in (("T=paged:rows", pages, "T_table"), ("T=padded:rows", case.tensors | {"T_lengths": LENGTHS}, "k"), ("T=dense:rows", case.tensors, "k")):
+            for wrong in (-1, 7, 2**31 - 1):
+                rows[3] = wrong
+                with self.assertRaisesRegex(aule.ArgumentError, rf"gqa: T_rows\[3\] is {wrong}, {of} has 7 rows"):
+                    outputs(compiled(path, layout), given | {"T_rows": rows}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, "T_rows.* expected 7"):
+            outputs(compiled(path, "T=paged:rows"), pages | {"T_rows": rows[:4]}, {})
+        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows, csr, positions or modified"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
+            with self.assertRaisesRegex(aule.CompileError, message):
+                compiled(path, layout)
+
+
+    def test_append(self):
+        """Caches that append does not write to yet are refused by name."""
+        x = np.zeros((2, 2, 16, 16), np.float32)
+        for layout, message in (("T=paged:csr", "no caches by `rows`, `csr` or `positions`"), ("T=padded:rows", "no caches by `rows`"), ("T=paged:positions", "no caches by"),
+                                ("S=padded,T=padded", "no padded rows")):
+            with self.subTest(layout), self.assertRaisesRegex(aule.CompileError, f"--append: 'gqa': it takes {message}"):
+                compiled(SCRIPTS / "gqa.attn", layout).append(x, x, x, x, slots=np.zeros((2, 16), np.int64))
+
+
+class PaddedQueries(unittest.TestCase):
+    """Each sequence's own number of queries, in rows with room for most: what a packed call gives, to the bit. Rows behind are NaN, their output is 0."""
+
+    QUERIES = [130, 0, 1, 127, 40, 128, 129]
+
+    def check(self, path, keys=None, device=None):
+        dense = compiled(path)
+        shared = "," not in packing(dense)
+        rows = Rows(dense, [(n, n if shared else m) for n, m in zip(self.QUERIES, keys or LENGTHS)], SIZES | {"B": 1})
+        packed = compiled(path, packing(dense))
+        padded = compiled(path, packing(dense).replace("packed", "padded"))
+        room = [max(p[n] for p in rows.pairs) + 3 for n in (0, 1)]
+
+        def spread(x, side):
+            out = np.full((len(rows.pairs), x.shape[1], room[side], *x.shape[3:]), np.nan, np.float32)
+            for b in range(len(rows.pairs)):
+                out[b, :, : rows.pairs[b][side]] = x[0, :, slice(*rows.starts[side][b : b + 2])]
+            return out
+
+        given = {name: spread(x, int(name != "q")) for name, x in rows.tensors.items()}
+        for t in dense.tensors:
+            if t.role == "input" and t.name in rows.cuts:  # of the batch, padded alike
+                x = rows.inputs[t.name]
+                out = np.zeros([len(rows.pairs) if a == "B" else room[rows.axes.index(a)] if a in rows.axes else n for a, n in zip(t.axes, x.shape)], x.dtype)
+                for b in range(len(rows.pairs)):
+                    of = rows.rows_in(t.name, b)
+                    at = tuple(slice(b, b + 1) if a == "B" else slice(0, n) for a, n in zip(t.axes, of.shape))
+                    if "B" in t.axes:
+                        out[at] = of
+                    else:
+                        out[tuple(slice(0, n) for n in x.shape)] = x
+                given[t.name] = out
+            elif t.role == "input":
+                given[t.name] = rows.inputs[t.name]
+        lengths = {f"{axis}_lengths": np.array([p[n] for p in rows.pairs], np.int32) for n, axis in enumerate(rows.axes)}
+        got = outputs(padded, given | lengths, rows.params, device)
+        want = outputs(packed, rows.tensors | rows.inputs | rows.named_starts(), rows.params, device)
+        for n, (x, y) in enumerate(zip(got, want)):
+            self.assertFalse(np.isnan(x).any(), f"{path.name}: result {n}")
+            for b, (queries, _) in enumerate(rows.pairs):
+                if path.stem not in FIRST_ALONE:
+                    np.testing.assert_array_equal(x[b, :, :queries], y[0, :, slice(*rows.starts[0][b : b + 2])], err_msg=f"{path.name}: {queries} queries")
+                self.assertFalse(n == 0 and x[b, :, queries:].any(), f"{path.name}: rows of no sequence")
+
+    def test_scripts(self):
+        for stem in ("gqa", "alibi", "rope", "attention_sink", "documents", "gated", "forgetting"):
+            with self.subTest(stem):
+                self.check(SCRIPTS / f"{stem}.attn")
+
+    def test_opencl(self):
+        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
+        if not devices:
+            self.skipTest("no OpenCL device")
+        self.check(SCRIPTS / "documents.attn", device=devices[0])
+
+    def test_beside_pages(self):
+        """Drafts of different lengths that are verified: queries padded, keys in pages; and dense keys, each sequence with all of them."""
+        case, queries = Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=5), np.array([5, 0, 1, 3, 5, 2, 4], np.int32)
+        given = case.tensors | case.pools | {"T_lengths": LENGTHS, "T_table": case.table}
+        for b, n in enumerate(queries):
+            given["q"][b, :, n:] = np.nan
+        o = outputs(compiled(SCRIPTS / "gqa.attn", "S=padded,T=paged"), given | {"S_lengths": queries}, {})[0]
+        whole = {name: np.nan_to_num(case.tensors[name]) for name in "kv"} | {"q": case.tensors["q"]}
+        other = outputs(compiled(SCRIPTS / "gqa.attn", "S=padded"), whole | {"S_lengths": queries}, {})[0]
+        dense = compiled(SCRIPTS / "gqa.attn")
+        for b, n in enumerate(queries):
+            one = case.of(b) | {"q": case.tensors["q"][b : b + 1, :, :n]}
+            for got, want in ((o, one), (other, {name: x[b : b + 1] for name, x in whole.items()} | {"q": one["q"]})):
+                self.assertFalse(got[b, :, n:].any())
+                np.testing.assert_allclose(got[b, :, :n], outputs(dense, want, {})[0][0], rtol=2e-5, atol=8e-6)
+
+    def test_wrong_lengths(self):
+        case, f = Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=5), compiled(SCRIPTS / "gqa.attn", "S=padded,T=padded")
+        for wrong in (-1, 6, 2**31 - 1):
+            lengths = np.array([5, 0, 1, wrong, 5, 2, 4], np.int32)
+            with self.assertRaisesRegex(aule.ArgumentError, rf"gqa: S_lengths\[3\] is {wrong}, q has 5 rows"):
+                outputs(f, case.tensors | {"T_lengths": LENGTHS, "S_lengths": lengths}, {})
+
+
+if __name__ == "__main__":
+    unittest.main()
