@@ -33,7 +33,7 @@ def paged(table: Any, lengths: Any) -> Axis:
 
 
 def padded(lengths: Any) -> Axis:
-    """Keys of which the first lengths[b] rows of sequence b count, int32 [B]."""
+    """Queries or keys of which the first lengths[b] rows of sequence b count, int32 [B]."""
     return Axis("padded", lengths=lengths)
 
 

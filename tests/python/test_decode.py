@@ -243,7 +243,7 @@ class Axes(unittest.TestCase):
         with self.assertRaisesRegex(aule.Error, "was compiled with layout='T=padded', and axes ask for 'T=paged'"):
             aule.compile(ROOT / "attn_scripts/gqa.attn", layout="T=padded", optimize=1)(q, k, v, axes={"T": aule.paged(case.table, case.lengths)})
         with self.assertRaisesRegex(aule.CompileError, "axis S: "):
-            f(q, k, v, axes={"S": aule.padded(case.lengths)})
+            f(q, k, v, axes={"S": aule.paged(case.table, case.lengths)})
 
 
 if __name__ == "__main__":
