@@ -12,8 +12,8 @@ const char *driver_append_refusal(const AuAttn *a)
 {
     if (a->linear) return "a recurrence has a state instead of a cache, which `step` updates";
     if (a->keys.layout == AU_LAYOUT_PACKED) return "packed keys are no cache: they have no room";
-    if (a->keys.has_rows || a->keys.is_csr || a->keys.has_positions)
-        return "it takes no caches by `rows`, `csr` or `positions` yet";
+    if (a->keys.is_csr || a->keys.has_positions)
+        return "it takes no caches by `csr` or `positions` yet";
     if (a->queries.layout == AU_LAYOUT_PADDED) return "it takes no padded rows yet";
     return NULL;
 }
