@@ -133,8 +133,9 @@ static const char *scale_of_row(Lanes *x, const Side *s, const char *row, const 
     static const int32_t largest[] = {1, 448, 57344, 127}; /* ORDER AuStored */
     AuTileBuild *t = x->t;
     if (!storage(x, s)->by_token) {
-        const bool apart = lanes_keys_are_paged(x) || x->p->attn->keys.has_rows;
-        const char *b = x->p->by_slots ? apart ? "m" : "page" : "b";
+        /* Of a cache by rows it is that of the row, of pages that of the sequence. */
+        const bool paged = lanes_keys_are_paged(x), by_rows = x->p->attn->keys.has_rows && !paged;
+        const char *b = x->p->by_slots ? paged ? "m" : "page" : by_rows ? "line" : "b";
         return tile_text(t, "%s[%s, h, 0, 0]", scale_name(x, s), b);
     }
     const char *top = tile_text(t, "top_of_%s", s->cache),

@@ -217,7 +217,7 @@ static bool place_of(const Run *r, const Case *c, int64_t m, int64_t n, int64_t 
         const int64_t slot =
             list_at(&r->tensors[exec_find_role(r, AULE_ROLE_NEW_SLOTS, 0)], m * c->n + n);
         *page = slot / (rows ? rows : 1), *row = slot % (rows ? rows : 1);
-        *sequence = keys->layout == AU_LAYOUT_PAGED || keys->has_rows ? m : *page;
+        *sequence = keys->layout == AU_LAYOUT_PAGED ? m : *page;
         return slot >= 0 && slot < k->shape[0] * rows;
     }
     if (r->attn->queries.layout == AU_LAYOUT_PACKED) {
@@ -230,7 +230,7 @@ static bool place_of(const Run *r, const Case *c, int64_t m, int64_t n, int64_t 
     if (line < 0 || (keys->has_rows && line >= r->sizes[keys->lines])) return false;
     if (keys->layout && !keys->has_no_lengths) length = list_at(&r->tensors[keys->lengths], b);
     const int64_t at = (length < 0 ? 0 : length) - count + token;
-    *sequence = b, *page = line, *row = at;
+    *sequence = keys->layout == AU_LAYOUT_PAGED ? b : line, *page = line, *row = at;
     if (keys->layout != AU_LAYOUT_PAGED) return at >= 0 && at < rows;
     if (at < 0 || at >= rows * c->entries) return false;
     *page = list_at(&r->tensors[keys->table], line * c->entries + at / rows), *row = at % rows;
