@@ -16,6 +16,13 @@ from support import ROOT, SAMPLE, load
 
 
 class Modules(unittest.TestCase):
+    def test_all_files_are_installed(self):
+        """What wheels hold is what python/meson.build names; `test_wheel`, in the suite slow, builds one."""
+        text = (ROOT / "python/meson.build").read_text()
+        for path in sorted((ROOT / "python/aule").rglob("*.py*")):
+            if path.suffix in (".py", ".typed"):
+                self.assertIn(f"'{path.relative_to(ROOT / 'python')}'", text)
+
     def test_signature(self):
         f = load()
         self.assertEqual(f.name, "sample")
