@@ -6,6 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from ._artifact import TensorSpec
 from ._errors import ArgumentError
+from ._tensors import check_writeable
 
 NEW, SLOTS = "new", "new slots"  # roles
 
@@ -50,8 +51,5 @@ def bind(attention: str, names: AppendNames, tensors: Sequence[Any], slots: Any,
     if slots is not None:
         given["slots"] = slots
     written = {name: given.pop(name) for name in names.written}
-    for name, x in written.items():
-        flags = getattr(x, "flags", None)
-        if flags is not None and not getattr(flags, "writeable", True):
-            raise ArgumentError(f"{attention}: {name} is read-only, and append writes it", "tensor")
+    check_writeable(attention, written, "append")
     return given, written

@@ -192,8 +192,7 @@ class Compiled(AttentionFunction):
         self._options = {key: value for key, value in options.items() if value is not None}
         self._which = attention
         self._made: dict[tuple, Loaded] = {}
-        self._signature_of_parts: Loaded | None = None
-        self._signature_of_append: Loaded | None = None
+        self._signatures: dict[str, Loaded] = {}  # with further operations
         self._layouts: dict[tuple[str, str | None], Compiled] = {}  # the same script for other layouts and storages
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
@@ -241,25 +240,20 @@ class Compiled(AttentionFunction):
         given = views["q"] if "q" in views else views.get("o")
         dtype = OPERANDS.get(given.dtype) if given is not None else None
         if dtype is None or any(name not in sizes for name in self._fixed):
-            return self._with_parts()
+            return self._with("parts")
         return self._built(device, dtype, tuple(sizes[name] for name in self._fixed), False, "parts")
 
-    def _with_parts(self) -> Loaded:
-        if self._signature_of_parts is None:
-            self._signature_of_parts = self._make({**_for_signature(self._options), "parts": 1, "no_gradients": 1})
-        return self._signature_of_parts
-
-    def _with_append(self) -> Loaded:
-        if self._signature_of_append is None:
-            self._signature_of_append = self._make({**_for_signature(self._options), "append": 1, "no_gradients": 1})
-        return self._signature_of_append
+    def _with(self, more: str) -> Loaded:
+        if more not in self._signatures:
+            self._signatures[more] = self._make({**_for_signature(self._options), more: 1, "no_gradients": 1})
+        return self._signatures[more]
 
     def _kernels_of_append(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         """For the type of the new rows; what widths there are beside those of the cache, its kernels do not ask for."""
         sizes, new = self._sizes(views), views["k_new"]
         dtype = OPERANDS.get(new.dtype)
         if dtype is None or len(new.shape) != 4:
-            return self._with_append()
+            return self._with("append")
         return self._built(device, dtype, tuple(sizes.get(name, new.shape[3]) for name in self._fixed), False, "append")
 
     def _why_no_parts(self) -> str:

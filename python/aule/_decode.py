@@ -74,12 +74,10 @@ def _scale(scale: Any, name: str, cache: Any, like: Any) -> tuple[Any, bool]:
 
 def check_unrecorded(caller: str, **tensors: Any) -> None:
     """Refuses what would have a gradient, where it would be lost."""
-    for name, x in tensors.items():
-        if is_torch(x) and x.requires_grad:
-            import torch
+    if any(is_torch(x) for x in tensors.values()):
+        from ._torch import refuse_gradients
 
-            if torch.is_grad_enabled():
-                raise ArgumentError(f"{caller}: {name} requires a gradient, and calls over a cache have none: call it under torch.no_grad()", "tensor")
+        refuse_gradients(caller, tensors, "calls over a cache have")
 
 
 def decode(

@@ -16,7 +16,7 @@ from ._errors import ArgumentError, Error
 from ._parts import PartNames, Unfinished, by_parts
 from ._plans import Runner, arguments, number
 from ._states import State, bind_states, check_states
-from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
+from ._tensors import NAMES, STORED_AS, TYPES, View, check_writeable, heads_inside, is_torch, maker, view
 
 
 SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
@@ -272,10 +272,7 @@ class AttentionFunction:
         return self._run_step(call, given)
 
     def _run_step(self, call: Call, given: Mapping[str, Any]) -> Any:
-        for name in self.states:
-            flags = getattr(given[name], "flags", None)
-            if flags is not None and not getattr(flags, "writeable", True):
-                raise ArgumentError(f"{self.name}: {name} is read-only, and a step writes it", "tensor")
+        check_writeable(self.name, {name: given[name] for name in self.states}, "a step")
         return self._runner.run("step", call.tensors, call.params, given, ("o",), call.device, False)["o"]
 
     def backward(self, results: Results[T], do: T, *, out: Mapping[str, T] | None = None, **dfinals: T | None) -> dict[str, T]:
@@ -393,13 +390,13 @@ class AttentionFunction:
     def _parts(self, operation: str) -> PartNames:
         """Names of the tensors of parts; refuses where there are none."""
         if self._part_names is None:
-            self._part_names = PartNames(self._with_parts().tensors())
+            self._part_names = PartNames(self._with("parts").tensors())
         if not self._part_names.made:
             raise Error(f"{self.name} has no operation '{operation}': {self._why_no_parts()}", "unsupported")
         return self._part_names
 
-    def _with_parts(self) -> Loaded:
-        """An artifact whose signature has the tensors of parts."""
+    def _with(self, more: str) -> Loaded:
+        """An artifact whose signature has the tensors of further operations: "parts" or "append"."""
         return self._loaded
 
     def _why_no_parts(self) -> str:
@@ -448,14 +445,10 @@ class AttentionFunction:
     def _appends(self) -> AppendNames:
         """Names of the tensors of append; refuses where there is none."""
         if self._append_names is None:
-            self._append_names = AppendNames(self._with_append().tensors())
+            self._append_names = AppendNames(self._with("append").tensors())
         if not self._append_names.new:
             raise Error(f"{self.name} has no operation 'append': the artifact was compiled without --append", "unsupported")
         return self._append_names
-
-    def _with_append(self) -> Loaded:
-        """An artifact whose signature has the tensors of append."""
-        return self._loaded
 
     def _kernels_of_append(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         return self._loaded
@@ -479,8 +472,7 @@ class AttentionFunction:
 
     def _for_layout(self, layout: str, given: Collection[str]) -> "AttentionFunction":
         """The attention for a layout, whose inputs are [given]."""
-        have = {name for name in self._names.inputs if name.endswith(("_starts", "_lengths", "_table"))}
-        if not set(given) <= have:
+        if not set(given) <= set(self._names.inputs):
             raise Error(f"{self.name}: the artifact was compiled without --layout {layout}", "unsupported")
         return self
 

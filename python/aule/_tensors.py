@@ -10,7 +10,7 @@ import ctypes
 import sys
 from ctypes import c_char_p, c_int64, c_void_p, py_object
 from functools import lru_cache, partial
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 import numpy
 
@@ -66,6 +66,14 @@ class View:
 def _torch() -> Any:
     """torch, if the program has imported it: a tensor of it cannot exist otherwise."""
     return sys.modules.get("torch")
+
+
+def check_writeable(attention: str, tensors: Mapping[str, Any], operation: str) -> None:
+    """Refuses arrays that the operation would write and that are read-only."""
+    for name, x in tensors.items():
+        flags = getattr(x, "flags", None)
+        if flags is not None and not getattr(flags, "writeable", True):
+            raise ArgumentError(f"{attention}: {name} is read-only, and {operation} writes it", "tensor")
 
 
 def is_torch(x: Any) -> bool:

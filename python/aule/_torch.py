@@ -159,18 +159,27 @@ def _with_finals(f: AttentionFunction, wanted: tuple[str, ...]) -> tuple[str, ..
     return f._names.outputs + tuple(name for name in f._names.states_out if name in wanted)
 
 
-def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
-    """A step: states are written in place, and nothing is recorded."""
-    tensors = {**call.tensors, **given}
+def refuse_gradients(caller: str, tensors: Mapping[str, Any], operation: str, way: str = "under torch.no_grad()") -> None:
+    """Refuses tensors whose gradients would be lost."""
+    for name, x in tensors.items():
+        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
+            raise ArgumentError(f"{caller}: {name} requires a gradient, and {operation} none: call it {way}", "tensor")
+
+
+def _unrecorded(f: AttentionFunction, tensors: Mapping[str, Any], operation: str, way: str = "under torch.no_grad()") -> bool:
+    """Refuses what an operation without gradients cannot be given; whether the call is traced."""
     traced = torch.compiler.is_compiling()
     if not traced:
         _check_transforms(f.name)
         _check_tangents(f, tensors)
         _check_kinds(f, tensors)
-        traced = not _plain(tensors) or _check_meta(f, tensors)
-    for name, x in tensors.items():
-        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
-            raise ArgumentError(f"{f.name}: {name} requires a gradient, and a step has none: call it under torch.no_grad()", "tensor")
+    refuse_gradients(f.name, tensors, f"{operation} has", way)
+    return traced or not _plain(tensors) or _check_meta(f, tensors)
+
+
+def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
+    """A step: states are written in place, and nothing is recorded."""
+    traced = _unrecorded(f, {**call.tensors, **given}, "a step")
     call.tensors = _autocast(f, call.tensors)
     if traced:
         return _trace_step(f, call, given)
@@ -181,17 +190,7 @@ def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
 
 def append(f: AttentionFunction, call: Call, written: Mapping[str, Any]) -> None:
     """New rows into a cache, which is written in place; nothing is recorded."""
-    tensors = {**call.tensors, **written}
-    traced = torch.compiler.is_compiling()
-    if not traced:
-        _check_transforms(f.name)
-        _check_tangents(f, tensors)
-        _check_kinds(f, tensors)
-        traced = not _plain(tensors) or _check_meta(f, tensors)
-    for name, x in tensors.items():
-        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
-            raise ArgumentError(f"{f.name}: {name} requires a gradient, and append has none: call it under torch.no_grad()", "tensor")
-    if traced:
+    if _unrecorded(f, {**call.tensors, **written}, "append"):
         caches = [written.get(name) for name in CACHES]
         torch.ops.aule.append(f._key, call.device or "", *caches, *_spread(f, call))
         return
@@ -201,15 +200,7 @@ def append(f: AttentionFunction, call: Call, written: Mapping[str, Any]) -> None
 
 def check_unrecorded(f: AttentionFunction, call: Call, out: Mapping[str, Any], operation: str) -> None:
     """Refuses calls of parts whose gradients would be lost, and such as are traced; casts under autocast."""
-    tensors = {**call.tensors, **out}
-    if not torch.compiler.is_compiling():
-        _check_transforms(f.name)
-        _check_tangents(f, tensors)
-        _check_kinds(f, tensors)
-    for name, x in tensors.items():
-        if torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad:
-            raise ArgumentError(f"{f.name}: {name} requires a gradient, and {operation} has none: call it under torch.no_grad(), or forward", "tensor")
-    if torch.compiler.is_compiling() or not _plain(tensors) or _check_meta(f, tensors):
+    if _unrecorded(f, {**call.tensors, **out}, operation, "under torch.no_grad(), or forward"):
         raise Error(f"{f.name}: {operation} is not traced (torch.compile, fake and meta tensors, dispatch modes): call it outside of them", "unsupported")
     if operation == "unfinished":
         call.tensors = _autocast(f, call.tensors)
