@@ -5,20 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first tensor of a role, or with a flag, that was passed; -1: none was. */
-static int32_t passed(const aule_attention_v1 *a, const AuBound *bound, uint32_t role,
-                      uint32_t flag)
+/* The first tensor with a flag that was passed; -1: none was. */
+static int32_t marked(const aule_attention_v1 *a, const AuBound *bound, uint32_t flag)
 {
     for (uint32_t i = 0; i < a->tensor_count; i++)
-        if (bound->tensors[i] && (flag ? rt_tensor(a, i)->flags & flag : 1) &&
-            (flag || rt_tensor(a, i)->role == role))
-            return (int32_t)i;
+        if (bound->tensors[i] && rt_tensor(a, i)->flags & flag) return (int32_t)i;
     return -1;
-}
-
-static int32_t of_role(const aule_attention_v1 *a, const AuBound *bound, uint32_t role)
-{
-    return passed(a, bound, role, 0);
 }
 
 /* Axis [axis] of tensor [index] must have the elements that another tensor's has. */
@@ -57,12 +49,12 @@ static bool beyond_32_bits(const DLTensor *k)
 
 aule_status rt_check_new_rows(const aule_attention_v1 *a, const AuBound *bound, AuSink sink)
 {
-    const int32_t rows = of_role(a, bound, AULE_ROLE_NEW),
-                  slots = of_role(a, bound, AULE_ROLE_NEW_SLOTS),
-                  cache = of_role(a, bound, AULE_ROLE_K),
-                  lines = passed(a, bound, 0, AULE_TENSOR_ROWS),
-                  lengths = passed(a, bound, 0, AULE_TENSOR_LENGTHS),
-                  starts = passed(a, bound, 0, AULE_TENSOR_STARTS_Q);
+    const int32_t rows = rt_passed_of(a, bound, AULE_ROLE_NEW),
+                  slots = rt_passed_of(a, bound, AULE_ROLE_NEW_SLOTS),
+                  cache = rt_passed_of(a, bound, AULE_ROLE_K),
+                  lines = marked(a, bound, AULE_TENSOR_ROWS),
+                  lengths = marked(a, bound, AULE_TENSOR_LENGTHS),
+                  starts = marked(a, bound, AULE_TENSOR_STARTS_Q);
     if (rows < 0 || cache < 0) return AULE_OK;
     const int64_t *shape = bound->tensors[rows]->shape;
     bool apart = false; /* sequences, from the rows of k */
@@ -95,14 +87,6 @@ static int by_slot(const void *x, const void *y)
     return (a->place > b->place) - (a->place < b->place);
 }
 
-static int64_t extent(const aule_plan *plan, int32_t index, uint32_t axis)
-{
-    const AuEnv env = rt_bound_env(plan->attention, &plan->bound);
-    aule_value value = {0};
-    rt_evaluate(&rt_tensor(plan->attention, (uint32_t)index)->axes[axis], &env, &value);
-    return value.i;
-}
-
 /* Rows in any order: two of a slot would be written one over the other. */
 static aule_status check_apart(const aule_plan *plan, const char *name, Slot *slots, uint64_t count,
                                int64_t rows, AuSink sink)
@@ -125,8 +109,10 @@ static aule_status check_slots(const aule_plan *plan, int32_t index, int32_t cac
                                const aule_address *at, Slot *slots, AuSink sink)
 {
     const aule_tensor_v1 *t = rt_tensor(plan->attention, (uint32_t)index);
-    const int64_t batch = extent(plan, index, 0), rows = extent(plan, index, 1),
-                  all = extent(plan, cache, 0) * extent(plan, cache, 2),
+    const int64_t batch = rt_bound_extent(plan, (uint32_t)index, 0),
+                  rows = rt_bound_extent(plan, (uint32_t)index, 1),
+                  all = rt_bound_extent(plan, (uint32_t)cache, 0) *
+                        rt_bound_extent(plan, (uint32_t)cache, 2),
                   *strides = plan->bound.strides[index];
     const char *first = (const char *)at->data + at->byte_offset;
     for (int64_t n = 0; n < batch * rows; n++) {
@@ -146,10 +132,11 @@ static aule_status check_slots(const aule_plan *plan, int32_t index, int32_t cac
 
 aule_status rt_check_new_slots(const aule_plan *plan, const aule_address *at, AuSink sink)
 {
-    const int32_t index = of_role(plan->attention, &plan->bound, AULE_ROLE_NEW_SLOTS),
-                  cache = of_role(plan->attention, &plan->bound, AULE_ROLE_K);
+    const int32_t index = rt_passed_of(plan->attention, &plan->bound, AULE_ROLE_NEW_SLOTS),
+                  cache = rt_passed_of(plan->attention, &plan->bound, AULE_ROLE_K);
     if (index < 0 || cache < 0) return AULE_OK;
-    const int64_t count = extent(plan, index, 0) * extent(plan, index, 1);
+    const int64_t count =
+        rt_bound_extent(plan, (uint32_t)index, 0) * rt_bound_extent(plan, (uint32_t)index, 1);
     if (count <= 0) return AULE_OK;
     Slot *slots = rt_alloc(sink.memory, (uint64_t)count * sizeof *slots);
     if (!slots) return rt_fail_memory(sink);

@@ -42,7 +42,9 @@ struct aule_plan {
 aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,
                       void *workspace, const aule_address *at, AuSink sink);
 
-/* sequences.c: of packed sequences, read at once: for host memory. */
+/* sequences.c: of a tensor that was passed, as it was bound. */
+int64_t rt_bound_extent(const aule_plan *plan, uint32_t index, uint32_t axis);
+/* Of packed sequences, read at once: for host memory. */
 aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, const aule_address *at,
                                AuSink sink);
 /* The list that tensor [index] is, brought from a device whose runs are done. */

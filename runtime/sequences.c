@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of a tensor that was passed, as it was bound. */
-static int64_t extent(const aule_plan *plan, uint32_t index, uint32_t axis)
+int64_t rt_bound_extent(const aule_plan *plan, uint32_t index, uint32_t axis)
 {
     const AuEnv env = rt_bound_env(plan->attention, &plan->bound);
     aule_value value = {0};
@@ -19,7 +18,7 @@ static int64_t extent(const aule_plan *plan, uint32_t index, uint32_t axis)
 static int64_t tokens_of(const aule_plan *plan)
 {
     for (uint32_t i = 0; i < plan->attention->tensor_count; i++)
-        if (rt_tensor(plan->attention, i)->role == AULE_ROLE_Q) return extent(plan, i, 2);
+        if (rt_tensor(plan->attention, i)->role == AULE_ROLE_Q) return rt_bound_extent(plan, i, 2);
     return 0;
 }
 
@@ -38,16 +37,28 @@ static int64_t element(const List *list, int64_t n)
     return value;
 }
 
+static List list_from(const aule_plan *plan, uint32_t index, const char *first)
+{
+    return (List){.index = index,
+                  .count = rt_bound_extent(plan, index, 0),
+                  .stride = plan->bound.strides[index][0],
+                  .first = first};
+}
+
+static List host_list(const aule_plan *plan, uint32_t index, const aule_address *at)
+{
+    return list_from(plan, index, (const char *)at->data + at->byte_offset);
+}
+
 static aule_status read_list(const aule_plan *plan, uint32_t index, const aule_address *at,
                              List *list, AuSink sink)
 {
     const AuBackend *backend = plan->device->backend;
-    *list = (List){
-        .index = index, .count = extent(plan, index, 0), .stride = plan->bound.strides[index][0]};
     if (!backend->synchronize) {
-        list->first = (const char *)at->data + at->byte_offset;
+        *list = host_list(plan, index, at);
         return AULE_OK;
     }
+    *list = list_from(plan, index, NULL);
     if (list->count <= 0) return AULE_OK;
     const int64_t bytes = sizeof(int32_t), far = (list->count - 1) * list->stride * bytes,
                   before = far < 0 ? -far : 0;
@@ -59,25 +70,43 @@ static aule_status read_list(const aule_plan *plan, uint32_t index, const aule_a
                              list->copy, all, sink);
 }
 
-static aule_status check_values(const aule_plan *plan, const List *list, AuSink sink)
+/* A list of where rows of [what] begin, of which there are [all]; of a sequence at most [most], -1: as many as there are. */
+static aule_status check_begins(const aule_plan *plan, const List *list, const char *what,
+                                int64_t all, int64_t most, AuSink sink)
 {
-    const char *attention = plan->attention->name,
-               *name = rt_tensor(plan->attention, list->index)->name;
-    const int64_t tokens = tokens_of(plan);
-    int64_t before = element(list, 0);
-    if (before != 0)
-        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s begins with %lld, expected 0", attention,
-                       name, (long long)before);
-    for (int64_t n = 1; n < list->count; n++) {
+    const aule_attention_v1 *a = plan->attention;
+    const char *name = rt_tensor(a, list->index)->name;
+    int64_t before = 0;
+    for (int64_t n = 0; n < list->count; n++) {
         const int64_t next = element(list, n);
+        if (n == 0 && next != 0)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s begins with %lld, expected 0", a->name,
+                           name, (long long)next);
         if (next < before)
             return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s decreases at %lld: %lld after %lld",
-                           attention, name, (long long)n, (long long)next, (long long)before);
+                           a->name, name, (long long)n, (long long)next, (long long)before);
+        if (next > all)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows",
+                           a->name, name, (long long)n, (long long)next, what, (long long)all);
+        if (n > 0 && most >= 0 && next - before > most)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s: sequence %lld has %lld rows, inputs have %lld for each",
+                           a->name, name, (long long)(n - 1), (long long)(next - before),
+                           (long long)most);
         before = next;
     }
-    if (before == tokens) return AULE_OK;
+    return AULE_OK;
+}
+
+/* Of tokens, all of which are a sequence's. */
+static aule_status check_values(const aule_plan *plan, const List *list, AuSink sink)
+{
+    const int64_t tokens = tokens_of(plan), last = element(list, list->count - 1);
+    const aule_status status = check_begins(plan, list, "q", INT64_MAX, -1, sink);
+    if (status || last == tokens) return status;
     return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s ends with %lld, there are %lld tokens",
-                   attention, name, (long long)before, (long long)tokens);
+                   plan->attention->name, rt_tensor(plan->attention, list->index)->name,
+                   (long long)last, (long long)tokens);
 }
 
 /* -1 is none; two sequences of a call must not have one state, which both would write. */
@@ -88,7 +117,7 @@ static aule_status check_slots(const aule_plan *plan, const List *list, AuSink s
     int64_t states = 0;
     for (uint32_t i = 0; i < a->tensor_count; i++)
         if (rt_tensor(a, i)->role == AULE_ROLE_POOL && plan->bound.tensors[i])
-            states = extent(plan, i, 0);
+            states = rt_bound_extent(plan, i, 0);
     for (int64_t n = 0; n < list->count; n++) {
         const int64_t slot = element(list, n);
         if (slot < -1 || slot >= states)
@@ -147,47 +176,33 @@ static int64_t i32_at(const aule_plan *plan, uint32_t index, const aule_address 
     return value;
 }
 
+/* Is [name] what tensor [index] is called, but for its end? "T_most" beside "T_starts". */
+static bool is_beside(const aule_plan *plan, uint32_t index, const char *end, const char *name,
+                      const char *instead)
+{
+    const char *tensor = rt_tensor(plan->attention, index)->name;
+    const size_t length = strlen(tensor), ends = strlen(end);
+    if (length < ends || strcmp(tensor + length - ends, end) != 0) return false;
+    const size_t axis = length - ends;
+    return strncmp(name, tensor, axis) == 0 && strcmp(name + axis, instead) == 0;
+}
+
+/* The value of such a size; [none] if there is no such size. */
+static int64_t size_beside(const aule_plan *plan, uint32_t index, const char *end,
+                           const char *instead, int64_t none)
+{
+    const aule_attention_v1 *a = plan->attention;
+    for (uint32_t n = 0; n < a->size_count; n++)
+        if (is_beside(plan, index, end, a->sizes[n].name, instead)) return plan->bound.sizes[n];
+    return none;
+}
+
 /* How many rows inputs have for a sequence at most: the size X_most beside X_starts; -1: as many as there are. */
 static int64_t most_rows(const aule_plan *plan, uint32_t starts)
 {
-    const aule_attention_v1 *a = plan->attention;
-    const aule_tensor_v1 *t = rt_tensor(a, starts);
-    const char *end = strrchr(t->name, '_');
-    const size_t axis = end ? (size_t)(end - t->name) : 0;
-    for (uint32_t n = 0; t->flags & AULE_TENSOR_MOST && n < a->size_count; n++)
-        if (strncmp(a->sizes[n].name, t->name, axis) == 0 &&
-            strcmp(a->sizes[n].name + axis, "_most") == 0)
-            return plan->bound.sizes[n];
-    return -1;
-}
-
-/* A list of where rows of [what] begin, of which there are [all]; of a sequence at most [most], -1: as many as there are. */
-static aule_status check_begins(const aule_plan *plan, uint32_t starts, const aule_address *at,
-                                const char *what, int64_t all, int64_t most, AuSink sink)
-{
-    const aule_attention_v1 *a = plan->attention;
-    const int64_t count = extent(plan, starts, 0);
-    const char *name = rt_tensor(a, starts)->name;
-    int64_t before = 0;
-    for (int64_t n = 0; n < count; n++) {
-        const int64_t next = i32_at(plan, starts, at, n, 0);
-        if (n == 0 && next != 0)
-            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s begins with %lld, expected 0", a->name,
-                           name, (long long)next);
-        if (next < before)
-            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s decreases at %lld: %lld after %lld",
-                           a->name, name, (long long)n, (long long)next, (long long)before);
-        if (next > all)
-            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows",
-                           a->name, name, (long long)n, (long long)next, what, (long long)all);
-        if (n > 0 && most >= 0 && next - before > most)
-            return rt_fail(sink, AULE_ERROR_TENSOR,
-                           "%s: %s: sequence %lld has %lld rows, inputs have %lld for each",
-                           a->name, name, (long long)(n - 1), (long long)(next - before),
-                           (long long)most);
-        before = next;
-    }
-    return AULE_OK;
+    return rt_tensor(plan->attention, starts)->flags & AULE_TENSOR_MOST
+               ? size_beside(plan, starts, "_starts", "_most", -1)
+               : -1;
 }
 
 /* Packed rows. */
@@ -200,7 +215,8 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
                    rows = of_keys                  ? first_of(a, AULE_ROLE_K)
                           : plan->bound.tensors[q] ? q
                                                    : first_of(a, AULE_ROLE_NEW); /* append */
-    return check_begins(plan, starts, at, rt_tensor(a, rows)->name, extent(plan, rows, 2),
+    const List list = host_list(plan, starts, at);
+    return check_begins(plan, &list, rt_tensor(a, rows)->name, rt_bound_extent(plan, rows, 2),
                         most_rows(plan, starts), sink);
 }
 
@@ -226,16 +242,13 @@ typedef struct Pages {
     int64_t most;         /* keys that the call says there are at most */
 } Pages;
 
-/* The value of the parameter that is called as tensor [index] but for its end: X_most beside X_table_starts. */
-static int64_t beside(const aule_plan *plan, const AuBound *bound, int32_t index, const char *end,
-                      const char *instead)
+/* The value of a parameter that is called so: X_most beside X_table_starts. */
+static int64_t param_beside(const aule_plan *plan, const AuBound *bound, int32_t index,
+                            const char *end, const char *instead)
 {
     const aule_attention_v1 *a = plan->attention;
-    const char *name = rt_tensor(a, (uint32_t)index)->name, *at = strstr(name, end);
-    const size_t axis = at ? (size_t)(at - name) : 0;
     for (uint32_t n = 0; n < a->param_count; n++)
-        if (strncmp(rt_param(a, n)->name, name, axis) == 0 &&
-            strcmp(rt_param(a, n)->name + axis, instead) == 0)
+        if (is_beside(plan, (uint32_t)index, end, rt_param(a, n)->name, instead))
             return bound->params[n].i;
     return INT32_MAX;
 }
@@ -249,18 +262,18 @@ static Pages pages_of(const aule_plan *plan, const AuBound *bound)
     Pages p = {.table = list_of(a, AULE_TENSOR_TABLE, starts < 0 ? 2 : 1),
                .starts = starts,
                .rows = list_of(a, AULE_TENSOR_ROWS, 1),
-               .pages = extent(plan, k, 0),
-               .slots = extent(plan, k, 2),
-               .most =
-                   starts < 0 ? INT32_MAX : beside(plan, bound, starts, "_table_starts", "_most"),
+               .pages = rt_bound_extent(plan, k, 0),
+               .slots = rt_bound_extent(plan, k, 2),
+               .most = starts < 0 ? INT32_MAX
+                                  : param_beside(plan, bound, starts, "_table_starts", "_most"),
                .first = first,
                .whole = list_of(a, AULE_TENSOR_WHOLE, 1),
-               .every = first < 0 ? 1 : beside(plan, bound, first, "_first", "_every")};
+               .every = first < 0 ? 1 : param_beside(plan, bound, first, "_first", "_every")};
     const uint32_t table = (uint32_t)p.table;
-    p.room = p.table < 0 || starts >= 0 ? p.slots : p.slots * extent(plan, table, 1);
-    p.lines = starts >= 0   ? extent(plan, (uint32_t)starts, 0) - 1
+    p.room = p.table < 0 || starts >= 0 ? p.slots : p.slots * rt_bound_extent(plan, table, 1);
+    p.lines = starts >= 0   ? rt_bound_extent(plan, (uint32_t)starts, 0) - 1
               : p.table < 0 ? p.pages
-                            : extent(plan, table, 0);
+                            : rt_bound_extent(plan, table, 0);
     return p;
 }
 
@@ -311,13 +324,7 @@ static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule
 /* As many positions as inputs of keys in pages have, which alone give the size T beside T_whole. */
 static int64_t inputs_have(const aule_plan *plan, uint32_t whole)
 {
-    const aule_attention_v1 *a = plan->attention;
-    const char *name = rt_tensor(a, whole)->name, *end = strstr(name, "_whole");
-    const size_t axis = end ? (size_t)(end - name) : 0;
-    for (uint32_t n = 0; n < a->size_count; n++)
-        if (strlen(a->sizes[n].name) == axis && strncmp(a->sizes[n].name, name, axis) == 0)
-            return plan->bound.sizes[n];
-    return INT32_MAX;
+    return size_beside(plan, whole, "_whole", "", INT32_MAX);
 }
 
 /* Row [length] - 1 is a position of the sequence. */
@@ -380,7 +387,8 @@ static aule_status check_queries(const aule_plan *plan, const aule_address *at, 
     const int32_t list = list_of(a, AULE_TENSOR_LENGTHS_Q, 1);
     if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
     const uint32_t index = (uint32_t)list;
-    const int64_t count = extent(plan, index, 0), room = extent(plan, first_of(a, AULE_ROLE_Q), 2);
+    const int64_t count = rt_bound_extent(plan, index, 0),
+                  room = rt_bound_extent(plan, first_of(a, AULE_ROLE_Q), 2);
     for (int64_t b = 0; b < count; b++) {
         const int64_t length = i32_at(plan, index, &at[index], b, 0);
         if (length < 0 || length > room)
@@ -403,12 +411,13 @@ static aule_status check_layout(const aule_plan *plan, const AuBound *bound, con
                                       : first;
     if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
     const Pages p = pages_of(plan, bound);
-    const int64_t count = extent(plan, (uint32_t)list, 0);
+    const int64_t count = rt_bound_extent(plan, (uint32_t)list, 0);
     aule_status status = AULE_OK;
-    if (p.starts >= 0)
-        status = check_begins(plan, (uint32_t)p.starts, &at[p.starts],
-                              rt_tensor(plan->attention, (uint32_t)p.table)->name,
-                              extent(plan, (uint32_t)p.table, 0), -1, sink);
+    if (p.starts >= 0) {
+        const List begins = host_list(plan, (uint32_t)p.starts, &at[p.starts]);
+        status = check_begins(plan, &begins, rt_tensor(plan->attention, (uint32_t)p.table)->name,
+                              rt_bound_extent(plan, (uint32_t)p.table, 0), -1, sink);
+    }
     for (int64_t b = 0; b < count && !status; b++)
         status = check_sequence(plan, &p, lengths, at, b, sink);
     return status;

@@ -54,12 +54,16 @@ static bool is_argument(const Binding *b, const aule_tensor_v1 *t)
            rt_part(b->bound->operation, t) != AU_PART_NONE;
 }
 
-/* The first tensor of a role that was passed; -1: none was. */
+int32_t rt_passed_of(const aule_attention_v1 *attention, const AuBound *bound, uint32_t role)
+{
+    for (uint32_t i = 0; i < attention->tensor_count; i++)
+        if (rt_tensor(attention, i)->role == role && bound->tensors[i]) return (int32_t)i;
+    return -1;
+}
+
 static int32_t passed_of(const Binding *b, uint32_t role)
 {
-    for (uint32_t i = 0; i < b->a->tensor_count; i++)
-        if (rt_tensor(b->a, i)->role == role && b->bound->tensors[i]) return (int32_t)i;
-    return -1;
+    return rt_passed_of(b->a, b->bound, role);
 }
 
 /* Must it be passed? */

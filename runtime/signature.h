@@ -38,6 +38,9 @@ aule_status rt_bind_params(const aule_attention_v1 *attention, const aule_param_
 aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound *bound, bool flat,
                               AuSink sink);
 
+/* The first tensor of a role that was passed; -1: none was. */
+int32_t rt_passed_of(const aule_attention_v1 *attention, const AuBound *bound, uint32_t role);
+
 /* append.c: of rows that are appended, the shapes that no size has in common. */
 aule_status rt_check_new_rows(const aule_attention_v1 *attention, const AuBound *bound,
                               AuSink sink);
