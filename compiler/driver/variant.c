@@ -1,6 +1,7 @@
 /* variant.c - one variant: from an attention with fixed widths to kernels that a generator takes.
  * Each step verifies what it made; a failure of a verifier here is a fault of the compiler and
  * names the kernel. */
+#include "append.h"
 #include "driver.h"
 #include "shapes.h"
 #include "passes.h"
@@ -209,9 +210,7 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
 static bool set_slots_condition(AuArena *arena, AuDiags *diags, AuVariant *v)
 {
     AuAttn *a = v->attn;
-    const AuExpr zero = attn_i32(a, 0, a->span),
-                 rows = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->new_sizes - 1 + AU_SLOTS_ROWS,
-                                  0, a->span);
+    const AuExpr zero = attn_i32(a, 0, a->span), rows = driver_new_size(a, AU_SLOTS_ROWS);
     return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, zero, rows, a->span), &v->condition);
 }
 

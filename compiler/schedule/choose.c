@@ -188,9 +188,12 @@ const char *schedule_linear_tokens_backward_fit(AuArena *arena, const AuProblem 
 
 /* ---- all */
 
+/* AuScheduleRow.traits */
+enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, KEY_LAYOUTS = 8, STORED = 16 };
+
 static const AuScheduleRow schedules[] = {
-#define SCHEDULE(family, name, operation, exact, boxes)                                            \
-    {AU_FAMILY_##family,      #name,           AU_##operation,       exact, boxes,                 \
+#define SCHEDULE(family, name, operation, traits)                                                  \
+    {AU_FAMILY_##family,      #name,           AU_##operation,       traits,                       \
      schedule_##name##_shape, schedule_##name, schedule_##name##_fit},
 #include "schedules.def"
 };
@@ -303,7 +306,7 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
                           const char *why)
 {
     taken(p, text);
-    if (!why && row->exact && p->tf32) why = "f32 as it is, where tf32 is asked for";
+    if (!why && row->traits & EXACT && p->tf32) why = "f32 as it is, where tf32 is asked for";
     if (!why) return schedule_make(arena, diags, p, row, shape);
     au_error(diags, AU_E0811, text->span, "%s does not do for %s %s on %s: %s",
              shape_row_text(arena, text), schedule_operand(p), schedule_operation(row->operation),
@@ -313,17 +316,12 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
 
 static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
 {
-    const bool lays_out =
-        !attn_has_layout(p->attn) || operation == AU_APPEND ||
-        row->build == schedule_lanes_forward || row->build == schedule_warps_forward ||
-        row->build == schedule_lanes_backward || row->build == schedule_warps_backward ||
-        ((row->build == schedule_lanes_decode || row->build == schedule_warps_decode) &&
-         !attn_is_packed(p->attn) && !p->attn->queries.layout);
-    const bool stores = !attn_is_stored(p->attn) || operation == AU_APPEND ||
-                        row->build == schedule_lanes_forward ||
-                        row->build == schedule_lanes_decode ||
-                        row->build == schedule_warps_forward || row->build == schedule_warps_decode;
-    return row->operation == operation && row->boxes == p->boxes && lays_out && stores;
+    const AuAttn *a = p->attn;
+    const bool keys_alone = !attn_is_packed(a) && !a->queries.layout;
+    const uint32_t layouts = LAYOUTS | (keys_alone ? KEY_LAYOUTS : 0);
+    return row->operation == operation && ((row->traits & BOXES) != 0) == p->boxes &&
+           (!attn_has_layout(a) || row->traits & layouts) &&
+           (!attn_is_stored(a) || row->traits & STORED);
 }
 
 bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operation, const char **why)
@@ -374,7 +372,7 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
         if (text) return forced(arena, diags, p, row, &shape, text, why);
     }
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
-        if (!is_for(row, p, operation) || (row->exact && p->tf32)) continue;
+        if (!is_for(row, p, operation) || (row->traits & EXACT && p->tf32)) continue;
         if (tuned(arena, diags, p, row, &shape) || row->shape(arena, p, &shape, &why)) {
             AuSchedule *made = schedule_make(arena, diags, p, row, &shape);
             if (made && passed) made->name = au_format(arena, "%s # %s", made->name, passed);

@@ -139,7 +139,7 @@ static const char *refusal_of_widths(AuArena *arena, const AuProblem *p)
     return NULL;
 }
 
-static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
+const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
 {
     const AuTileAtom *atom = warps_atom(p);
     if (!atom)
@@ -150,11 +150,6 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
         return au_format(arena, "the matrix unit %s", atom->name);
     const char *why = refusal_of_class(p);
     return why ? why : refusal_of_widths(arena, p);
-}
-
-const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
-{
-    return refusal_of_problem(arena, p);
 }
 
 /* ---- what a shape takes */
@@ -310,7 +305,7 @@ static const char *of_both(AuArena *arena, const char *one, const char *two)
 const char *schedule_linear_warps_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     AuShape two = *s;
-    const char *why = refusal_of_problem(arena, p);
+    const char *why = linear_warps_refusal(arena, p);
     if (why) return why;
     why = refusal_of_one(arena, p, s);
     if (!why) return NULL;
@@ -425,7 +420,7 @@ bool schedule_linear_warps_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     halves.operand = TILE_F16, halves.tf32 = false;
     *why = NULL;
     if (!warps_atom(&halves)) return false;
-    *why = refusal_of_problem(arena, p);
+    *why = linear_warps_refusal(arena, p);
     if (*why) return false;
     bool found = false;
     out->key_tile = 0;

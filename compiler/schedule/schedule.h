@@ -169,8 +169,7 @@ typedef struct AuScheduleRow {
     AuFamilyName family;
     const char *name; /* "warps_forward" */
     AuOperation operation;
-    bool exact; /* multiplies f32 as it is: nothing for who asks for tf32 */
-    bool boxes; /* moves tensors by boxes: for problems that say so, and for no others */
+    uint32_t traits; /* schedules.def says what they mean */
     /* false: not for this problem, *why says what stands against it. */
     bool (*shape)(AuArena *arena, const AuProblem *problem, AuShape *shape, const char **why);
     AuSchedule *(*build)(AuArena *arena, AuDiags *diags, const AuProblem *problem,
