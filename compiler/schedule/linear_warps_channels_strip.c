@@ -158,12 +158,12 @@ const char *channels_reads(LinearBack *b, const char *axis, int32_t g)
     return channels_on_axis(b, channels_is_before(b) ? "before" : "sum", axis, g);
 }
 
-/* Rows as f32; of queries what is asked of the state where x reads it (linear_warps_own_back.c). */
 const char *channels_row(LinearBack *b, const char *name, const char *axis, int32_t g)
 {
     return tile_text(b->w.l.x.t, "f32(%s)", channels_on_axis(b, name, axis, g));
 }
 
+/* Of queries as f32; with feedback `own` what is asked of the state where x reads it (linear_warps_own_back.c). */
 static const char *asked(LinearBack *b, const char *axis, int32_t g)
 {
     return b->is_own ? channels_on_axis(b, "asked", axis, g) : channels_row(b, "query", axis, g);
