@@ -180,13 +180,15 @@ APPEND = [
 def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
-    rows, back, append = (sys.argv[3:] == [word] for word in ("rows", "gradients", "append"))
-    test = "tests/exec/append_test" if append else "tests/exec/ladder_test" if rows or back else "tests/exec/linear_test"
-    words = ["tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
-    if rows or back:
-        words = [source / "tests/front/examples", "all", "forward packed" if rows else "planted"]
-    if append:
-        words = ["tiled-ir:sm_80", "kernel-ir:sm_80"]
+    recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
+    scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
+    mistakes, (test, *words), seconds = {
+        "": (MISTAKES, recurrences, 120),
+        "tenth": (MISTAKES[::10], recurrences, 120),
+        "rows": (ROWS, [*scripts, "forward packed"], 120),
+        "gradients": (GRADIENTS, [*scripts, "planted"], 600),
+        "append": (APPEND, ["tests/exec/append_test", "tiled-ir:sm_80", "kernel-ir:sm_80"], 120),
+    }["".join(sys.argv[3:])]
     lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout
     link = shlex.split(lines.rstrip().splitlines()[-1])
     commands = {Path(entry["file"]).name: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text()) if "compiler/schedule" in entry["file"]}
@@ -205,10 +207,10 @@ def main():
                 subprocess.run([*command, "-Wno-error", "-O1", f"-I{folder}"], cwd=build, check=True)
             at = link.index(test)
             subprocess.run([*link[:at], str(there / "test"), *changed, *link[at + 1 :]], cwd=build, check=True)
-            run = subprocess.run([there / "test", *words], capture_output=True, timeout=600 if back else 120)
+            run = subprocess.run([there / "test", *words], capture_output=True, timeout=seconds)
             return run.returncode != 0
 
-        try_all(ROWS if rows else GRADIENTS if back else APPEND if append else MISTAKES[::10] if sys.argv[3:] == ["tenth"] else MISTAKES, folder, fails)
+        try_all(mistakes, folder, fails)
 
 
 main()
