@@ -72,17 +72,16 @@ static AuVal from_small(const Codes *m, const Small *s, AuVal code)
     return real(m, two(m, AU_K_OR, value, sign));
 }
 
-/* The low bits of 1.5 * 2^23 + a. */
+/* The low bits of 1.5 * 2^23 + 128 + a, less 128. An integer's operation is the last one: of a sum whose low byte alone is stored ptxas 13.0
+ * makes a conversion of its value, which is 255 for all. */
 static AuVal to_i8(const Codes *m, AuVal a)
 {
     const AuVal low = number(m, -128), high = number(m, 127);
-    /* NaN is 0, told by its bits: ptxas 13.0 loses a choice by a == a where one code is stored */
-    const AuVal size = with(m, AU_K_AND, bits(m, a), 0x7fffffff);
-    AuVal v = choose(m, two(m, AU_K_LT, whole(m, 0x7f800000), size), number(m, 0), a);
+    AuVal v = choose(m, two(m, AU_K_EQ, a, a), a, number(m, 0));
     v = choose(m, two(m, AU_K_LT, low, v), v, low);
     v = choose(m, two(m, AU_K_LT, v, high), v, high);
-    return kernel_cvt(
-        m->k, with(m, AU_K_AND, bits(m, two(m, AU_K_ADD, v, number(m, 12582912.0))), 0xff), AU_U8);
+    const AuVal sum = bits(m, two(m, AU_K_ADD, v, number(m, 12582912.0 + 128)));
+    return kernel_cvt(m->k, with(m, AU_K_AND, with(m, AU_K_SUB, sum, 128), 0xff), AU_U8);
 }
 
 static AuVal to_small(const Codes *m, const Small *s, AuVal a)

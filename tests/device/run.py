@@ -122,7 +122,7 @@ def recurrences():
     folder, examples = TREE / "tests/exec/linear", TREE / "tests/front/examples"
     for script in sorted([*folder.glob("*.attn"), *(s for s in examples.glob("*.attn") if RECURRENT.search(s.read_text()))]):
         yield Command(script.stem, [BIN / "linear_test", "cuda:0", folder, script.name], by_last_line)
-    for way in ("forward 1/2", "forward 2/2", *(f"backward {n}/4" for n in range(1, 5)), "two"):
+    for way in ("forward 1/2", "forward 2/2", *(f"backward {n}/12" for n in range(1, 13)), "two"):
         name = "by warps, " + way.replace("/", " of ")
         yield Command(name, [BIN / "linear_test", "cuda:0", folder, *way.split()], by_last_line)
 
@@ -157,6 +157,14 @@ def python():
         yield tests(name)
 
 
+def serving():
+    """Arrays that are copied to the GPU, as OpenCL devices have them, and tensors that lie there."""
+    for name in ("append.Append.test_devices", "append.Append.test_devices_scales_of_tokens", "append.Append.test_slots", "append.Append.test_wrong_lists",
+                 "append.Append.test_modified", "beside.Beside.test_devices", "beside.PaddedQueries.test_devices", "storage.Storage.test_devices",
+                 "layout_gradients.Gradients.test_devices", "varlen.Varlen.test_devices", "decode", "serving", "vllm"):
+        yield tests(name)
+
+
 def memory():
     yield tests("device.Far")
     yield tests("device.Errors")
@@ -182,6 +190,7 @@ PARTS = {
     "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
     "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
     "python": Part("Python: torch, autograd, torch.compile, graphs, threads, arrays, checked kernels, models", 240, python),
+    "serving": Part("caches: new rows, layouts, storage, aule.decode, aule.vllm", 240, serving),
     "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 120, sanitizer),
     "demo": Part("the demo on every device, beside what models computed", 60, demo),
 }

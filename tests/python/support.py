@@ -22,6 +22,8 @@ SAMPLE = os.environ.get("AULE_TEST_SAMPLE", "")
 DEVICE = os.environ.get("AULE_TEST_DEVICE", "cpu")  # where tests run that run anywhere: "cuda"
 FULL = os.environ.get("AULE_TEST_FULL_SIZES") == "1"  # the suite `slow`: what takes turns else
 D, E = 8, 4
+# Devices that arrays of NumPy are copied to: OpenCL's, or, where the tests run on a GPU, that GPU alone.
+OTHERS = [d.id for d in aule.devices() if d.available and d.backend == ("opencl" if DEVICE == "cpu" else DEVICE.partition(":")[0])]
 
 
 def inputs(seed: int = 0, B: int = 2, H: int = 4, Hk: int = 2, S: int = 5, T: int = 7, dtype=np.float32) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import FULL, ROOT
+from support import FULL, OTHERS, ROOT
 from test_storage import NAN, meaning, numbers
 
 try:
@@ -21,7 +21,6 @@ SCRIPTS = ROOT / "attn_scripts"
 GQA = SCRIPTS / "gqa.attn"
 WIDE = "attention wide { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; score_mod(s) = s * rsqrt(D); mask(b, h, i, j) = j <= q_pos; online softmax; }"
 LATENT = "attention latent { q: [B, H, S, D]; k: [B, Hk, T, D]; v = k[.., 0:16]; score_mod(s) = s * rsqrt(D); online softmax; }"
-OPENCL = [d.id for d in aule.devices() if d.backend == "opencl" and d.available]
 LARGEST = {"e4m3": 448, "e5m2": 57344, "i8": 127}
 
 
@@ -186,13 +185,13 @@ class Append(unittest.TestCase):
         f = aule.compile(GQA, layout="T=paged", optimize=1)
         self.check(f, Cache("T=paged", [30, 1, 16], 4, dtype=np.float16, E=32))
 
-    def test_opencl(self):
-        if not OPENCL:
-            self.skipTest("no OpenCL device")
+    def test_devices(self):
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
         for layout, kinds, token in ((None, (None, None), (0, 0)), ("T=padded", (None, None), (0, 0)), ("T=paged", (None, None), (0, 0)), ("S=packed,T=paged", (None, None), (0, 0)),
                                      ("T=paged", ("i8", "i8"), (0, 0))):
             f = aule.compile(WIDE, layout=layout, storage="i8" if kinds[0] else None, optimize=1)
-            for device in OPENCL if FULL else OPENCL[:1]:
+            for device in OTHERS if FULL else OTHERS[:1]:
                 with self.subTest(layout=layout, device=device, kinds=kinds):
                     rows = [5, 0, 7, 1] if layout and "packed" in layout else 5
                     cache = Cache(layout, [64, 3, 16, 47], rows, D=40, E=72, odd=True, kinds=kinds)
@@ -200,14 +199,14 @@ class Append(unittest.TestCase):
                         cache.scales = [np.full((1, 2, 1, 1), 0.03125, np.float32)] * 2
                     self.check(f, cache, device=device)
 
-    def test_opencl_scales_of_tokens(self):
+    def test_devices_scales_of_tokens(self):
         """Devices may divide otherwise, so the row that is read is compared: half a step of the largest code, and what a quotient is off."""
-        if not OPENCL:
-            self.skipTest("no OpenCL device")
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
         f = aule.compile(WIDE, layout="T=paged", storage="k=i8:token,v=e4m3:token", optimize=1)
         cache = Cache("T=paged", [64, 3, 16, 47], 5, D=40, E=72, kinds=("i8", "e4m3"), token=(1, 1))
         cache.new[0][1, :, 4] = 0
-        f.append(*cache.new, *cache.caches, **cache.named(), device=OPENCL[0])
+        f.append(*cache.new, *cache.caches, **cache.named(), device=OTHERS[0])
         _, scales = cache.by_hand()
         for side, (codes, scale, step) in enumerate(zip(cache.caches, cache.scales, (0.5, 16))):
             np.testing.assert_allclose(scale, scales[side], rtol=1e-6)
@@ -236,11 +235,11 @@ class Append(unittest.TestCase):
             with self.assertRaisesRegex(aule.ArgumentError, re.escape(f"slots[0, 3] is {wrong}, there are {room} slots (-1: none)")):
                 f.append(*new, *cache.caches, slots=slots)
         same(cache.caches, wanted)
-        if OPENCL:
+        if OTHERS:
             slots[0] = [room, -2, 2**32 + 3, -(2**63), 2**63 - 1, 2**31, -(2**31), 2**62, -1, room + 1, 2**40, 7]
             for side in (0, 1):
                 wanted[side][0, :, 7] = new[side][0, :, 11]
-            f.append(*new, *cache.caches, slots=slots, device=OPENCL[0])
+            f.append(*new, *cache.caches, slots=slots, device=OTHERS[0])
             same(cache.caches, wanted)
         slots[0] = [3, 4, 5, 6, 7, -1, -1, 5, 8, 9, 10, 11]
         with self.assertRaisesRegex(aule.ArgumentError, re.escape("slots[0, 2] and slots[0, 7] are both 5: one slot for two rows")):
@@ -260,19 +259,19 @@ class Append(unittest.TestCase):
                 with self.assertRaisesRegex(aule.ArgumentError, re.escape(message)):
                     f.append(*cache.new, *cache.caches, **named)
                 same(cache.caches, before)
-        if not OPENCL:
+        if not OTHERS:
             return
         wanted, _ = cache.by_hand(new=[])
         for side in (0, 1):  # the first two of sequence 1; nothing of sequence 0
             for n in (0, 1):
                 wanted[side][cache.table[1, 3], :, 14 + n] = cache.new[side][1, :, n]
         named = cache.named() | {"T_lengths": np.array([-(2**31), 66], np.int32)}
-        f.append(*cache.new, *cache.caches, **named, device=OPENCL[0])
+        f.append(*cache.new, *cache.caches, **named, device=OTHERS[0])
         same(cache.caches, wanted)
         for page in (11, -1, 2**31 - 1, -(2**31)):
             table = cache.table.copy()
             table[:, 3] = page
-            f.append(*cache.new, *cache.caches, T_lengths=np.array([64, 64], np.int32), T_table=table, device=OPENCL[0])
+            f.append(*cache.new, *cache.caches, T_lengths=np.array([64, 64], np.int32), T_table=table, device=OTHERS[0])
         same(cache.caches, wanted)
 
     def test_rows(self):
@@ -423,7 +422,7 @@ class Append(unittest.TestCase):
             for layout in ("T=paged", "T=padded", "T=dense", "S=packed,T=paged"):
                 raw = aule.compile(path, layout=None if layout == "T=dense" else layout, optimize=1)
                 f = aule.compile(path, layout=f"{layout}:modified", optimize=1)
-                for device in [None, *OPENCL[:1]] if layout == "T=paged" else [None]:
+                for device in [None, *OTHERS[:1]] if layout == "T=paged" else [None]:
                     more = {"device": device} if device else {}
                     rows = [5, 0, 7, 1] if "packed" in layout else 5
                     cache = Cache(layout, [64, 3, 16, 47], rows, E=32)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import aule
+from support import OTHERS
 from test_layouts import FIRST_ALONE, LENGTHS, MOST, SCRIPTS, SIZES, Case, Rows, compiled, outputs, packing, starts_of
 
 
@@ -177,15 +178,14 @@ class Beside(unittest.TestCase):
             for queries in (70, 2):
                 self.shards(path, "T=paged", 16, queries, 2)
 
-    def test_opencl(self):
+    def test_devices(self):
         """Devices: to the bit as the same layouts without rows, and by lists; then numbers that are wrong, which make no address outside."""
-        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
-        if not devices:
-            self.skipTest("no OpenCL device")
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
         path = SCRIPTS / "gqa.attn"
-        self.check(path, queries=40, device=devices[0])
-        self.check_csr(path, 16, queries=40, device=devices[0])
-        self.shards(path, "T=paged", 16, 40, 2, device=devices[0])
+        self.check(path, queries=40, device=OTHERS[0])
+        self.check_csr(path, 16, queries=40, device=OTHERS[0])
+        self.shards(path, "T=paged", 16, 40, 2, device=OTHERS[0])
         case = Case(compiled(path), 16, queries=40)
         rows = {name: np.nan_to_num(x) for name, x in (case.tensors | case.pools).items()}
         f = compiled(path, "T=paged:rows:csr:positions")
@@ -193,7 +193,7 @@ class Beside(unittest.TestCase):
         for _ in range(6):
             wild = [r.choice([-(2**31), -1, 0, 5, 96, 2**31 - 1], n).astype(np.int32) for n in (7, 7, 7, 7, 8, 40)]
             given = dict(zip(("T_lengths", "T_rows", "T_first", "T_whole", "T_table_starts", "T_table"), wild))
-            self.assertTrue(np.isfinite(outputs(f, rows | given, {"T_every": 3}, devices[0])[0]).all())
+            self.assertTrue(np.isfinite(outputs(f, rows | given, {"T_every": 3}, OTHERS[0])[0]).all())
 
     def test_positions_of_all(self):
         """Rows that are all positions, in order: the bits of a call without positions; a cache whose rows are all in use."""
@@ -313,11 +313,10 @@ class PaddedQueries(unittest.TestCase):
             with self.subTest(stem):
                 self.check(SCRIPTS / f"{stem}.attn")
 
-    def test_opencl(self):
-        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
-        if not devices:
-            self.skipTest("no OpenCL device")
-        self.check(SCRIPTS / "documents.attn", device=devices[0])
+    def test_devices(self):
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
+        self.check(SCRIPTS / "documents.attn", device=OTHERS[0])
 
     def test_beside_pages(self):
         """Drafts of different lengths that are verified: queries padded, keys in pages; and dense keys, each sequence with all of them."""

@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import DEVICE, ROOT, torch
+from support import DEVICE, OTHERS, ROOT, torch
 
 H, HK, D, E = 4, 2, 16, 24
 LENGTHS = [70, 0, 1, 15, 16, 17, 2, 96]
@@ -135,13 +135,12 @@ class Decode(unittest.TestCase):
                 for b in (0, 1):
                     np.testing.assert_allclose(o[b], case.want(b, {})[0], rtol=1e-5, atol=1e-5)
 
-    def test_opencl(self):
+    def test_devices(self):
         """Caches on the host, which are copied to the device and, where rows were added, back."""
-        device = next((d.id for d in aule.devices() if d.backend == "opencl" and d.available), None)
-        if device is None:
-            self.skipTest("no OpenCL device")
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
         for slots in (None, 16):
-            self.check(slots, 2, {"window": 9, "backend": device})
+            self.check(slots, 2, {"window": 9, "backend": OTHERS[0]})
 
     def test_refusals(self):
         case = Case(16, 1, True)
@@ -244,6 +243,87 @@ class Axes(unittest.TestCase):
             aule.compile(ROOT / "attn_scripts/gqa.attn", layout="T=padded", optimize=1)(q, k, v, axes={"T": aule.paged(case.table, case.lengths)})
         with self.assertRaisesRegex(aule.CompileError, "axis S: "):
             f(q, k, v, axes={"S": aule.paged(case.table, case.lengths)})
+
+
+@unittest.skipUnless(torch is not None and DEVICE.startswith("cuda"), "for a GPU: AULE_TEST_DEVICE=cuda")
+class Graphs(unittest.TestCase):
+    """Steps captured once and replayed over batches that change, from empty to full: each replay as a call of the same, to the bit."""
+
+    SLOTS, ENTRIES, B = 16, 40, 6
+
+    def setUp(self):
+        torch.manual_seed(8)
+        pages = self.B * self.ENTRIES
+        self.caches = [torch.randn(pages, self.SLOTS, HK, 64, device=DEVICE, dtype=torch.bfloat16) for _ in "kv"]
+        self.table = torch.zeros(self.B, self.ENTRIES, device=DEVICE, dtype=torch.int32)
+        self.lengths = torch.zeros(self.B, device=DEVICE, dtype=torch.int32)
+
+    def shuffle(self, number, rows):
+        """Another batch in the same tensors: none, all that there is room for, and what comes; wild entries behind each line."""
+        most = self.SLOTS * self.ENTRIES
+        lengths = torch.zeros(self.B) if number == 0 else torch.full((self.B,), most) if number == 1 else torch.randint(0, most + 1, (self.B,)) * (torch.rand(self.B) < 0.8)
+        table = torch.randperm(self.B * self.ENTRIES).view(self.B, -1).int()
+        for b, n in enumerate(lengths.tolist()):
+            table[b, -(-int(n) // self.SLOTS) :] = (-1, 2**31 - 1, -(2**31))[b % 3]
+        self.lengths.copy_(lengths)
+        self.table.copy_(table)
+        for x in rows:
+            x.copy_(torch.randn(x.shape))
+
+    def replays(self, step, rows, before=lambda: None, count=200):
+        step()  # compiles, and makes plans
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            o = step()
+        for number in range(count):
+            self.shuffle(number, rows)
+            before()
+            kept = [x.clone() for x in self.caches]
+            graph.replay()
+            made, written = o.clone(), [x.clone() for x in self.caches]
+            for x, old in zip(self.caches, kept):
+                x.copy_(old)
+            torch.testing.assert_close(made, step(), rtol=0, atol=0, equal_nan=True, msg=lambda said: f"replay {number}: {said}")
+            for x, after in zip(self.caches, written):
+                torch.testing.assert_close(x, after, rtol=0, atol=0)
+            if number % 20 == 1:
+                yield number, made
+
+    def want(self, q, b):
+        """Sequence b in float64: rows [n, H, D] that are its last positions, causal."""
+        length = int(self.lengths[b])
+        k, v = (x[self.table[b, : -(-length // self.SLOTS)].long()].flatten(0, 1)[:length].double().repeat_interleave(H // HK, 1) for x in self.caches)
+        scores = torch.einsum("shd,thd->hst", q.double(), k) * 64**-0.5
+        hidden = torch.arange(length, device=DEVICE)[None] > torch.arange(len(q), device=DEVICE)[:, None] + length - len(q)
+        return torch.einsum("hst,thd->shd", torch.softmax(scores.masked_fill(hidden, -torch.inf), -1).nan_to_num(), v)
+
+    def near(self, made, want, number):
+        torch.testing.assert_close(made.double(), want, rtol=2e-2, atol=2e-2, msg=lambda said: f"replay {number}: {said}")
+
+    def test_decode(self):
+        for count in (1, 3):
+            q = torch.zeros(self.B, count, H, 64, device=DEVICE, dtype=torch.bfloat16)
+            new = [torch.zeros(self.B, count, HK, 64, device=DEVICE, dtype=torch.bfloat16) for _ in "kv"]
+            step = lambda: aule.decode(q, *self.caches, self.lengths, k=new[0], v=new[1], page_table=self.table)  # noqa: B023, E731
+            for number, made in self.replays(step, [q, *new]):
+                for b in range(self.B):
+                    self.near(made[b], self.want(q[b], b), number)
+
+    def test_mixed(self):
+        """Packed rows: prompts in pieces beside rows that decode."""
+        q = torch.zeros(70, H, 64, device=DEVICE, dtype=torch.bfloat16)
+        starts = torch.zeros(self.B + 1, device=DEVICE, dtype=torch.int32)
+
+        def before():
+            counts = torch.minimum(torch.tensor([1, 40, 1, 1, 3, 20]), self.lengths.cpu())
+            starts.copy_(torch.cat([torch.zeros(1), counts.cumsum(0)]))
+
+        step = lambda: aule.attention_varlen(q, *self.caches, starts, seqused_k=self.lengths, page_table=self.table, causal=True)  # noqa: E731
+        for number, made in self.replays(step, [q], before, 100):
+            at = starts.tolist()
+            for b in range(self.B):
+                self.near(made[at[b] : at[b + 1]], self.want(q[at[b] : at[b + 1]], b), number)
+            self.assertFalse(made[at[-1] :].any())
 
 
 if __name__ == "__main__":

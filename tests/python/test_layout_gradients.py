@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import FULL, ROOT
+from support import FULL, OTHERS, ROOT
 from test_layouts import INPUTS, PACKED, REST, SAME, SIZES, Rows, compiled, packing
 
 try:
@@ -80,15 +80,14 @@ class Gradients(unittest.TestCase):
         for stem in ("gqa", "rope"):
             self.check(SCRIPTS / f"{stem}.attn", dtype=np.float16)
 
-    def test_opencl(self):
-        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
-        if not devices:
-            self.skipTest("no OpenCL device")
+    def test_devices(self):
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
         pairs = [(0, 3), (40, 70), (5, 0), (1, 1), (33, 33)]
         for stem, dtype in (("gqa", np.float32), ("documents", np.float32), ("block_causal", np.float16), ("pair_bias", np.float32), ("forgetting", np.float16))[: 5 if FULL else 2]:
             with self.subTest(stem):
                 own = pairs if stem in ("gqa", "forgetting") else [(n, n) for n in (0, 70, 1, 33)]
-                self.check(SCRIPTS / f"{stem}.attn", pairs=own, dtype=dtype, device=devices[0], to_the_bit=True)
+                self.check(SCRIPTS / f"{stem}.attn", pairs=own, dtype=dtype, device=OTHERS[0], to_the_bit=True)
 
     def test_padded(self):
         """Keys of other lengths than the room there is; gradients behind them are 0."""

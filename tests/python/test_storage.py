@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import FULL, ROOT
+from support import FULL, OTHERS, ROOT
 
 SCRIPTS = ROOT / "attn_scripts"
 GQA = SCRIPTS / "gqa.attn"
@@ -202,14 +202,13 @@ class Storage(unittest.TestCase):
             want = want[0] if isinstance(want, tuple) else want
             np.testing.assert_allclose(got[b], want[0], atol=bound * max(np.abs(want).max(), 1), rtol=0)
 
-    def test_opencl(self):
-        devices = [d.id for d in aule.devices() if d.backend == "opencl" and d.available]
-        if not devices:
-            self.skipTest("no OpenCL device")
+    def test_devices(self):
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
         for layout, lengths in ((None, [90, 90]), ("T=padded", [90, 0, 1, 65]), ("T=paged", [90, 0, 1, 65])):
             f = aule.compile(GQA, layout=layout, storage="k=e4m3:token,v=e5m2", optimize=1)
             case = Case(("e4m3", "e5m2"), (1, 0), lengths, layout, queries=3)
-            for device in devices if FULL else [devices[len(layout or "") % len(devices)]]:  # 0, 8 and 7 letters: in turns
+            for device in OTHERS if FULL else [OTHERS[len(layout or "") % len(OTHERS)]]:  # 0, 8 and 7 letters: in turns
                 with self.subTest(layout=layout, device=device):
                     self.check("causal", case, lambda *args, device=device, **more: f(*args, device=device, **more))
 

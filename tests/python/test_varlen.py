@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import DEVICE, FULL, ROOT
+from support import DEVICE, FULL, OTHERS, ROOT
 
 try:
     import torch
@@ -56,15 +56,14 @@ class Varlen(unittest.TestCase):
                         np.testing.assert_allclose(o[at[b] : at[b + 1]], want[0].transpose(1, 0, 2), rtol=2e-5, atol=8e-6, err_msg=f"{S} queries of {T} keys")
                         np.testing.assert_allclose(lse[at[b] : at[b + 1]], want_lse[0].T, rtol=2e-5, atol=8e-6)
 
-    def test_opencl(self):
+    def test_devices(self):
         """On every device there is, a type in turn, f32 and f16: what the processor makes. Kernels clamp starts that are wrong. Without the window:
         docs/STATUS.md."""
-        devices = [d.id for d in aule.devices() if d.available and d.backend == "opencl"]
-        if not devices:
-            self.skipTest("no OpenCL device")
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
         arrays, (at, keys) = tensors()
         types = ((np.float32, 8e-6), (np.float16, 4e-3))
-        for number, device in enumerate(devices):
+        for number, device in enumerate(OTHERS):
             for dtype, near in types if FULL else types[number % 2 :][:1]:
                 q, k, v = (x.astype(dtype) for x in arrays)
                 for options in (OPTIONS[0], OPTIONS[1], OPTIONS[3]):
@@ -178,10 +177,10 @@ class Cuda(unittest.TestCase):
             self.assertTrue(torch.isfinite(o).all())
 
     def test_over_pages(self):
-        """To the bit what packed keys give, whose tiles have as many keys in this type: NaN in free slots, wild entries behind each line."""
+        """To the bit what packed keys give, whose tiles have as many keys for sm_80: NaN in free slots, wild entries behind each line."""
         (q, k, v), (at, keys) = self.given(torch.bfloat16)
         text = aule.attention_script(*(x.transpose(0, 1)[None] for x in (q, k)), causal=True)
-        packed, paged = (aule.compile(text, layout=f"S=packed,T={how}") for how in ("packed", "paged"))
+        packed, paged = (aule.compile(text, layout=f"S=packed,T={how}", archs="sm_80") for how in ("packed", "paged"))
         slots, entries, starts = 16, 10, keys.tolist()
         pools = [torch.full((len(LENGTHS) * entries, HK, slots, 64), float("nan"), device=DEVICE, dtype=q.dtype) for _ in "kv"]
         table = torch.randperm(len(LENGTHS) * entries).view(len(LENGTHS), entries)
