@@ -72,7 +72,10 @@ bool schedule_lanes_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
 
 int32_t schedule_decode_rows(const AuProblem *p)
 {
-    return p->caps->has_private ? SCHEDULE_DECODE_ROWS : WARPS_DECODE_ROWS;
+    int32_t rows = p->caps->has_private ? SCHEDULE_DECODE_ROWS : WARPS_DECODE_ROWS;
+    if (!p->caps->has_private && !schedule_warps_decode_limit(p->attn->arena, p))
+        schedule_warps_wide_limit(p->attn->arena, p, &rows);
+    return rows;
 }
 
 static int32_t online_limit(AuArena *arena, const AuProblem *p)
@@ -83,8 +86,10 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     usual.queries = AU_ANY_QUERIES;
     if (p->queries == AU_PAGED_QUERIES)
         return !p->tf32 && schedule_warps_forward_shape(arena, p, &shape, &why);
-    const int32_t packed = schedule_warps_decode_limit(arena, p);
-    if (packed) return packed;
+    int32_t rows;
+    const int32_t packed = schedule_warps_decode_limit(arena, p),
+                  wide = packed ? 0 : schedule_warps_wide_limit(arena, p, &rows);
+    if (packed || wide) return packed ? packed : wide;
     if (attn_is_for_calls(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);
@@ -268,6 +273,7 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
 static AuQueries queries_of(const AuScheduleRow *row)
 {
     const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode;
+    if (row->build == schedule_warps_wide) return AU_SOME_QUERIES;
     return few ? AU_DECODE_QUERIES : AU_ANY_QUERIES;
 }
 

@@ -13,7 +13,8 @@ const char *lanes_first_row(Lanes *x)
 
 int32_t lanes_keys(const Lanes *x)
 {
-    return x->shape->key_tile / (x->shape->keys_apart ? x->shape->executors : 1);
+    const int32_t apart = x->shape->keys_apart ? x->shape->executors : 1;
+    return x->shape->key_tile / (x->key_parts ? x->key_parts : apart);
 }
 
 const char *lanes_states(Lanes *x)
@@ -170,8 +171,9 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile, own = lanes_keys(x);
+    const char *part = x->key_parts ? tile_text(t, "self %% %d", x->key_parts) : "self";
     tile_set(t, "j", "%s * %d%s + iota(kv:%d)", tile, keys,
-             own < keys ? tile_text(t, " + self * %d", own) : "", own);
+             own < keys ? tile_text(t, " + %s * %d", part, own) : "", own);
     lanes_scale_scores(x);
     if (x->p->attn->score_mod.i) {
         AuText dots = {.arena = x->arena};

@@ -122,6 +122,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     const AuVariant any = *v;
     const AuQueries queries = exec_has(r, "few")      ? AU_FEW_QUERIES
                               : exec_has(r, "decode") ? AU_DECODE_QUERIES
+                              : exec_has(r, "some")   ? AU_SOME_QUERIES
                               : exec_has(r, "pages")  ? AU_PAGED_QUERIES
                                                       : AU_ANY_QUERIES;
     if (queries && r->operation == AU_FORWARD)

@@ -269,6 +269,24 @@ static const ExecCase row_gradients[] = {
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80"};
+/* Values that no warp holds: channels of the keys and rows of their own, few rows of queries and more. */
+#define LATENT "../../exec/scripts/latent.attn"
+static const ExecCase latent_cases[] = {
+    {LATENT, "B=2 H=12 S=3 T=150 D=448 slots=16", NULL, "decode forward paged"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=16 S=1 T=129 slots=48", NULL, "decode forward paged"},
+    {LATENT, "B=1 H=40 S=3 T=230 D=400", NULL, "some forward nan odd"},
+    {"mha.attn", "B=1 H=6 Hk=2 S=11 T=130 D=384 E=512", NULL, "some forward dfinals"},
+    {"sigmoid.attn", "B=1 H=1 S=5 T=150 D=64 E=512", NULL, "decode forward"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=9 T=0 D=64 E=384", NULL, "decode forward"},
+    {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=512", NULL, "some forward dfinals"},
+    {"../../../attn_scripts/mla_decode.attn", "B=1 H=70 S=1 T=70", NULL, "some forward poison"},
+    {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=512", NULL, "decode forward"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=130 D=64 E=384", "rate=0.25 seed=987654321", "decode forward"},
+    {LATENT, "B=3 H=7 S=1 T=200 D=416 slots=32", NULL, "decode forward paged csr"},
+    {LATENT, "B=2 H=9 S=4 T=90 D=448", NULL, "some forward padded"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=190 D=16 E=384", "window=20", "decode forward nan"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=5 S=3 T=49 slots=16", NULL, "some forward paged rows"},
+};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
 #define PARTS "../../exec/scripts/parts.attn"
@@ -418,6 +436,13 @@ static const char *of_pages(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_latent(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || is_of_others(r, n) || !wants(r->only, r->name, &latent_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_rows(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -485,6 +510,7 @@ static const struct {
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
+    {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
     {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),

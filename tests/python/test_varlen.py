@@ -177,10 +177,10 @@ class Cuda(unittest.TestCase):
             self.assertTrue(torch.isfinite(o).all())
 
     def test_over_pages(self):
-        """To the bit what packed keys give, whose tiles have as many keys for sm_80: NaN in free slots, wild entries behind each line."""
+        """To the bit what packed keys give, whose tiles have as many keys for sm_90: NaN in free slots, wild entries behind each line."""
         (q, k, v), (at, keys) = self.given(torch.bfloat16)
         text = aule.attention_script(*(x.transpose(0, 1)[None] for x in (q, k)), causal=True)
-        packed, paged = (aule.compile(text, layout=f"S=packed,T={how}", archs="sm_80") for how in ("packed", "paged"))
+        packed, paged = (aule.compile(text, layout=f"S=packed,T={how}", archs="sm_90") for how in ("packed", "paged"))
         slots, entries, starts = 16, 10, keys.tolist()
         pools = [torch.full((len(LENGTHS) * entries, HK, slots, 64), float("nan"), device=DEVICE, dtype=q.dtype) for _ in "kv"]
         table = torch.randperm(len(LENGTHS) * entries).view(len(LENGTHS), entries)

@@ -1,0 +1,368 @@
+/* warps_wide.c - forward for rows of queries whose values are wider than a warp holds beside its scores (latent attention: keys of 576 channels,
+ * of which 512 are the value), on the matrix units of warps (mma.sync).
+ *
+ * As in warps_decode.c a block has a part of the keys of one head, and rows of all query heads that share it. Its warps divide a tile's work
+ * twice: for scores, 16 rows and a part of the tile's keys each; for the output, all rows and a part of the channels. Weights go from the
+ * one to the other through shared memory.
+ *
+ * A warp's weights are by the states of its own keys alone, which begin anew with each tile. The warps that share rows put these states
+ * side by side, and each joins all of them to the states of the keys before (`online_join`, derived from the online function): that gives by
+ * what its weights, and what the sums so far, are multiplied. All warps join in the same order, so states are the same everywhere.
+ *
+ *     wait, barrier | copies of the next tile | S, weights | barrier | join, P, factors | barrier | O = O factor + P V
+ *
+ * (FlashMLA divides the output alike between two groups of warps; here any number of them, by what `online` and masks a script has.)
+ *
+ * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `keys`, `forward` (joins parts of keys, warps_decode_parts.c). */
+#include "key_layout.h"
+#include "key_storage.h"
+#include "warps_decode.h"
+
+enum {
+    FEW_ROWS = 32,       /* of a block, where there are no more; else */
+    MANY_ROWS = 64,      /* so that keys come once for 64 rows */
+    SPAN = 64,           /* bytes of tiles' rows that stay together, as in the tensor */
+    MOST_QUERIES = 128,  /* of a head: the workspace has a part for each row */
+    FRAGMENT_SHARE = 48, /* 64ths of a lane's registers, as in warps_shape.c */
+};
+
+/* Warps that share 16 rows of scores. */
+static int32_t sharers(const AuTileAtom *atom, const AuShape *s)
+{
+    return s->executors / (s->rows / atom->m);
+}
+
+static bool is_joined(const Lanes *x) { return x->key_parts > 1 && x->p->hooks->state_count; }
+
+/* The warp's channels of the output. */
+static int32_t columns(const Lanes *x) { return x->p->e / x->shape->executors; }
+
+/* ---- memories */
+
+static AuTileHandle part_states(Lanes *x, uint32_t n) { return tile_numbered(x->t, "STATES", n); }
+
+static void memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuShape *s = x->shape;
+    warps_tile(x, TILE_NAME("Q"), "q", x->block, "d", warps_padded(x->atom, x->p->d), 1);
+    warps_tile(x, TILE_NAME("K"), "kv", s->key_tile, "d", warps_padded(x->atom, x->p->d),
+               s->stages);
+    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", s->key_tile, "e", x->p->e, s->stages);
+    warps_tile(x, TILE_NAME("P"), "q", x->block, "kv", s->key_tile, 1);
+    tile_shared(t, "FACTORS", "f32[q:%d]", x->block);
+    for (uint32_t n = 0; n < x->p->hooks->state_count && is_joined(x); n++)
+        tile_shared(t, part_states(x, n), "f32[q:%d]", x->block * x->key_parts);
+}
+
+/* The warp's rows of a tile of the block's. */
+static const char *own_rows(Lanes *x)
+{
+    return tile_text(x->t, "self / %d * %d +: %d", x->key_parts, x->rows, x->rows);
+}
+
+/* ---- rows of queries: row r is query r / G of head r % G of the group */
+
+static void name_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "r", "mb * %d + self / %d * %d + iota(q:%d)", x->block, x->key_parts, x->rows,
+             x->rows);
+    tile_set(t, "h", "hk * group + r %% group");
+    tile_set(t, "i", "r / group");
+}
+
+/* Each warp brings as many of the block's rows. */
+static void issue_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t share = x->block / x->shape->executors;
+    tile_set(t, "brought", "mb * %d + self * %d + iota(q:%d)", x->block, share, share);
+    const LanesRows rows = lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group",
+                                      warps_columns(x, x->p->d));
+    tile_async_copy(t, "tq", "%v -> Q[self * %d +: %d, :] pad 0 when brought / group < %s",
+                    lanes_at(x, rows, "brought / group"), share, share, lanes_axis(x, 0, 2));
+}
+
+/* ---- weights */
+
+/* Puts the states of the warp's keys where the others find them. */
+static void show_states(Lanes *x)
+{
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(x->t, "state%u -> %v[self %% %d * %d + %s] as [q]", n, part_states(x, n),
+                   x->key_parts, x->block, own_rows(x));
+    tile_sync(x->t, "all");
+}
+
+static const char *all_states(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&text, ", whole%u", n);
+    return au_text_str(&text);
+}
+
+/* `whole` becomes what joins it and the states of all parts; `before` and `own`: by what sums so far and the warp's weights are multiplied. */
+static void join_states(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *whole = all_states(x);
+    for (int32_t part = 0; part < x->key_parts; part++) {
+        AuText others = {.arena = x->arena};
+        for (uint32_t n = 0; n < x->p->hooks->state_count; n++) {
+            tile_load(t, tile_numbered(t, "other", n), "%v[%d + %s] as [q] like row_like",
+                      part_states(x, n), part * x->block, own_rows(x));
+            au_text_add(&others, ", other%u", n);
+        }
+        tile_set(t, tile_text(t, "first, second%s", whole), "online_join(b, h, i%s%s)", whole,
+                 au_text_str(&others));
+        tile_set(t, "before", part ? "before * first" : "first");
+        if (part)
+            tile_set(t, "own", "where(self %% %d == %d, second, own * first)", x->key_parts, part);
+        else
+            tile_set(t, "own", "second");
+    }
+    tile_set(t, "p", "p * own");
+}
+
+/* The weights of all rows and keys, and the factors of sums, in shared memory. */
+static void share_weights(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *factor = NULL;
+    if (is_joined(x)) tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
+    lanes_online(x);
+    if (is_joined(x)) {
+        show_states(x);
+        join_states(x);
+        factor = "before";
+    } else if (x->p->hooks->has_scale) {
+        factor = "scale";
+    }
+    tile_store(t, "%s(p) -> P[%s, self %% %d * %d +: %d] as [q, kv]", x->operand, own_rows(x),
+               x->key_parts, lanes_keys(x), lanes_keys(x));
+    if (factor) {
+        tile_if(t, "self %% %d == 0", x->key_parts);
+        tile_store(t, "%s -> FACTORS[%s] as [q]", factor, own_rows(x));
+        tile_end(t);
+    }
+    tile_sync(t, "all");
+    if (!factor) return;
+    tile_load(t, "factor", "FACTORS[:] as [q] like sum_like");
+    tile_set(t, "acc", "acc * factor");
+}
+
+/* ---- a tile of keys */
+
+static void add_values(Lanes *x)
+{
+    const char *stage = warps_stage(x, false);
+    const int32_t first = x->own_v ? 0 : x->p->attn->v_first;
+    const char *from = first ? tile_text(x->t, "%d + ", first) : "";
+    tile_product(x->t, "acc", x->atom, TILE_ADD, "P[:, :]",
+                 tile_text(x->t, "%s[%s:, %sself * %d +: %d] as [kv, e]", x->own_v ? "V" : "K",
+                           stage, from, columns(x), columns(x)));
+}
+
+static void scores(Lanes *x)
+{
+    const int32_t keys = lanes_keys(x);
+    tile_product(x->t, "score", x->atom, TILE_START,
+                 tile_text(x->t, "Q[%s, :] as [q, d]", own_rows(x)),
+                 tile_text(x->t, "K[%sself %% %d * %d +: %d, :]", warps_stage(x, false),
+                           x->key_parts, keys, keys));
+    lanes_scores(x);
+}
+
+static void step(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool two = x->shape->stages > 1;
+    if (!two) {
+        tile_sync(t, "all"); /* nobody reads the tile before */
+        warps_forward_issue_keys(x, "n", "");
+        warps_forward_issue_values(x, "n", "");
+    }
+    warps_wait(x, warps_forward_tokens(x));
+    tile_sync(t, "all");
+    if (two) {
+        warps_forward_issue_keys(x, "next(n)", warps_stage(x, true));
+        warps_forward_issue_values(x, "next(n)", warps_stage(x, true));
+    }
+    scores(x);
+    share_weights(x);
+    add_values(x);
+    if (two) tile_set(t, "at", "1 - at");
+}
+
+static void loop(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool two = x->shape->stages > 1;
+    if (two) {
+        tile_set(t, "at", "0");
+        warps_forward_issue_keys(x, "first(keys)", warps_stage(x, false));
+        warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
+    }
+    warps_wait(x, "tq");
+    tile_for_tiles(t, "n", "keys", NULL);
+    step(x);
+    tile_end(t);
+    if (two) warps_wait(x, warps_forward_tokens(x));
+}
+
+/* ---- kernels */
+
+static void fragments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    lanes_declare_scores(
+        x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->block, columns(x), x->atom->name);
+    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
+    tile_frag(t, "sum_like", "f32[q:%d] like acc = 0.0", x->block);
+    name_rows(x);
+}
+
+static void store_part(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_store(t, "acc -> part_acc[span, b, hk, mb * %d +: %d, self * %d +: %d] clip", x->block,
+               x->block, columns(x), columns(x));
+    tile_if(t, "self %% %d == 0", x->key_parts);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(t, "%s%u -> part_state%u[span, b, hk, mb * %d + %s] clip",
+                   is_joined(x) ? "whole" : "state", n, n, x->block, own_rows(x));
+    tile_end(t);
+}
+
+static void keys_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    warps_keys_head(x);
+    memories(x);
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    fragments(x);
+    issue_rows(x);
+    if (is_joined(x))
+        tile_set(t, all_states(x) + 2, "online_init(row_like, b, h, i)");
+    else
+        lanes_begin_states(x);
+    warps_pages_begin(x);
+    loop(x);
+    store_part(x);
+    tile_end(t);
+    tile_end(t);
+}
+
+static void kernels(Lanes *x)
+{
+    keys_kernel(x);
+    warps_join_parts_kernel(x);
+    warps_part_regions(x);
+}
+
+/* ---- shapes */
+
+static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+{
+    const AuTileAtom *atom = warps_atom(p);
+    const int32_t span = s->swizzle_span, d = warps_row_bytes(p, span, warps_padded(atom, p->d)),
+                  key = d + (p->attn->v_in_k ? 0 : warps_row_bytes(p, span, p->e)),
+                  states = (int32_t)p->hooks->state_count * sharers(atom, s);
+    return WARPS_ALIGNMENT + s->rows * (d + warps_row_bytes(p, span, s->key_tile)) +
+           s->stages * s->key_tile * key + s->rows * 4 * (1 + states);
+}
+
+static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const AuTileAtom *atom = warps_atom(p);
+    const int32_t groups = s->rows / atom->m, unit = s->executors * atom->n;
+    const bool divides = s->rows % atom->m == 0 && groups && s->executors % groups == 0 &&
+                         s->rows % s->executors == 0 && p->e % unit == 0;
+    if (!divides || s->key_tile % (sharers(atom, s) * atom->n) || s->key_tile % atom->k ||
+        s->key_tile % s->executors)
+        return au_format(arena, "%d rows, %d keys or %d channels do not divide among %d warps",
+                         s->rows, s->key_tile, p->e, s->executors);
+    const int32_t shared = shared_bytes(p, s);
+    if (shared > p->caps->shared_bytes)
+        return au_format(arena, "%d bytes of shared memory of %d", shared, p->caps->shared_bytes);
+    const int32_t registers = s->rows * p->e / s->executors / p->caps->lanes +
+                              atom->m * s->key_tile / sharers(atom, s) * 3 / 2 / p->caps->lanes,
+                  room = tile_share(p->caps, FRAGMENT_SHARE);
+    if (registers > room)
+        return au_format(arena, "fragments take %d registers of a lane, %d are for them", registers,
+                         room);
+    return NULL;
+}
+
+static const char *refusal(AuArena *arena, const AuProblem *p)
+{
+    AuShape narrow;
+    const char *why = NULL;
+    AuProblem usual = *p;
+    usual.queries = AU_ANY_QUERIES;
+    if (p->queries != AU_DECODE_QUERIES && p->queries != AU_SOME_QUERIES) return "many queries";
+    if (attn_is_stored(p->attn)) return "keys of 8 bits, wider than a warp holds";
+    if (p->tf32 || !warps_atom(p) || warps_via_shared(p)) return "units whose sums are no operands";
+    why = warps_packed_refusal(arena, p);
+    if (!why && schedule_warps_shape(arena, &usual, &narrow, &why))
+        return "values that a warp holds";
+    return warps_packed_refusal(arena, p);
+}
+
+const char *schedule_warps_wide_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const char *why = refusal(arena, p);
+    if (why) return why;
+    warps_complete(p, s);
+    s->swizzle_span = SPAN;
+    return refusal_of_shape(arena, p, s);
+}
+
+/* The first that fits: long tiles, so that barriers are few, of which the next comes beside the work on one. */
+bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    static const int32_t keys[] = {64, 32, 16}, warps[] = {8, 4};
+    *why = refusal(arena, p);
+    if (*why) return false;
+    for (uint32_t n = 0; n < 2 * 2 * 3 * 2; n++) {
+        AuShape s = {.rows = p->queries == AU_DECODE_QUERIES ? FEW_ROWS : MANY_ROWS,
+                     .key_tile = keys[n / 2 % 3],
+                     .stages = 2 - (int32_t)(n / 6 % 2),
+                     .executors = warps[n % 2]};
+        if (n >= 12) s.rows /= 2; /* memories that hold no more */
+        *why = schedule_warps_wide_fit(arena, p, &s);
+        if (*why) continue;
+        *out = s;
+        return true;
+    }
+    return false;
+}
+
+int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p, int32_t *rows)
+{
+    AuShape shape;
+    const char *why;
+    if (!schedule_warps_wide_shape(arena, p, &shape, &why)) return 0;
+    *rows = FEW_ROWS;
+    return MOST_QUERIES;
+}
+
+AuSchedule *schedule_warps_wide(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                const AuShape *shape)
+{
+    AuShape with = *shape;
+    const char *why = schedule_warps_wide_fit(arena, p, &with);
+    AuSchedule *out = schedule_new(arena, diags, p, "warps_wide", &with, why);
+    if (!out) return NULL;
+    Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    x.block = with.rows;
+    x.rows = x.atom->m;
+    x.key_parts = sharers(x.atom, &with);
+    const int32_t resident = warps_resident(p, shared_bytes(p, &with), with.executors);
+    x.resident = resident > 1 ? resident : 1;
+    warps_layouts(&x);
+    return lanes_forward_built(&x, diags, kernels);
+}
