@@ -10,6 +10,7 @@
 #include "internal.h"
 
 enum { VECTOR = 16, WORD = 4, MOST_WRITTEN_OUT = 32, FEW = 2 }; /* bytes; turns of a copy */
+enum { LINE = 8 };                                              /* vectors of a line of memory */
 
 /* ---- copies between memories */
 
@@ -20,6 +21,8 @@ typedef struct Transfer {
     int32_t unit;           /* elements a lane moves at once */
     int32_t units;          /* of them along the last axis */
     int32_t total;
+    int32_t
+        column; /* of a copy by rows, where it begins: wide rows are several, one beside the other */
     bool is_row; /* a few words, asynchronously */
 } Transfer;
 
@@ -176,10 +179,19 @@ static uint32_t row_dimension(const AuTileExpr *ref, const char *axis)
     return n;
 }
 
+/* Vectors of a row that go together: all of them or, where lanes are fewer, as many as divide a row and are a line of memory at least;
+ * 0: there are none. */
+static int32_t beside(const AuLower *l, const Transfer *x)
+{
+    const int32_t lanes = (int32_t)l->k->lanes, power = x->units & -x->units;
+    if (x->units <= lanes) return x->units;
+    return power < LINE ? 0 : power < lanes ? power : lanes;
+}
+
 /* Two axes, of which the rows' is a dimension of both memories. */
 static bool goes_by_rows(const AuLower *l, const Transfer *x)
 {
-    if (x->type->count != 2 || x->units > (int32_t)l->k->lanes || x->s->move.when) return false;
+    if (x->type->count != 2 || !beside(l, x) || x->s->move.when) return false;
     const AuTileExpr *const refs[2] = {x->from, x->to};
     for (int n = 0; n < 2; n++)
         if (row_dimension(refs[n], x->type->axes[0].name) + 1 >= refs[n]->memory->type.count)
@@ -297,8 +309,9 @@ static void some_rows(AuLower *l, const Transfer *x, AuVal base, int32_t all)
     const int32_t rows = (int32_t)k->lanes / x->units;
     const AuVal units = kernel_i32(k, x->units), lane = kernel_lane(k),
                 row = kernel_op2(k, AU_K_IDIV, lane, units),
-                column = kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IMOD, lane, units),
-                                    kernel_i32(k, x->unit));
+                own = kernel_op2(k, AU_K_MUL, kernel_op2(k, AU_K_IMOD, lane, units),
+                                 kernel_i32(k, x->unit)),
+                column = x->column ? kernel_op2(k, AU_K_ADD, own, kernel_i32(k, x->column)) : own;
     const AuPoint p = {.at = {{.axis = x->type->axes[0].name,
                                .index = base.i ? kernel_op2(k, AU_K_ADD, base, row) : row},
                               {.axis = x->type->axes[1].name, .index = column}},
@@ -353,10 +366,16 @@ static void move_word(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
 
 static void by_vectors(AuLower *l, const Transfer *x)
 {
-    if (goes_by_rows(l, x))
-        by_rows(l, x);
-    else
+    if (!goes_by_rows(l, x)) {
         all_vectors(l, x, move_vector);
+        return;
+    }
+    Transfer part = *x;
+    part.units = beside(l, x);
+    for (int32_t done = 0; done < x->units; done += part.units) {
+        part.column = done * x->unit;
+        by_rows(l, &part);
+    }
 }
 
 static void by_elements(AuLower *l, Transfer x)

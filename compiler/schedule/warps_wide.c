@@ -21,7 +21,7 @@
 enum {
     FEW_ROWS = 32,       /* of a block, where there are no more; else */
     MANY_ROWS = 64,      /* so that keys come once for 64 rows */
-    SPAN = 64,           /* bytes of tiles' rows that stay together, as in the tensor */
+    SPAN = 128,          /* bytes of tiles' rows that stay together, as in the tensor */
     MOST_QUERIES = 128,  /* of a head: the workspace has a part for each row */
     FRAGMENT_SHARE = 48, /* 64ths of a lane's registers, as in warps_shape.c */
 };
@@ -149,7 +149,11 @@ static void share_weights(Lanes *x)
     tile_sync(t, "all");
     if (!factor) return;
     tile_load(t, "factor", "FACTORS[:] as [q] like sum_like");
+    tile_set(t, "grown",
+             "factor != 1.0"); /* few tiles of long rows have a larger maximum than those before */
+    tile_if(t, "anywhere(grown)");
     tile_set(t, "acc", "acc * factor");
+    tile_end(t);
 }
 
 /* ---- a tile of keys */

@@ -1,0 +1,111 @@
+"""Measures latent attention (attn_scripts/mla_decode.attn: keys of 576 channels of which 512 are the value, one for all heads) of a few queries over
+caches in pages, beside two products of torch's over the same keys as rows, in one process.
+
+    python bench/latent.py [--dtype bf16] [--filter WORD] [--page 64] [--rounds N] [--artifacts A.so,B.so..] [--write docs/performance.md --marker latent]
+
+Each call of a turn has a cache of its own, so many that the far cache of the device does not hold them; the calls of a turn are one CUDA graph.
+TFLOP/s count the products of pairs (2 * (576 + 512) operations each), GB/s the keys, read once. Errors are against float64, of the last sequence, over
+the largest value. --artifacts: instead of the compiler's choice, of `aulec attn_scripts/mla_decode.attn --layout T=paged --shape "warps_wide: warps=8 rows=64 keys=32 stages=2" ..`, say.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from bench import TYPES, machine, note, usable, write_between
+from decode import FAR, copy_rate
+from measure import graph_of, graph_seconds
+
+D, E = 576, 512
+SCRIPT = Path(__file__).resolve().parent.parent / "attn_scripts/mla_decode.attn"
+
+
+@dataclass(frozen=True)
+class Latent:
+    B: int
+    T: int
+    H: int = 128
+    S: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"B {self.B}, {self.H} heads, S {self.S}, T {self.T}"
+
+
+CASES = [Latent(64, 8192), Latent(64, 32768), Latent(8, 8192), Latent(8, 8192, S=2), Latent(1, 8192), Latent(64, 8192, H=16), Latent(8, 8192, H=16, S=2),
+         Latent(64, 1024, H=32)]
+
+
+def exact(case: Latent, q, rows):
+    """The last sequence in float64: o [H, S, E]."""
+    scores = q[-1].double() @ rows[-1].double().T * 192**-0.5
+    i, j = torch.arange(case.S, device=q.device)[:, None] + case.T - case.S, torch.arange(case.T, device=q.device)
+    return torch.softmax(scores.masked_fill(j > i, -torch.inf), -1) @ rows[-1, :, :E].double()
+
+
+def products(q, rows):
+    """torch's two products; of one query nothing is hidden, of more it computes as much as a mask would."""
+    return torch.softmax(torch.einsum("bhsd,btd->bhst", q, rows) * 192**-0.5, -1, dtype=torch.float32).to(q.dtype) @ rows[:, None, :, :E]
+
+
+def row(case: Latent, columns: dict, a) -> dict:
+    torch.manual_seed(1)
+    dtype, entries = TYPES[a.dtype], -(-case.T // a.page)
+    copies = max(2, min(64, -(-FAR // (2 * case.B * case.T * D))))
+    q = torch.randn(case.B, case.H, case.S, D, device="cuda").to(dtype)
+    caches = [torch.randn(case.B, case.T, D, device="cuda").to(dtype) for _ in range(copies)]
+    table = torch.randperm(case.B * entries, device="cuda").to(torch.int32).view(case.B, entries)
+    lengths = torch.full((case.B,), case.T, device="cuda", dtype=torch.int32)
+    pools = []
+    for rows in caches:
+        pools.append(torch.empty(case.B * entries, 1, a.page, D, device="cuda", dtype=dtype))
+        pools[-1][table.flatten().long()] = rows.view(-1, 1, a.page, D)
+    want, errors, graphs, kept = exact(case, q, caches[-1]), {}, {}, []
+    for name, f in columns.items():
+        if f is None and case.S > 1:
+            continue
+
+        def prepare(f=f):
+            calls = [(lambda x=x: f(q, x, T_table=table, T_lengths=lengths)) if f else (lambda x=x: products(q, x)) for x in (pools if f else caches)]
+            kept.append(calls)
+            o = calls[-1]()[-1].double()
+            return ((o - want).abs().max() / want.abs().max()).item(), graph_of(calls)
+
+        if made := usable(f"{name}, {case.name}", prepare):
+            errors[name], graphs[name] = made
+    seconds = graph_seconds(graphs, copies, a.rounds)
+    work, read = 2 * case.B * case.H * case.S * case.T * (D + E), 2 * case.B * case.T * D
+    return {n: f"{s * 1e6:.3g} us, {work / s * 1e-12:.0f} TFLOP/s, {read / s * 1e-9:.0f} GB/s, {errors[n]:.0e}" for n, s in seconds.items()}
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("dtype", "bf16"), ("filter", ""), ("artifacts", ""), ("marker", "latent")):
+        p.add_argument(f"--{name}", default=default)
+    p.add_argument("--page", type=int, default=64)
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--write", type=Path)
+    a = p.parse_args()
+    import aule
+
+    columns = {f"aule {Path(s).stem}": aule.load(s) for s in a.artifacts.split(",") if s} or {"aule": aule.compile(SCRIPT, layout="T=paged")}
+    columns["two products"] = None
+    lines = [f"| case | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for case in CASES:
+        if a.filter not in case.name:
+            continue
+        found = row(case, columns, a)
+        lines.append(f"| {case.name} | {' | '.join(found.get(n, '') for n in columns)} |")
+        note(lines[-1])
+        torch.cuda.empty_cache()
+    text = f"{machine('cuda')}. {a.dtype}, pages of {a.page}. Copy: {copy_rate('cuda'):.0f} GB/s. Median times, largest error against float64.\n\n" + "\n".join(lines)
+    print(text)
+    if a.write:
+        write_between(a.write, a.marker, text)
+
+
+if __name__ == "__main__":
+    main()
