@@ -275,6 +275,7 @@ static const ExecCase latent_cases[] = {
     {LATENT, "B=2 H=12 S=3 T=150 D=448 slots=16", NULL, "decode forward paged"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=16 S=1 T=129 slots=48", NULL, "decode forward paged"},
     {LATENT, "B=1 H=40 S=3 T=230 D=400", NULL, "some forward nan odd"},
+    {"mha.attn", "B=67 H=1 Hk=1 S=2 T=90 D=16 E=384", NULL, "decode forward latent"}, /* a block has several tiles */
     {"mha.attn", "B=1 H=6 Hk=2 S=11 T=130 D=384 E=512", NULL, "some forward dfinals"},
     {"sigmoid.attn", "B=1 H=1 S=5 T=150 D=64 E=512", NULL, "decode forward"},
     {"mha.attn", "B=2 H=3 Hk=1 S=9 T=0 D=64 E=384", NULL, "decode forward"},

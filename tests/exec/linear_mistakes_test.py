@@ -1,9 +1,9 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|gradients|append]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append]
 
-The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, gradients: those of packed rows and of
-their gradients, which `ladder_test` finds; append: of new rows in caches, which `append_test` does.
+The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, wide, gradients: those of packed rows, of
+values that no warp holds and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does.
 """
 import json
 import shlex
@@ -146,6 +146,20 @@ ROWS = [
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
 
+WIDE = [
+    ("weights are by the states of a warp's keys alone", "warps_wide.c", '"p * own"', '"p * 1.0"'),
+    ("sums so far keep their factor", "warps_wide.c", '"acc * factor"', '"acc * 1.0"'),
+    ("weights have the factors of others", "warps_wide.c", '"where(self %% %d == %d, second, own * first)"', '"where(self %% %d != %d, second, own * first)"'),
+    ("states of a part count as often as there are parts", "warps_wide.c", 'part_states(x, n), part * x->block', 'part_states(x, n), 0 * part * x->block'),
+    ("all warps have the first one's channels", "warps_wide.c", '"%s[%s:, %sself * %d +: %d] as [kv, e]"', '"%s[%s:, %s0 * self * %d +: %d] as [kv, e]"'),
+    ("values begin with the keys", "warps_wide.c", 'x->own_v ? 0 : x->p->attn->v_first', 'x->own_v ? 0 : 0 * x->p->attn->v_first'),
+    ("weights are read before they are there", "warps_wide.c", 'tile_sync(t, "all");\n    if (!factor)', 'if (!factor)'),
+    ("states are read before they are there", "warps_wide.c", 'own_rows(x));\n    tile_sync(x->t, "all");', 'own_rows(x));'),
+    ("the tile after the next one is brought", "warps_wide.c", 'warps_forward_issue_keys(x, "next(n)",', 'warps_forward_issue_keys(x, "n",'),
+    ("rows are all of the first head", "warps_wide.c", '"hk * group + r %% group"', '"hk * group + 0 * r %% group"'),
+    ("queries are brought by another head", "warps_wide.c", '"hk * group + brought % group"', '"hk * group + (brought + 1) % group"'),
+]
+
 GRADIENTS = [
     ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
     ("gradients of no sequence are left as they are", "back_results.c", '"nb * %d + %d > %s", rows, rows, end', '"nb * %d > %s + %d", rows, end, rows'),
@@ -186,6 +200,7 @@ def main():
         "": (MISTAKES, recurrences, 120),
         "tenth": (MISTAKES[::10], recurrences, 120),
         "rows": (ROWS, [*scripts, "forward packed"], 120),
+        "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "append": (APPEND, ["tests/exec/append_test", "tiled-ir:sm_80", "kernel-ir:sm_80"], 120),
     }["".join(sys.argv[3:])]
