@@ -5,7 +5,8 @@
 
 enum {
     AT_ONCE = 8,      /* parts of a row whose loads are under way together; of wide rows half */
-    WIDE = 256,       /* channels */
+    WIDE = 256,       /* channels, from which on several warps have each some of them */
+    CUT = 128,        /* so many */
     PROCESSORS = 132, /* that blocks are made for: an H200 */
     MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
 };
@@ -90,7 +91,20 @@ void warps_keys_head(Lanes *x)
 
 /* ---- the parts of a row: a warp, channels along its lanes */
 
-static int32_t at_once(const Lanes *x) { return x->p->e > WIDE ? AT_ONCE / 2 : AT_ONCE; }
+/* Channels of the warp. An out_mod may look at all. */
+static int32_t columns(const Lanes *x)
+{
+    const bool cut = x->p->e > WIDE && x->p->e % CUT == 0 && !x->p->hooks->has_out_mod;
+    return cut ? CUT : x->p->e;
+}
+
+static int32_t at_once(const Lanes *x) { return columns(x) > WIDE ? AT_ONCE / 2 : AT_ONCE; }
+
+static const char *own_columns(Lanes *x)
+{
+    const int32_t own = columns(x);
+    return own == x->p->e ? ":" : tile_text(x->t, "cut * %d +: %d", own, own);
+}
 
 /* Of part round * at_once(x) + n; of none behind the last. */
 static void load_part(Lanes *x, int32_t n)
@@ -98,7 +112,8 @@ static void load_part(Lanes *x, int32_t n)
     AuTileBuild *t = x->t;
     const char *at =
         tile_text(t, "min(round * %d + %d, parts - 1), b, hk, row +: 1", at_once(x), n);
-    tile_load(t, tile_numbered(t, "further", (uint32_t)n), "part_acc[%s, :] @ a_row_along", at);
+    tile_load(t, tile_numbered(t, "further", (uint32_t)n), "part_acc[%s, %s] @ a_row_along", at,
+              own_columns(x));
     for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
         tile_load(t, tile_text(t, "other%u_%d", s, n), "part_state%u[%s] like row_like", s, at);
 }
@@ -126,8 +141,13 @@ void warps_join_parts_kernel(Lanes *given)
     lanes_arguments(x);
     warps_part_arguments(x, TILE_IN);
     lanes_result_arguments(x);
-    tile_grid(t, "mb: %s, h: %s, b: %s", lanes_axis(x, 0, 2), lanes_axis(x, 0, 1),
+    const int32_t cuts = x->p->e / columns(x);
+    const char *rows = lanes_axis(x, 0, 2);
+    tile_grid(t, "%s: %s, h: %s, b: %s", cuts > 1 ? "turn" : "mb",
+              cuts > 1 ? tile_text(t, "%s * %d", rows, cuts) : rows, lanes_axis(x, 0, 1),
               lanes_axis(x, 0, 0));
+    if (cuts > 1) tile_let(t, "mb", "turn / %d", cuts);
+    if (cuts > 1) tile_let(t, "cut", "turn %% %d", cuts);
     tile_let(t, "group", "%s", heads_of_group(x));
     tile_let(t, "hk", "h / group");
     lanes_let_key_length(x);
@@ -135,7 +155,7 @@ void warps_join_parts_kernel(Lanes *given)
     tile_let(t, "parts", "%s", warps_parts(x));
     tile_role(t, "core", 0, TILE_ON_WARP, 0);
     x->rows = x->block = 1;
-    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", x->p->e);
+    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
     lanes_begin_states(x);
@@ -144,8 +164,10 @@ void warps_join_parts_kernel(Lanes *given)
     for (int32_t n = 0; n < at_once(x); n++) join_part(x, n);
     tile_end(t);
     lanes_results(x);
-    tile_store(t, "%s(out) -> o[b, h, mb +: 1, :]", x->operand);
+    tile_store(t, "%s(out) -> o[b, h, mb +: 1, %s]", x->operand, own_columns(x));
+    if (cuts > 1) tile_if(t, "cut == 0");
     lanes_store_finals(x);
+    if (cuts > 1) tile_end(t);
     tile_end(t);
     tile_end(t);
 }
