@@ -185,6 +185,16 @@ int32_t rt_expr_size(const aule_expr *expr)
                : -1;
 }
 
+int32_t rt_expr_part_of(const aule_expr *expr, int64_t *parts)
+{
+    enum { SIZE, CONST, LOW, HIGH, QUOTIENT, LENGTH };
+    if (expr->length != LENGTH || (expr->code[SIZE] & 255u) != AULE_E_SIZE ||
+        expr->code[CONST] != AULE_E_CONST_INT || expr->code[QUOTIENT] != AULE_E_DIV)
+        return -1;
+    *parts = constant(expr->code + LOW, AULE_E_CONST_INT).i;
+    return (int32_t)(expr->code[SIZE] >> 8);
+}
+
 void rt_value_text(AuText *text, const aule_value *value)
 {
     if (value->type == AULE_VALUE_INT)

@@ -16,10 +16,12 @@ typedef struct AuEnv {
 /* NULL: [value] is set; else what is wrong, a text without end: "divides by zero". */
 const char *rt_evaluate(const aule_expr *expr, const AuEnv *env, aule_value *value);
 
-/* The size that [expr] is and nothing more, or -1. */
 /* Does it ask for a size that no tensor of the call gave (-1)? */
 bool rt_expr_lacks_size(const aule_expr *expr, const AuEnv *env);
+/* The size that [expr] is and nothing more, or -1. */
 int32_t rt_expr_size(const aule_expr *expr);
+/* The size that it is a part of, [size / *parts], or -1. */
+int32_t rt_expr_part_of(const aule_expr *expr, int64_t *parts);
 
 /* Adds "window = -1, T = 64" for every name in [expr]. */
 void rt_expr_names(AuText *text, const aule_expr *expr, const aule_attention_v1 *attention,

@@ -312,6 +312,22 @@ static bool is_of_others(const Binding *b, uint32_t size)
     return false;
 }
 
+/* What no axis is, but some are a part of, as bytes of v are half of its channels of 4 bits. */
+static void bind_parts(Binding *b)
+{
+    int64_t parts = 1;
+    for (uint32_t i = 0; i < b->a->tensor_count; i++) {
+        const aule_tensor_v1 *t = rt_tensor(b->a, i);
+        for (uint32_t axis = 0; b->bound->tensors[i] && axis < t->rank; axis++) {
+            const int32_t size = rt_expr_part_of(&t->axes[axis], &parts);
+            if (size < 0 || b->giver[size] >= 0 || spreads(b, i, axis)) continue;
+            int64_t *to = &b->bound->sizes[size];
+            if (__builtin_mul_overflow(b->bound->tensors[i]->shape[axis], parts, to)) *to = -1;
+            b->giver[size] = (int32_t)i;
+        }
+    }
+}
+
 /* Axes that are one size bind it, the first tensor in the signature's order, or must agree. */
 static aule_status bind_sizes(Binding *b)
 {
@@ -331,6 +347,7 @@ static aule_status bind_sizes(Binding *b)
             }
         }
     }
+    bind_parts(b);
     for (uint32_t i = 0; i < b->a->size_count; i++)
         if (b->giver[i] < 0 && b->whole && b->a->sizes[i].name[0] && !is_of_others(b, i))
             return rt_fail(b->sink, AULE_ERROR_TENSOR, "%s: no tensor gives the size %s",

@@ -3,24 +3,54 @@
 
 #include "layouts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"", "e4m3", "e5m2", "i8"}; /* ORDER AuStored */
+static const char *const names[] = {"", "e4m3", "e5m2", "i8", "i4"}; /* ORDER AuStored */
 static const char *const tensors[] = {"k", "v"};
 
-/* "e4m3", "i8:token" */
+enum { MOST_CHANNELS = 1 << 15, CODES_OF_BYTE = 2 }; /* of a scale; of 4 bits */
+
+/* "channels32" */
+static int32_t read_channels(const char *part)
+{
+    static const char WORD[] = "channels";
+    const char *digits = part + sizeof WORD - 1;
+    if (strncmp(part, WORD, sizeof WORD - 1) != 0 || !*digits || strlen(digits) > 5 ||
+        digits[strspn(digits, "0123456789")])
+        return 0;
+    const long count = strtol(digits, NULL, 10);
+    return count <= MOST_CHANNELS ? (int32_t)count : 0;
+}
+
+/* What scales are for: "head", "token", "channels32"; or "zero". */
+static bool read_part(const char *part, AuStorage *out, bool *has_grain)
+{
+    if (strcmp(part, "zero") == 0) {
+        const bool first = !out->has_zero;
+        return out->has_zero = true, first;
+    }
+    out->channels = read_channels(part);
+    out->by_token = out->channels || strcmp(part, "token") == 0;
+    const bool first = !*has_grain;
+    *has_grain = true;
+    return first && (out->by_token || strcmp(part, "head") == 0);
+}
+
+/* "e4m3", "i8:token", "e4m3:channels32:zero" */
 static bool read_one(AuArena *arena, const char *text, AuStorage *out)
 {
-    const char *colon = strchr(text, ':');
-    const size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    size_t length = strcspn(text, ":");
     const char *name = au_strndup(arena, text, length);
-    if (colon && strcmp(colon, ":head") != 0 && strcmp(colon, ":token") != 0) return false;
-    for (uint32_t n = AU_STORED_E4M3; n <= AU_STORED_I8; n++) {
-        if (strcmp(names[n], name) != 0) continue;
-        *out = (AuStorage){.as = (AuStored)n, .by_token = colon && colon[1] == 't'};
-        return true;
+    bool has_grain = false;
+    *out = (AuStorage){0};
+    for (const char *at = text + length; *at; at += length) {
+        length = strcspn(++at, ":");
+        if (!read_part(au_strndup(arena, at, length), out, &has_grain)) return false;
     }
-    return false;
+    for (uint32_t n = AU_STORED_E4M3; n < sizeof names / sizeof *names; n++)
+        if (strcmp(names[n], name) == 0) out->as = (AuStored)n;
+    return out->as;
 }
 
 static const char *read_item(AuArena *arena, const char *item, AuStorage storage[2])
@@ -30,12 +60,13 @@ static const char *read_item(AuArena *arena, const char *item, AuStorage storage
     if (!read_one(arena, equal ? equal + 1 : item, &read))
         return au_format(
             arena,
-            "'%s' is no storage, expected e4m3, e5m2 or i8, with ':token' where each token has "
-            "a scale of its own",
+            "'%s' is no storage, expected e4m3, e5m2, i8 or i4, with ':token' where each token has "
+            "a scale of its own, ':channels32' where it has one for each 32 channels, and ':zero' "
+            "where codes have zero points",
             equal ? equal + 1 : item);
     if (equal && (equal != item + 1 || (*item != 'k' && *item != 'v')))
         return au_format(arena,
-                         "'%s': keys and values can be stored in 8 bits, k and v; queries cannot",
+                         "'%s': keys and values can be stored as codes, k and v; queries cannot",
                          au_strndup(arena, item, (size_t)(equal - item)));
     for (uint32_t n = 0; n < 2; n++) {
         if (equal && *tensors[n] != *item) continue;
@@ -74,40 +105,51 @@ static bool is_multiplied(const AuAttn *a, uint32_t tensor)
     return false;
 }
 
-static bool is_carried(AuDiags *diags, const AuAttn *a, uint32_t n, const AuStorage *s)
+static bool is_carried(AuDiags *diags, const AuAttn *a, uint32_t n)
 {
     const char *tensor = tensors[n];
     if (a->linear)
         return refuse(diags, a->span, tensor, "recurrences have no cache of keys and values");
     if (a->keys.layout == AU_LAYOUT_PACKED)
         return refuse(diags, a->tensors[1 + n].span, tensor, "packed keys are not carried yet");
-    if (n == 1 && a->v_in_k && s->by_token != a->storage[0].by_token)
-        return refuse(diags, a->tensors[2].span, tensor,
-                      "values are channels of the keys and are stored as they are");
     if (is_multiplied(a, 1 + n))
         return refuse(diags, a->span, tensor, "further products (`dot`) of it are not carried");
     return true;
 }
 
-/* [B, Hk, 1, 1], or one a token, as tokens lie. */
-static uint32_t add_scale(AuAttn *a, uint32_t n, bool by_token)
+static AuExpr over(AuAttn *a, AuExpr x, int32_t by, AuOp op)
+{
+    return attn_op2(a, op, x, attn_i32(a, by, a->span), a->span);
+}
+
+/* "k_scale" or "v_zero": [B, Hk, 1, 1], or those of a token, as tokens lie. */
+static uint32_t add_tensor(AuAttn *a, uint32_t n, const char *what, const AuStorage *s)
 {
     const AuTensor *of = &a->tensors[1 + n];
     const AuExpr one = attn_i32(a, 1, a->span);
-    AuTensor t = {.name = au_format(a->arena, "%s_scale", tensors[n]),
+    AuTensor t = {.name = au_format(a->arena, "%s_%s", tensors[n], what),
                   .role = AU_ROLE_INPUT,
                   .dtype = AU_DT_F32,
                   .axes = {of->axes[0], of->axes[1], of->axes[2], one},
                   .rank = 4,
                   .span = a->span};
-    if (by_token || a->keys.layout != AU_LAYOUT_PAGED) driver_place_rows(a, true, t.axes);
-    if (!by_token) t.axes[2] = one;
+    if (s->by_token || a->keys.layout != AU_LAYOUT_PAGED) driver_place_rows(a, true, t.axes);
+    if (!s->by_token) t.axes[2] = one;
+    if (s->channels) t.axes[3] = over(a, of->axes[3], s->channels, AU_OP_IDIV);
     return attn_add_tensor(a, t);
 }
 
-static bool is_free(AuDiags *diags, const AuAttn *a, uint32_t n)
+/* The width consists of whole groups. */
+static void add_divides(AuAttn *a, uint32_t n, int32_t by)
 {
-    const char *name = n ? "v_scale" : "k_scale";
+    const AuExpr rest = over(a, a->tensors[1 + n].axes[3], by, AU_OP_MOD);
+    attn_add_require(a, attn_op2(a, AU_OP_EQ, rest, attn_i32(a, 0, a->span), a->span), a->span,
+                     false);
+}
+
+static bool is_free(AuDiags *diags, const AuAttn *a, uint32_t n, const char *what)
+{
+    const char *name = au_format(a->arena, "%s_%s", tensors[n], what);
     for (uint32_t i = 3; i < a->tensor_count; i++) {
         if (strcmp(a->tensors[i].name, name) != 0) continue;
         au_error(
@@ -119,34 +161,63 @@ static bool is_free(AuDiags *diags, const AuAttn *a, uint32_t n)
     return true;
 }
 
+static bool add_tensors(AuDiags *diags, AuAttn *a, uint32_t n, AuStorage s)
+{
+    if (!is_carried(diags, a, n) || !is_free(diags, a, n, "scale") ||
+        (s.has_zero && !is_free(diags, a, n, "zero")))
+        return false;
+    s.scale = add_tensor(a, n, "scale", &s);
+    if (s.has_zero) s.zero = add_tensor(a, n, "zero", &s);
+    if (s.channels) add_divides(a, n, s.channels);
+    if (s.as == AU_STORED_I4) add_divides(a, n, CODES_OF_BYTE);
+    a->storage[n] = s;
+    return true;
+}
+
+/* Did the call ask for another storage of values that are channels of the keys? */
+static bool differs(const AuStorage *keys, const AuStorage *values)
+{
+    return values->as && (values->as != keys->as || values->by_token != keys->by_token ||
+                          values->channels != keys->channels || values->has_zero != keys->has_zero);
+}
+
 bool driver_add_storage(AuArena *arena, AuDiags *diags, AuAttn *a, const AuStorage storage[2])
 {
     (void)arena;
     if (attn_is_stored(a)) return true;
-    const AuStorage *of_keys = &storage[0];
+    if (a->v_in_k && differs(&storage[0], &storage[1]))
+        return refuse(diags, a->tensors[2].span, tensors[1],
+                      "values are channels of the keys and are stored as they are");
     for (uint32_t n = 0; n < 2; n++) {
-        const AuStorage *s = n && a->v_in_k ? of_keys : &storage[n];
-        if (n && a->v_in_k && storage[1].as && storage[1].as != of_keys->as)
-            return refuse(diags, a->tensors[2].span, tensors[n],
-                          "values are channels of the keys and are stored as they are");
-        if (!s->as) continue;
-        if (!is_carried(diags, a, n, s) || !is_free(diags, a, n)) return false;
-        const bool again = n && a->v_in_k; /* the keys' scale */
-        const uint32_t scale = again ? a->storage[0].scale : add_scale(a, n, s->by_token);
-        a->storage[n] = (AuStorage){.as = s->as, .by_token = s->by_token, .scale = scale};
+        const bool again = n && a->v_in_k; /* with the keys' scales */
+        if (!(again ? a->storage[0].as : storage[n].as)) continue;
+        if (again ? !is_carried(diags, a, n) : !add_tensors(diags, a, n, storage[n])) return false;
+        if (again) a->storage[n] = a->storage[0];
     }
     return true;
+}
+
+static bool has(const AuStorage *s, uint32_t tensor)
+{
+    return s->as && (s->scale == tensor || (s->has_zero && s->zero == tensor));
 }
 
 uint32_t driver_storage_flags(const AuAttn *a, uint32_t tensor)
 {
     for (uint32_t n = 0; n < 2; n++)
-        if (a->storage[n].as && a->storage[n].scale == tensor) return AULE_TENSOR_SPREADS;
+        if (has(&a->storage[n], tensor)) return AULE_TENSOR_SPREADS;
     return 0;
 }
 
 uint32_t driver_stored_dtype(const AuAttn *a, uint32_t tensor)
 {
-    static const uint32_t dtypes[] = {AULE_OPERAND, AULE_E4M3, AULE_E5M2, AULE_I8};
+    static const uint32_t dtypes[] = {AULE_OPERAND, AULE_E4M3, AULE_E5M2, AULE_I8,
+                                      AULE_U8}; /* ORDER AuStored */
     return tensor == 1 || tensor == 2 ? dtypes[a->storage[tensor - 1].as] : AULE_OPERAND;
+}
+
+void driver_place_codes(AuAttn *a, uint32_t tensor, AuExpr *axes)
+{
+    if (a->storage[tensor - 1].as == AU_STORED_I4)
+        axes[3] = over(a, axes[3], CODES_OF_BYTE, AU_OP_IDIV);
 }

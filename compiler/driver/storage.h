@@ -15,5 +15,7 @@ bool driver_add_storage(AuArena *arena, AuDiags *diags, AuAttn *a, const AuStora
 uint32_t driver_storage_flags(const AuAttn *a, uint32_t tensor);
 /* aule_dtype of k (1), v (2) as it is stored; AULE_OPERAND: as the operands. */
 uint32_t driver_stored_dtype(const AuAttn *a, uint32_t tensor);
+/* The axes of k (1), v (2) as they lie: two codes of 4 bits are one element. */
+void driver_place_codes(AuAttn *a, uint32_t tensor, AuExpr *axes);
 
 #endif

@@ -335,8 +335,11 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
     for (uint32_t n = 0; n < r.count; n++) {
         const uint32_t role = r.at[n].role;
         const bool of_keys = is_of(&r.at[n], "k", "v", "dk", "dv");
-        if (role == AULE_ROLE_K || role == AULE_ROLE_V)
-            r.at[n].stored = driver_stored_dtype(a, role == AULE_ROLE_K ? 1 : 2);
+        if (role == AULE_ROLE_K || role == AULE_ROLE_V) {
+            const uint32_t tensor = role == AULE_ROLE_K ? 1 : 2;
+            r.at[n].stored = driver_stored_dtype(a, tensor);
+            driver_place_codes(a, tensor, r.at[n].axes);
+        }
         if (of_keys || is_of_queries(&r.at[n])) driver_place_rows(a, of_keys, r.at[n].axes);
     }
     *count = r.count;

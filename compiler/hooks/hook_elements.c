@@ -214,19 +214,41 @@ static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
                       writer_op2(w, TILE_X_SUB, pages, writer_integer(w, 1)));
 }
 
-/* Of the row on a page; NULL: where there are none. */
-static AuTileExpr *scale_of(AuHookWriter *w, const AuStorage *stored, AuTileExpr *page,
-                            AuTileExpr *row)
+/* The channels of a group share a scale. */
+static AuTileExpr *scale_group(AuHookWriter *w, const AuStorage *stored, AuTileExpr *channel)
+{
+    if (!stored->channels) return writer_integer(w, 0);
+    return writer_op2(w, TILE_X_DIV, channel, writer_integer(w, stored->channels));
+}
+
+/* The scale or the zero point, a tensor, of the row on a page; NULL: where there are none. */
+static AuTileExpr *scale_of(AuHookWriter *w, const AuStorage *stored, uint32_t tensor,
+                            AuTileExpr *page, AuTileExpr *row, AuTileExpr *channel)
 {
     AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
-    ref->name =
-        writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[stored->scale].name));
+    ref->name = writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[tensor].name));
     ref->has_index = true;
     writer_add_arg(w, ref, !page ? key_line(w) : stored->by_token ? page : writer_variable(w, "b"));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, stored->by_token ? row : writer_integer(w, 0));
-    writer_add_arg(w, ref, writer_integer(w, 0));
+    writer_add_arg(w, ref, scale_group(w, stored, channel));
     return ref;
+}
+
+/* Of the two codes in a byte, read as a number, that of the channel. */
+static AuTileExpr *half_of(AuHookWriter *w, AuTileExpr *byte, AuTileExpr *channel)
+{
+    AuTileExpr *sixteenth = writer_number(w, 1.0 / 16), *eight = writer_number(w, 8),
+               *high = writer_op1(w, TILE_X_FLOOR, writer_op2(w, TILE_X_MUL, byte, sixteenth)),
+               *above = writer_op1(w, TILE_X_FLOOR,
+                                   writer_op2(w, TILE_X_MUL, writer_op2(w, TILE_X_ADD, byte, eight),
+                                              sixteenth)),
+               *low = writer_op2(w, TILE_X_SUB, byte,
+                                 writer_op2(w, TILE_X_MUL, above, writer_number(w, 16)));
+    AuTileExpr *is_low =
+        writer_op2(w, TILE_X_EQ, writer_op2(w, TILE_X_MOD, channel, writer_integer(w, 2)),
+                   writer_integer(w, 0));
+    return writer_op3(w, TILE_X_WHERE, is_low, low, high);
 }
 
 static bool is_one_of(const char *name, const char *const *names, uint32_t count)
@@ -277,13 +299,21 @@ AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *te
                              : writer_variable(w, "b"));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, paged ? writer_op2(w, TILE_X_MOD, row, slots) : row);
-    writer_add_arg(w, ref, w->at->index);
-    AuTileExpr *element = writer_op1(w, TILE_X_TO_F32, ref);
     const AuStorage *stored = of_keys ? &w->attn->storage[*tensor == 'v'] : NULL;
+    AuTileExpr *channel = w->at->index;
+    const bool halves = stored && stored->as == AU_STORED_I4;
+    writer_add_arg(w, ref,
+                   halves ? writer_op2(w, TILE_X_DIV, channel, writer_integer(w, 2)) : channel);
+    AuTileExpr *element = writer_op1(w, TILE_X_TO_F32, ref);
     if (!stored || !stored->as) return element;
-    AuTileExpr *rows_of = paged ? writer_op2(w, TILE_X_MOD, row, slots) : row;
+    AuTileExpr *rows_of = paged ? writer_op2(w, TILE_X_MOD, row, slots) : row,
+               *page = paged ? page_of(w, row, slots) : NULL;
+    if (halves) element = half_of(w, element, channel);
+    if (stored->has_zero)
+        element = writer_op2(w, TILE_X_SUB, element,
+                             scale_of(w, stored, stored->zero, page, rows_of, channel));
     return writer_op2(w, TILE_X_MUL, element,
-                      scale_of(w, stored, paged ? page_of(w, row, slots) : NULL, rows_of));
+                      scale_of(w, stored, stored->scale, page, rows_of, channel));
 }
 
 /* Does the rotation [e] make the channel of the one it is the partner of? */

@@ -1,5 +1,6 @@
 /* key_layout.c - see key_layout.h. */
 #include "key_layout.h"
+#include "key_storage.h"
 
 static const AuRowLayout *layout(const Lanes *x) { return &x->p->attn->keys; }
 
@@ -21,7 +22,7 @@ const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n)
 {
     return tile_text(x->t, "%s[page:%s, h:%s, slot:%s, %s:%d]", elem, size(x, layout(x)->pages),
                      lanes_axis(x, n, 1), size(x, layout(x)->slots), n == 1 ? "d" : "e",
-                     n == 1 ? x->p->d : x->p->e);
+                     lanes_stored_width(x, n, n == 1 ? x->p->d : x->p->e));
 }
 
 bool schedule_inputs_have_keys(const AuAttn *a)

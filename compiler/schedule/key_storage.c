@@ -12,31 +12,76 @@ bool lanes_is_stored(const Lanes *x, uint32_t n)
 
 const char *lanes_stored_elem(const Lanes *x, uint32_t n)
 {
-    static const AuTileElem elems[] = {TILE_F32, TILE_E4M3, TILE_E5M2,
+    static const AuTileElem elems[] = {TILE_F32, TILE_E4M3, TILE_E5M2, TILE_I8,
                                        TILE_I8}; /* ORDER AuStored */
     return tile_elem(elems[storage(x, n)->as])->name;
 }
 
-const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *rows)
+int32_t lanes_stored_width(const Lanes *x, uint32_t n, int32_t width)
+{
+    const bool halves = lanes_is_stored(x, n) && storage(x, n)->as == AU_STORED_I4;
+    return halves ? width / 2 : width;
+}
+
+/* Of the scale or the zero point: of channels of a group. */
+static const char *scale_at(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at)
 {
     const AuRowLayout *keys = &x->p->attn->keys;
-    const char *scale = lanes_tensor(x, storage(x, n)->scale);
+    const char *scale = lanes_tensor(x, tensor), *line = lanes_key_line(x),
+               *group = at.group ? at.group : "0";
     const bool paged = lanes_keys_are_paged(x);
-    const char *line = lanes_key_line(x);
     if (!storage(x, n)->by_token)
-        return tile_text(x->t, "%s[%s, %s, 0, 0]", scale, paged ? "b" : line, head);
-    if (!paged) return tile_text(x->t, "%s[%s, %s, %s, 0]", scale, line, head, rows);
+        return tile_text(x->t, "%s[%s, %s, 0, %s]", scale, paged ? "b" : line, at.head, group);
+    if (!paged) return tile_text(x->t, "%s[%s, %s, %s, %s]", scale, line, at.head, at.rows, group);
     const char *slots = hooks_name(x->arena, x->p->attn->sizes[keys->slots].name),
                *pages = hooks_name(x->arena, x->p->attn->sizes[keys->pages].name);
-    return tile_text(x->t, "%s[clamp(%s, 0, %s - 1), %s, %s %% %s, 0]", scale,
-                     lanes_page_entry(x, tile_text(x->t, "%s / %s", rows, slots)), pages, head,
-                     rows, slots);
+    return tile_text(x->t, "%s[clamp(%s, 0, %s - 1), %s, %s %% %s, %s]", scale,
+                     lanes_page_entry(x, tile_text(x->t, "%s / %s", at.rows, slots)), pages,
+                     at.head, at.rows, slots, group);
+}
+
+const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *rows)
+{
+    return scale_at(x, n, storage(x, n)->scale, (LanesPlace){.head = head, .rows = rows});
+}
+
+/* Of values that are channels of the keys, a channel of those. */
+static const char *in_keys(Lanes *x, uint32_t n, const char *channel)
+{
+    const AuAttn *a = x->p->attn;
+    return n == 2 && a->v_in_k && a->v_first ? tile_text(x->t, "(%s + %d)", channel, a->v_first)
+                                             : channel;
+}
+
+const char *lanes_stored_index(Lanes *x, uint32_t n, const char *channel)
+{
+    const bool halves = lanes_is_stored(x, n) && storage(x, n)->as == AU_STORED_I4;
+    return halves ? tile_text(x->t, "%s / 2", in_keys(x, n, channel)) : in_keys(x, n, channel);
+}
+
+/* Of the two codes in a byte that was read as a number, that of the channel. Each step is exact. */
+static const char *half(Lanes *x, const char *raw, const char *channel)
+{
+    return tile_text(x->t,
+                     "where(%s %% 2 == 0, %s - floor((%s + 8.0) * 0.0625) * 16.0, floor(%s * "
+                     "0.0625))",
+                     channel, raw, raw, raw);
+}
+
+const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace at)
+{
+    const AuStorage *s = storage(x, n);
+    const char *channel = in_keys(x, n, at.channel);
+    if (s->as == AU_STORED_I4) raw = half(x, raw, channel);
+    if (s->channels && !at.group) at.group = tile_text(x->t, "%s / %d", channel, s->channels);
+    if (s->has_zero) raw = tile_text(x->t, "(%s - %s)", raw, scale_at(x, n, s->zero, at));
+    return tile_text(x->t, "%s * %s", raw, scale_at(x, n, s->scale, at));
 }
 
 /* Rows that a kernel wrote for products are elements already. */
 static bool is_scaled(Lanes *x, uint32_t n)
 {
-    return lanes_is_stored(x, n) && !lanes_changed_type(x, n);
+    return lanes_is_stored(x, n) && !attn_stores_parts(storage(x, n)) && !lanes_changed_type(x, n);
 }
 
 void lanes_scale_scores(Lanes *x)
@@ -44,26 +89,30 @@ void lanes_scale_scores(Lanes *x)
     if (is_scaled(x, 1)) tile_set(x->t, "score", "score * %s", lanes_scale_of(x, 1, "hk", "j"));
 }
 
-static const char *value_head(const Lanes *x) { return x->p->attn->v_in_k ? "hk" : "hv"; }
+const char *lanes_value_head(const Lanes *x) { return x->p->attn->v_in_k ? "hk" : "hv"; }
 
 /* A power of two about as large as the largest stored number: scales are as much smaller than elements, and weights times them might be too
  * small for 16 bits. */
 static int32_t range_of(const Lanes *x, uint32_t n)
 {
-    static const int32_t ranges[] = {1, 1 << 8, 1 << 15, 1 << 7}; /* ORDER AuStored */
+    static const int32_t ranges[] = {1, 1 << 8, 1 << 15, 1 << 7, 1 << 3}; /* ORDER AuStored */
     return ranges[storage(x, n)->as];
 }
 
 /* What tokens outside have for a scale is not used: 0 times a NaN is none. */
+const char *lanes_key_inside(Lanes *x, const char *j)
+{
+    const char *end = lanes_key_end(x);
+    return x->p->attn->mask.i
+               ? tile_text(x->t, "%s >= k_low && %s < min(k_high, %s)", j, j, end)
+               : tile_text(x->t, "%s < %s", j, end);
+}
+
 void lanes_scale_weights(Lanes *x)
 {
     if (!is_scaled(x, 2) || !storage(x, 2)->by_token) return;
-    const char *end = lanes_key_end(x),
-               *inside = x->p->attn->mask.i
-                             ? tile_text(x->t, "j >= k_low && j < min(k_high, %s)", end)
-                             : tile_text(x->t, "j < %s", end);
-    tile_set(x->t, "p", "p * where(%s, %s * %d.0, 0.0)", inside,
-             lanes_scale_of(x, 2, value_head(x), "j"), range_of(x, 2));
+    tile_set(x->t, "p", "p * where(%s, %s * %d.0, 0.0)", lanes_key_inside(x, "j"),
+             lanes_scale_of(x, 2, lanes_value_head(x), "j"), range_of(x, 2));
 }
 
 void lanes_scale_values(Lanes *x)
@@ -72,5 +121,5 @@ void lanes_scale_values(Lanes *x)
     if (storage(x, 2)->by_token)
         tile_set(x->t, "acc", "acc * (1.0 / %d.0)", range_of(x, 2));
     else
-        tile_set(x->t, "acc", "acc * %s", lanes_scale_of(x, 2, value_head(x), "0"));
+        tile_set(x->t, "acc", "acc * %s", lanes_scale_of(x, 2, lanes_value_head(x), "0"));
 }

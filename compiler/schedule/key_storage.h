@@ -6,14 +6,49 @@
 #include "lanes.h"
 
 bool lanes_is_stored(const Lanes *x, uint32_t n);          /* k (1) or v (2) */
-const char *lanes_stored_elem(const Lanes *x, uint32_t n); /* "e4m3" */
+const char *lanes_stored_elem(const Lanes *x, uint32_t n); /* "e4m3"; of codes of 4 bits that of the byte that has two */
+/* Elements of memory that so many channels of it are. */
+int32_t lanes_stored_width(const Lanes *x, uint32_t n, int32_t width);
 /* The scale of the tokens [rows], an index, of head [head]; where it is one a head, of the head. */
 const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *rows);
+const char *lanes_value_head(const Lanes *x); /* of values and of their scales */
+/* Is row [j] of the sequence one that pairs of the block may have? */
+const char *lanes_key_inside(Lanes *x, const char *j);
 /* In a kernel whose products take codes as they are: score becomes that of the elements, */
 void lanes_scale_scores(Lanes *x);
 /* p those weights that values have a scale a token for, as operands of the product with them, */
 void lanes_scale_weights(Lanes *x);
 /* and acc, once all keys are in it, the sum of the elements. */
 void lanes_scale_values(Lanes *x);
+
+/* ---- key_elements.c: codes that become elements before products take them (attn_stores_parts) */
+
+/* Which elements: indices, of channels of k or v; where all have the scale of one group, its number, else NULL. */
+typedef struct LanesPlace {
+    const char *head, *rows, *channel, *group;
+} LanesPlace;
+/* The index of such a channel in memory. */
+const char *lanes_stored_index(Lanes *x, uint32_t n, const char *channel);
+/* The element of the number [raw] that was read. */
+const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace at);
+
+/* Can kernels whose lanes lie along rows make them? Widths that are no whole vectors they leave to the kernel of rows before them. */
+bool lanes_makes_elements(const AuProblem *p);
+/* Tiles of codes beside those that products read: bytes that a key has of them in the kernels of a problem. */
+int32_t schedule_code_bytes(const AuProblem *p);
+/* Does this kernel have one of k or v? Else a kernel before it wrote elements, or they are none that need it. */
+bool lanes_has_codes(Lanes *x, uint32_t n);
+/* Declares it: "K_codes", "V_codes", */
+void lanes_code_memory(Lanes *x, uint32_t n);
+/* copies tile [n] of keys to it, and makes the elements of the tile [to] of the rows that the executor has copied. */
+void lanes_copy_elements(Lanes *x, uint32_t n, const char *to);
+/* The last step alone, of codes that are there: */
+typedef struct LanesElements {
+    const char *to, *after; /* "K", " as [kv, e]": the tile */
+    const char *layout;
+    int32_t width, rows; /* of the tile; rows at a time */
+    bool by_group;       /* the channels of a group at a time, so that a row has one scale then */
+} LanesElements;
+void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e);
 
 #endif

@@ -49,8 +49,18 @@ static void memories(Lanes *x)
     tile_private(t, "K", "f32[kv:%d, d:%d]", keys, x->p->d);
     tile_private(t, "V", "f32[kv:%d, e:%d]", keys, x->p->e);
     tile_private(t, "S", "f32[q:1, kv:%d]", keys);
+    for (uint32_t n = 1; n < 3; n++)
+        if (lanes_has_codes(x, n)) lanes_code_memory(x, n);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_private(t, tile_text(t, "STATE%u", n), "f32[q:%d]", ROWS);
+}
+
+static void copy_rows(Lanes *x, uint32_t n, const char *to)
+{
+    if (lanes_has_codes(x, n))
+        lanes_copy_elements(x, n, to);
+    else
+        lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(to));
 }
 
 static void fragments(Lanes *x)
@@ -164,8 +174,8 @@ static void keys_kernel(Lanes *x)
         tile_set(t, "rows", "%s", own);
     begin_queries(x);
     tile_for_range(t, "n", "first", "last");
-    lanes_copy_tile(x, LANES_KEYS, lanes_term_rows(x, 0, LANES_KEYS, ":"), TILE_NAME("K"));
-    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, 2, ":"), TILE_NAME("V"));
+    copy_rows(x, 1, "K");
+    copy_rows(x, 2, "V");
     begin_rows(x);
     get_states(x, "state", "STATE%u[row +: 1]");
     score_row(x);
@@ -232,6 +242,7 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.rows = x.block = 1;
     x.held = "f32";
+    x.makes_elements = lanes_makes_elements(p);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);
     tile_layout(x.t, "along_lanes", lanes, NULL);
     tile_layout(x.t, "a_row_along", "reg", lanes);

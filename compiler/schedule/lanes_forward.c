@@ -28,6 +28,8 @@ static void memories(Lanes *x)
                               x->values_in_rows ? x->shape->key_tile : x->p->e);
     lanes_memory(x, TILE_NAME("K"), k);
     if (has_value_tile(x)) lanes_memory(x, TILE_NAME("V"), v);
+    if (lanes_has_codes(x, 1)) lanes_code_memory(x, 1);
+    if (has_value_tile(x) && lanes_has_codes(x, 2)) lanes_code_memory(x, 2);
     for (uint32_t n = 1; n < lanes_term_count(x); n++) {
         const LanesTerm term = lanes_term(x, n);
         lanes_memory(
@@ -95,8 +97,14 @@ static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuAttn *a = x->p->attn;
-    copy_keys(x, 0);
-    if (has_value_tile(x)) lanes_copy_tile(x, LANES_KEYS, value_rows(x), TILE_NAME("V"));
+    if (lanes_has_codes(x, 1))
+        lanes_copy_elements(x, 1, "K");
+    else
+        copy_keys(x, 0);
+    if (has_value_tile(x) && lanes_has_codes(x, 2))
+        lanes_copy_elements(x, 2, "V");
+    else if (has_value_tile(x))
+        lanes_copy_tile(x, LANES_KEYS, value_rows(x), TILE_NAME("V"));
     for (uint32_t n = 1; n < lanes_term_count(x); n++) copy_keys(x, n);
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
     lanes_score_products(x, key, query);
@@ -149,6 +157,9 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
                  p->caps->name, x.operand);
         return NULL;
     }
+    x.makes_elements = lanes_makes_elements(p);
+    if (x.makes_elements)
+        tile_layout(x.t, "a_row_along", "reg", tile_text(x.t, "lane:%d@1", p->caps->lanes));
     if (p->hooks->needs_lists || attn_is_packed(p->attn))
         tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
     return lanes_forward_built(&x, diags, forward_kernel);

@@ -56,11 +56,11 @@ const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
     au_text_add(&text, "%s", elem);
     for (uint32_t a = 0; a < tensor->rank; a++) {
         const bool batch = n < 3 && a == 0;
+        const char *own = n < 3 ? extent(x, tensor->axes[a]) : lanes_axis(x, n, a);
+        if (a == 3 && lanes_stored_width(x, n, 2) == 1) own = tile_text(x->t, "%s / 2", own);
         au_text_add(&text, "%s%s:%s", a ? ", " : "[",
                     n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a),
-                    batch   ? n ? lanes_key_lines(x) : lanes_row_batch(x, LANES_QUERIES)
-                      : n < 3 ? extent(x, tensor->axes[a])
-                            : lanes_axis(x, n, a));
+                    !batch ? own : n ? lanes_key_lines(x) : lanes_row_batch(x, LANES_QUERIES));
     }
     au_text_add(&text, "%s", tensor->rank ? "]" : "");
     return au_text_str(&text);
@@ -170,6 +170,13 @@ static bool is_changed(const Lanes *x, uint32_t n)
     return n == 0 ? h->has_q_mod && x->query_in_memory : n == 1 ? h->has_k_mod : h->has_v_mod;
 }
 
+/* Codes that the products' kernel has no tile for; values that are channels of the keys are so with them. */
+static bool has_parts(const Lanes *x, uint32_t n)
+{
+    return lanes_is_stored(x, n) && !x->makes_elements && !(n == 2 && x->p->attn->v_in_k) &&
+           attn_stores_parts(&x->p->attn->storage[n - 1]);
+}
+
 /* Names and widths of the rows of q, k and v. */
 typedef struct Rows {
     const char *tensor, *rows, *channels, *positions; /* q, axis names, indices for the row mod */
@@ -189,7 +196,7 @@ const char *lanes_changed_type(Lanes *x, uint32_t n)
 {
     const bool transposed = n == 2 && x->values_in_rows;
     const bool apart = n == 2 && schedule_values_apart(x->p);
-    if (!is_changed(x, n) && !transposed && !apart) return NULL;
+    if (!is_changed(x, n) && !transposed && !apart && !has_parts(x, n)) return NULL;
     const Rows r = rows_of(x, n);
     const LanesSide side = n ? LANES_KEYS : LANES_QUERIES;
     const char *batch = lanes_row_batch(x, side), *heads = lanes_axis(x, n, 1),
@@ -215,12 +222,20 @@ const char *lanes_row_layout(Lanes *x, const char *channels)
     return tile_text(x->t, "%s.C", tile_best_atom(x->p->caps, TILE_F32, lanes_executor(x))->name);
 }
 
+/* As memory has them, of the row's channels `c`. */
+static const char *channels_of(Lanes *x, uint32_t n, int32_t width)
+{
+    if (lanes_stored_width(x, n, 2) == 1) return lanes_stored_index(x, n, "c");
+    return n == 2 && x->p->attn->v_in_k ? tile_text(x->t, "%d +: %d", x->p->attn->v_first, width)
+                                        : ":";
+}
+
 static void load_pages(Lanes *x, uint32_t n, int32_t width)
 {
     AuTileBuild *t = x->t;
     const bool in_k = n == 2 && x->p->attn->v_in_k;
     const int32_t lanes = lanes_block_rows(x);
-    const char *columns = in_k ? tile_text(t, "%d +: %d", x->p->attn->v_first, width) : ":";
+    const char *columns = channels_of(x, n, width);
     LanesRows view = lanes_paged_rows(x, n == 1 || in_k ? "k" : "v", "h", columns);
     if (in_k) view.after = tile_text(t, "%s as [kv, e]", view.after);
     tile_set(t, "at", "nb * %d + iota(kv:%d)", lanes, lanes);
@@ -263,21 +278,25 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "raw", "%s[%s:%d, %s:%d] @ %s", lanes_is_stored(x, n) ? "f32" : x->operand,
               r.channels, r.width, r.rows, lanes, lanes_row_layout(x, r.channels));
+    const bool parts = lanes_is_stored(x, n) && attn_stores_parts(&x->p->attn->storage[n - 1]);
+    if (parts) tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);
     if (n > 0 && lanes_keys_are_paged(x))
         load_pages(x, n, r.width);
     else if (n == 2 && x->p->attn->v_in_k)
-        tile_load(t, "raw", "k[%s, h, %s, %d +: %d] as [kv, e] pad 0", lanes_key_b(x), span,
-                  x->p->attn->v_first, r.width);
+        tile_load(t, "raw", "k[%s, h, %s, %s] as [kv, e] pad 0", lanes_key_b(x), span,
+                  channels_of(x, n, r.width));
     else
-        tile_load(t, "raw", "%s[%s, h, %s, :] pad 0", r.tensor, n ? lanes_key_b(x) : b,
-                  ends ? ends : span);
+        tile_load(t, "raw", "%s[%s, h, %s, %s] pad 0", r.tensor, n ? lanes_key_b(x) : b,
+                  ends ? ends : span, channels_of(x, n, r.width));
     if (lanes_is_stored(x, n)) {
         tile_set(t, "token", "nb * %d + iota(kv:%d)", lanes, lanes);
-        tile_set(t, "raw", "raw * %s", lanes_scale_of(x, n, "h", "token"));
+        tile_set(t, "raw", "%s",
+                 lanes_element_of(x, n, "raw",
+                                  (LanesPlace){.head = "h", .rows = "token", .channel = "c"}));
     }
     if (is_changed(x, n)) {
         tile_set(t, "j", "nb * %d + iota(%s:%d)", lanes, r.rows, lanes);
-        tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);
+        if (!parts) tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);
         tile_set(t, "out", "%s_mod(f32(raw), b, h, %s, c)", r.tensor, r.positions);
     }
     const char *view =

@@ -1,5 +1,5 @@
 /* lanes_shape.c - what multiplies in forward kernels of the schedule `lanes`, and their shapes by rule. */
-#include "lanes.h"
+#include "key_storage.h"
 
 Lanes lanes_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
 {
@@ -75,7 +75,7 @@ AuShape schedule_lanes_shape(const AuProblem *p)
                  .product_rows = 6,
                  .product_columns = caps->has_private ? caps->registers / 8 : 4};
     if (!caps->has_private) {
-        const int32_t row_bytes = 4 * memory_of_a_key(p);
+        const int32_t row_bytes = 4 * memory_of_a_key(p) + schedule_code_bytes(p);
         s.query_registers = 1;
         s.executors = 4;
         s.key_tile = 32;

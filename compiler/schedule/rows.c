@@ -28,6 +28,12 @@ LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
                         : lanes_row_b(x, n ? LANES_KEYS : LANES_QUERIES);
     if (n == 2 && !x->own_v) {
         const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
+        if (lanes_changed_type(x, 1)) { /* they are elements there */
+            LanesRows in_keys = rows_at(x, lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS),
+                                        "hk", values);
+            in_keys.after = tile_text(x->t, ", %s", values);
+            return in_keys;
+        }
         return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", b),
                            .after = tile_text(x->t, ", %s", values),
                            .head = paged ? "hk" : NULL};

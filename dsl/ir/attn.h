@@ -211,15 +211,29 @@ typedef struct AuRowLayout {
         every; /* tensors i32 [B], parameter: row j is position first + every * j of whole */
 } AuRowLayout;
 
-/* Of k and v in a call: as operands are, or as codes of 8 bits with a scale. The element is scale * stored, in f32, then of the operand
- * type. */
-typedef enum AuStored { AU_STORED_OPERAND, AU_STORED_E4M3, AU_STORED_E5M2, AU_STORED_I8 } AuStored;
+/* Of k and v in a call: as operands are, or as codes of 8 or 4 bits with a scale. The element is scale * (stored - zero), in f32, then of
+ * the operand type. Of codes of 4 bits two lie in a byte, that of the lower channel in its lower half. */
+typedef enum AuStored {
+    AU_STORED_OPERAND,
+    AU_STORED_E4M3,
+    AU_STORED_E5M2,
+    AU_STORED_I8,
+    AU_STORED_I4
+} AuStored;
 
 typedef struct AuStorage {
     AuStored as;
-    bool by_token;  /* the scale has an element for each token; else for each sequence and head */
-    uint32_t scale; /* tensor: f32 [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie */
+    bool by_token;    /* scales have an element for each token; else for each sequence and head */
+    int32_t channels; /* and, of a token, one for so many channels; 0: one for all */
+    bool has_zero;
+    uint32_t scale, zero; /* tensors: f32 [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
 } AuStorage;
+
+/* Must codes become elements before products take them? A scale that no channel has of its own multiplies what products give, instead. */
+static inline bool attn_stores_parts(const AuStorage *s)
+{
+    return s->channels || s->has_zero || s->as == AU_STORED_I4;
+}
 
 /* Sizes that tensors of append alone have (docs/dev/operations.md): k_new is [new_batch, Hk, new_rows, D], slots is [new_batch, slots_rows]. */
 typedef enum AuNewSize { AU_NEW_BATCH, AU_NEW_ROWS, AU_SLOTS_ROWS, AU_NEW_SIZES } AuNewSize;

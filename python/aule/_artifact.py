@@ -45,6 +45,11 @@ class TensorSpec:
     appended: bool = False
     is_list: bool = False
 
+    @property
+    def codes_of_byte(self) -> int:
+        """Elements along the last axis that one of the tensor is: 2 of keys or values that are stored in 4 bits."""
+        return 2 if self.role in ("k", "v") and self.dtype == "uint8" else 1
+
 
 @dataclass(frozen=True)
 class Parameter:

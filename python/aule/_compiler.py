@@ -288,6 +288,9 @@ class Compiled(AttentionFunction):
             shape = views[spec.name].shape if spec.name in views else ()
             if len(shape) == len(spec.axes):
                 sizes.update({axis: n for axis, n in zip(spec.axes, shape) if isinstance(axis, str) and axis not in sizes})
+            width = self._specs["o"].axes[3] if spec.role == "v" and spec.codes_of_byte > 1 else None
+            if isinstance(width, str) and len(shape) == 4:
+                sizes.setdefault(width, shape[3] * spec.codes_of_byte)
         return sizes
 
     def prepare(

@@ -349,7 +349,7 @@ def _shape_of_output(f: AttentionFunction, given: Mapping[str, Tensor]) -> tuple
     b, h, s = q.shape[:3]
     if f._names.states:  # of a recurrence heads of any may be shared
         h = max((given[name].shape[1] for name in f._names.positional), key=int)
-    return b, h, s, given["v"].shape[3] if "v" in given else f._specs["o"].axes[3]
+    return b, h, s, given["v"].shape[3] * f._specs["v"].codes_of_byte if "v" in given else f._specs["o"].axes[3]
 
 
 @forward_op.register_fake

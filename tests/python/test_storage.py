@@ -1,8 +1,9 @@
-"""Keys and values stored in 8 bits (docs/dev/serving.md): a call is what the formula says of scale times what is stored. Codes that no sequence has are NaN or, of
-i8, large, and so are their scales."""
+"""Keys and values stored in 8 or 4 bits (docs/dev/serving.md): a call is what the formula says of scale times what is stored less its zero point. Codes that no
+sequence has are NaN or, of integers, large, and so are their scales and zero points."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import unittest
 
@@ -13,7 +14,8 @@ from support import FULL, OTHERS, ROOT
 
 SCRIPTS = ROOT / "attn_scripts"
 GQA = SCRIPTS / "gqa.attn"
-NAN = {"e4m3": 0x7F, "e5m2": 0x7D, "i8": 0x80}
+NAN = {"e4m3": 0x7F, "e5m2": 0x7D, "i8": 0x80, "i4": 0x88}
+GROUP = 8  # channels of a scale, where tests ask for groups
 
 
 def numbers(kind):
@@ -29,8 +31,21 @@ def numbers(kind):
     return table
 
 
+def scales(r, shape, per, largest):
+    """One a head, a token, or so many channels of one."""
+    axes = (*shape[:2], shape[2] if per else 1, shape[3] // per if per > 1 else 1)
+    return ((0.5 + r.random(axes)) * 3 / largest).astype(np.float32)
+
+
+def zeros(r, shape, per, largest):
+    """Zero points, which are no integers."""
+    return (scales(r, shape, per, 1) * largest / 10 - largest / 5).astype(np.float32)
+
+
 def stored(r, kind, shape):
     """Codes that are numbers, of about normal ones, and a scale of which the largest is 3."""
+    if kind == "i4":  # two a byte
+        return r.integers(0, 256, (*shape[:-1], shape[-1] // 2), dtype=np.uint8)
     table = numbers(kind)
     largest = np.nanmax(np.abs(np.where(np.isinf(table), 0, table)))
     x = np.clip(r.standard_normal(shape) / 3, -1, 1) * largest
@@ -41,7 +56,27 @@ def stored(r, kind, shape):
 
 
 def meaning(codes, kind):
+    if kind == "i4":  # the lower channel in the lower half
+        halves = np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:-1], -1).astype(np.float64)
+        return halves - 16 * (halves > 7)
     return numbers(kind)[codes.view(np.uint8)]
+
+
+def grouped(scale, width):
+    """A scale, or a zero point, for each channel."""
+    return np.repeat(scale.astype(np.float64), width // scale.shape[-1], -1)
+
+
+def grain(text):
+    """Of "k=i8:token,v=i4:channels8:zero": the type, what scales are for (0 a head, 1 a token, more: so many channels), whether there are zeros."""
+    kind, *parts = text.split("=")[-1].split(":")
+    per = max([1 * (p == "token") or int(p[8:] or 0) * p.startswith("channels") for p in parts if p != "zero"], default=0)
+    return kind, per, "zero" in parts
+
+
+def grains(storage):
+    texts = storage.split(",")
+    return [grain(next((t for t in texts if t[:2] == f"{name}="), texts[0])) for name in "kv"]
 
 
 def attention(q, k, v, causal, scale=None):
@@ -62,27 +97,32 @@ def attention(q, k, v, causal, scale=None):
 
 
 class Case:
-    def __init__(self, kinds, by_token, lengths, layout, *, queries=1, slots=16, D=32, H=4, Hk=2, seed=0, dtype="float32"):
+    def __init__(self, storage, lengths, layout, *, queries=1, slots=16, D=32, H=4, Hk=2, seed=0, dtype="float32"):
         r = np.random.default_rng(seed)
         B, most = len(lengths), max(max(lengths), 1)
-        self.lengths, self.kinds = np.array(lengths, np.int32), kinds
+        self.lengths = np.array(lengths, np.int32)
         self.q = r.standard_normal((B, H, queries, D)).astype(np.float32)
         self.args, self.exact = {}, []
         entries = -(-most // slots)
         self.table = r.permutation(B * entries + 3)[: B * entries].reshape(B, entries).astype(np.int32)
-        for name, kind, token in zip("kv", kinds, by_token):
+        for name, (kind, per, has_zero) in zip("kv", grains(storage)):
             codes = stored(r, kind, (B, Hk, most, D))
             largest = np.nanmax(np.abs(meaning(codes, kind)))
-            scale = ((0.5 + r.random((B, Hk, most if token else 1, 1))) * 3 / largest).astype(np.float32)
-            self.exact.append(meaning(codes, kind) * scale.astype(np.float64))
+            beside = {f"{name}_scale": scales(r, (B, Hk, most, D), per, largest)}
+            exact = meaning(codes, kind)
+            if has_zero:
+                zero = beside[f"{name}_zero"] = zeros(r, (B, Hk, most, D), per, largest)
+                exact = exact - grouped(zero, D if per > 1 else 1)
+            self.exact.append(exact * grouped(beside[f"{name}_scale"], D if per > 1 else 1))
             for b, length in enumerate(lengths):
                 codes.view(np.uint8)[b, :, length:] = NAN[kind]
-                if token:
-                    scale[b, :, length:] = np.nan
+                for x in beside.values():
+                    if per:
+                        x[b, :, length:] = np.nan
             if layout == "T=paged":
                 codes = self.pool(codes, slots, NAN[kind])
-                scale = self.pool(scale, slots, np.nan) if token else scale
-            self.args[name], self.args[f"{name}_scale"] = codes, scale
+                beside = {n: self.pool(x, slots, np.nan) if per else x for n, x in beside.items()}
+            self.args |= {name: codes} | beside
         for b, length in enumerate(lengths):
             self.table[b, -(-length // slots) :] = -1
         if layout:
@@ -116,18 +156,18 @@ class Storage(unittest.TestCase):
         return q
 
     def test_types_and_layouts(self):
-        for storage, kinds, by_token in (("e4m3", ("e4m3", "e4m3"), (0, 0)), ("k=e5m2,v=i8:token", ("e5m2", "i8"), (0, 1)), ("k=i8:token,v=e4m3", ("i8", "e4m3"), (1, 0))):
+        for storage in ("e4m3", "k=e5m2,v=i8:token", "k=i8:token,v=e4m3", "e4m3:channels32", "k=i8:channels8,v=e5m2:channels16", "i8:zero", "k=e4m3:channels16:zero,v=i8:token:zero", "i4", "k=i4:channels32:zero,v=i4:token:zero", "k=i4:token,v=i4:channels8"):
             for layout in (None, "T=padded", "T=paged"):
                 f = aule.compile(GQA, layout=layout, storage=storage, optimize=1)
                 for queries, lengths in ((1, [70, 0, 1, 15, 16, 17, 96]), (3, [1100, 3, 1024, 1025]), (130, [140, 0, 131])):
                     if layout is None:
                         lengths = [max(lengths)] * 2
                     with self.subTest(storage=storage, layout=layout, queries=queries):
-                        self.check("causal", Case(kinds, by_token, lengths, layout, queries=queries), f)
+                        self.check("causal", Case(storage, lengths, layout, queries=queries), f)
 
     def test_operands(self):
         """Half precision and bfloat16, of torch's own types of 8 bits, too."""
-        case = Case(("e4m3", "e5m2"), (0, 1), [70, 1, 17], "T=padded", queries=2)
+        case = Case("k=e4m3,v=e5m2:token", [70, 1, 17], "T=padded", queries=2)
         f = aule.compile(GQA, layout="T=padded", storage="k=e4m3,v=e5m2:token", optimize=1)
         want = case.expected("causal")
         got = np.asarray(f(case.q.astype(np.float16), **case.args)).astype(np.float64)
@@ -146,16 +186,18 @@ class Storage(unittest.TestCase):
 
     def test_scripts(self):
         """Rotated keys, values in keys, sinks, masks of data, norms: as dense calls with the elements."""
-        for stem, storage in (("rope", "e4m3"), ("rope", "i8:token"), ("mla_decode", "k=e4m3"), ("mla_decode", "i8:token"), ("attention_sink", "i8"), ("alibi", "e4m3:token"), ("block_causal", "v=e5m2:token"), ("qk_norm", "k=i8:token")):
+        for stem, storage in (("rope", "e4m3"), ("rope", "i8:token"), ("mla_decode", "k=e4m3"), ("mla_decode", "i8:token"), ("attention_sink", "i8"), ("alibi", "e4m3:token"), ("block_causal", "v=e5m2:token"), ("qk_norm", "k=i8:token"),
+                              ("rope", "e4m3:channels8"), ("rope", "k=i8:channels16:zero"), ("mla_decode", "k=e4m3:channels32"), ("mla_decode", "i8:zero"), ("attention_sink", "i8:channels4:zero"), ("alibi", "v=e5m2:channels16"), ("block_causal", "e4m3:channels32"), ("qk_norm", "k=i8:token:zero"),
+                              ("rope", "i4:channels8:zero"), ("mla_decode", "k=i4:channels32:zero"), ("attention_sink", "k=i4:token"), ("block_causal", "v=i4:zero")):
             path = SCRIPTS / f"{stem}.attn"
             dense = aule.compile(path, optimize=1)
             for layout in (None, "T=padded", "T=paged"):
                 f = aule.compile(path, layout=layout, storage=storage, optimize=1)
                 for queries in (1, 33):
                     with self.subTest(script=stem, storage=storage, layout=layout, queries=queries):
-                        self.against_dense(dense, f, layout, queries)
+                        self.against_dense(dense, f, storage, layout, queries)
 
-    def against_dense(self, dense, f, layout, queries, bound=3e-5, device=None):
+    def against_dense(self, dense, f, storage, layout, queries, bound=3e-5, device=None):
         r = np.random.default_rng(1)
         lengths = [40, 40] if layout is None else [40, 0, 1, 33]
         sizes = {"B": len(lengths), "H": 4, "Hk": 2, "Hv": 2, "S": queries, "T": 40, "D": 32, "E": 32}
@@ -167,21 +209,27 @@ class Storage(unittest.TestCase):
             shape = tuple(sizes[axis] if isinstance(axis, str) else axis for axis in t.axes)
             if any(axis is None for axis in shape):
                 self.skipTest(f"{t.name} {t.axes}")
-            kind = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "i8"}.get(specs[t.name].dtype) if t.name in "kv" else None
+            kind = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "i8"}.get(specs[t.name].dtype, "i4" if specs[t.name].dtype == "uint8" else None) if t.name in "kv" else None
             if not kind:
                 x = r.standard_normal(shape).astype(np.float32) if t.dtype in ("operand", "float32") else r.integers(0, 2, shape).astype(t.dtype)
                 exact[t.name] = args[t.name] = x
                 continue
-            codes, token = stored(r, kind, shape), specs[f"{t.name}_scale"].axes[2] != 1
-            scale = ((0.5 + r.random((shape[0], shape[1], shape[2] if token else 1, 1))) / np.nanmax(np.abs(meaning(codes, kind)))).astype(np.float32)
-            exact[t.name] = (meaning(codes, kind) * scale).astype(np.float32)
-            args[t.name], args[f"{t.name}_scale"] = codes, scale
+            _, per, has_zero = grain(storage.split(",")[-1 if t.name == "v" else 0])
+            codes = stored(r, kind, shape)
+            largest = np.nanmax(np.abs(meaning(codes, kind)))
+            scale = args[f"{t.name}_scale"] = scales(r, shape, per, 3 * largest)
+            exact[t.name] = meaning(codes, kind)
+            if has_zero:
+                zero = args[f"{t.name}_zero"] = zeros(r, shape, per, largest)
+                exact[t.name] = exact[t.name] - grouped(zero, shape[3] if per > 1 else 1)
+            exact[t.name] = (exact[t.name] * grouped(scale, shape[3] if per > 1 else 1)).astype(np.float32)
+            args[t.name] = codes
         if layout:
             args["T_lengths"] = np.array(lengths, np.int32)
         if layout == "T=paged":
             entries = -(-40 // slots)
             args["T_table"] = table = r.permutation(len(lengths) * entries).reshape(-1, entries).astype(np.int32)
-            for name in ("k", "v", "k_scale", "v_scale"):
+            for name in ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero"):
                 x = args.get(name)
                 if x is None or x.shape[2] == 1:
                     continue
@@ -205,17 +253,18 @@ class Storage(unittest.TestCase):
     def test_devices(self):
         if not OTHERS:
             self.skipTest("no device beside the processor")
-        for layout, lengths in ((None, [90, 90]), ("T=padded", [90, 0, 1, 65]), ("T=paged", [90, 0, 1, 65])):
-            f = aule.compile(GQA, layout=layout, storage="k=e4m3:token,v=e5m2", optimize=1)
-            case = Case(("e4m3", "e5m2"), (1, 0), lengths, layout, queries=3)
+        layouts = ((None, [90, 90]), ("T=padded", [90, 0, 1, 65]), ("T=paged", [90, 0, 1, 65]))
+        for (layout, lengths), storage in itertools.product(layouts, ("k=e4m3:token,v=e5m2", "k=e4m3:channels32,v=i8:channels8:zero", "k=i4:channels32:zero,v=i4:token")):
+            f = aule.compile(GQA, layout=layout, storage=storage, optimize=1)
+            case = Case(storage, lengths, layout, queries=3)
             for device in OTHERS if FULL else [OTHERS[len(layout or "") % len(OTHERS)]]:  # 0, 8 and 7 letters: in turns
-                with self.subTest(layout=layout, device=device):
+                with self.subTest(layout=layout, storage=storage, device=device):
                     self.check("causal", case, lambda *args, device=device, **more: f(*args, device=device, **more))
 
     def test_one_scale(self):
         """One element for all sequences and heads, or for all sequences."""
         f = aule.compile(GQA, storage="i8", optimize=1)
-        case = Case(("i8", "i8"), (0, 0), [50, 50], None, queries=2)
+        case = Case("i8", [50, 50], None, queries=2)
         for axes in ((1, 1), (1, 2), (2, 1)):
             for n, name in enumerate("kv"):
                 scale = case.args[f"{name}_scale"] = np.full((*axes, 1, 1), 0.01 * (n + 1), np.float32)
@@ -228,8 +277,11 @@ class Storage(unittest.TestCase):
 
     def test_refusals(self):
         for script, options, message in (
-            (GQA, {"storage": "q=e4m3"}, "keys and values can be stored in 8 bits, k and v; queries cannot"),
-            (GQA, {"storage": "e4m4"}, "'e4m4' is no storage, expected e4m3, e5m2 or i8"),
+            (GQA, {"storage": "q=e4m3"}, "keys and values can be stored as codes, k and v; queries cannot"),
+            (GQA, {"storage": "e4m4"}, "'e4m4' is no storage, expected e4m3, e5m2, i8 or i4"),
+            (GQA, {"storage": "i8:channels0"}, "'i8:channels0' is no storage"),
+            (GQA, {"storage": "i8:channels8:token"}, "'i8:channels8:token' is no storage"),
+            (GQA, {"storage": "i8:zero:zero"}, "'i8:zero:zero' is no storage"),
             (GQA, {"storage": "e4m3,k=i8"}, "'k' has a storage already"),
             (GQA, {"storage": "e4m3", "layout": "S=packed,T=packed"}, "--storage: k: packed keys are not carried yet"),
             (GQA, {"storage": "e4m3", "checked": True}, "--storage e4m3: not with --checked yet"),
@@ -243,7 +295,7 @@ class Storage(unittest.TestCase):
                     aule.compile(script, **options)
         f = aule.compile(GQA, storage="e4m3", optimize=1)
         self.assertFalse(any(t.role in ("dout", "gradient") or t.gradient for t in f.tensors))
-        case = Case(("e4m3", "e4m3"), (0, 0), [20, 20], None)
+        case = Case("e4m3", [20, 20], None)
         with self.assertRaisesRegex(aule.Error, "k is float32, expected float8_e4m3fn, as it is stored"):
             f(case.q, **case.args | {"k": np.zeros((2, 2, 20, 32), np.float32)})
         with self.assertRaisesRegex(TypeError, "needs v_scale"):

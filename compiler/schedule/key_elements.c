@@ -1,0 +1,112 @@
+/* key_elements.c - tiles of keys and values whose codes become elements before products take them: their channels have scales of their own,
+ * or zero points, or two of them lie in a byte.
+ *
+ * Copies bring codes to a tile of their own, and each executor makes elements of the rows that it has brought, so that it waits for
+ * nobody. Rows that no pair of the block has become 0: their codes may be anything, and so may be what is called their scales. */
+#include "key_layout.h"
+#include "key_storage.h"
+
+#include <string.h>
+
+enum { TOGETHER = 4 }; /* rows whose codes are under way together */
+
+static bool has_parts(const AuProblem *p, uint32_t n)
+{
+    const AuStorage *s = &p->attn->storage[n - 1];
+    return s->as && attn_stores_parts(s);
+}
+
+bool lanes_makes_elements(const AuProblem *p)
+{
+    return (has_parts(p, 1) || has_parts(p, 2)) && p->d % p->caps->lanes == 0 &&
+           p->e % p->caps->lanes == 0;
+}
+
+int32_t schedule_code_bytes(const AuProblem *p)
+{
+    return (has_parts(p, 1) ? p->d : 0) + (has_parts(p, 2) && !p->attn->v_in_k ? p->e : 0);
+}
+
+bool lanes_has_codes(Lanes *x, uint32_t n)
+{
+    return has_parts(x->p, n) && x->makes_elements && !lanes_changed_type(x, n);
+}
+
+static int32_t width_of(const Lanes *x, uint32_t n) { return n == 1 ? x->p->d : x->p->e; }
+
+static const char *axis_of(uint32_t n) { return n == 1 ? "d" : "e"; }
+
+static const char *codes_of(uint32_t n) { return n == 1 ? "K_codes" : "V_codes"; }
+
+void lanes_code_memory(Lanes *x, uint32_t n)
+{
+    lanes_memory(x, TILE_NAME(codes_of(n)),
+                 tile_text(x->t, "%s[kv:%d, %s:%d]", lanes_stored_elem(x, n), x->shape->key_tile,
+                           axis_of(n), lanes_stored_width(x, n, width_of(x, n))));
+}
+
+/* As many channels at a time as have one scale, where those are whole vectors; else all. */
+static int32_t columns_of(const Lanes *x, uint32_t n, int32_t width, bool by_group)
+{
+    const AuStorage *s = &x->p->attn->storage[n - 1];
+    const bool begins = n == 1 || !x->p->attn->v_in_k || x->p->attn->v_first % s->channels == 0;
+    return by_group && s->channels && s->channels % x->p->caps->lanes == 0 && begins &&
+                   width % s->channels == 0
+               ? s->channels
+               : width;
+}
+
+/* Of those rows, which `token` numbers, [columns] channels. */
+static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *rows,
+                      int32_t columns)
+{
+    AuTileBuild *t = x->t;
+    const AuStorage *s = &x->p->attn->storage[n - 1];
+    const char *axis = axis_of(n), *codes = tile_text(t, "codes_of_%s", axis),
+               *channel = tile_text(t, "channel_of_%s", axis);
+    const bool whole = columns == e->width, halves = s->as == AU_STORED_I4;
+    const char *span = whole ? ":" : tile_text(t, "group_of_row * %d +: %d", columns, columns);
+    if (halves || (whole && s->channels))
+        tile_set(t, channel, "%siota(%s:%d)",
+                 whole ? "" : tile_text(t, "group_of_row * %d + ", columns), axis, columns);
+    tile_load(t, codes, "%s[%s, %s] @ %s", codes_of(n), rows,
+              halves ? tile_text(t, "%s / 2", channel) : span, e->layout);
+    const LanesPlace at = {
+        .head = n == 1 ? "hk" : lanes_value_head(x),
+        .rows = "token",
+        .channel = channel,
+        .group = whole ? NULL : "group_of_row",
+    };
+    tile_set(t, codes, "where(%s, %s, 0.0)", lanes_key_inside(x, "token"),
+             lanes_element_of(x, n, codes, at));
+    const char *value = strcmp(x->held, "f32") == 0 ? codes : tile_text(t, "%s(%s)", x->held, codes);
+    tile_store(t, "%s -> %s[%s, %s]%s", value, e->to, rows, span, e->after);
+}
+
+void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e)
+{
+    AuTileBuild *t = x->t;
+    const int32_t share = x->shape->key_tile / x->shape->executors,
+                  columns = columns_of(x, n, e.width, e.by_group);
+    while (share % e.rows) e.rows /= 2;
+    const char *own = x->shape->executors > 1 ? tile_text(t, "self * %d + ", share) : "";
+    tile_for_range(t, "some_rows", "0", tile_text(t, "%d", share / e.rows));
+    const char *first = tile_text(t, "%ssome_rows * %d", own, e.rows);
+    tile_set(t, "token", "n * %d + %s + iota(kv:%d)", x->shape->key_tile, first, e.rows);
+    if (columns < e.width)
+        tile_for_range(t, "group_of_row", "0", tile_text(t, "%d", e.width / columns));
+    make_some(x, n, &e, tile_text(t, "%s +: %d", first, e.rows), columns);
+    if (columns < e.width) tile_end(t);
+    tile_end(t);
+}
+
+void lanes_copy_elements(Lanes *x, uint32_t n, const char *to)
+{
+    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(codes_of(n)));
+    lanes_make_elements(x, n, (LanesElements){.to = to,
+                                              .after = "",
+                                              .layout = "a_row_along",
+                                              .width = width_of(x, n),
+                                              .rows = TOGETHER,
+                                              .by_group = true});
+}
