@@ -188,6 +188,10 @@ bool driver_add_storage(AuArena *arena, AuDiags *diags, AuAttn *a, const AuStora
     if (a->v_in_k && differs(&storage[0], &storage[1]))
         return refuse(diags, a->tensors[2].span, tensors[1],
                       "values are channels of the keys and are stored as they are");
+    if (a->v_in_k && storage[0].as == AU_STORED_I4 &&
+        (a->v_first % CODES_OF_BYTE || a->v_last % CODES_OF_BYTE))
+        return refuse(diags, a->tensors[2].span, tensors[1],
+                      "channels of keys that begin or end within a byte of codes");
     for (uint32_t n = 0; n < 2; n++) {
         const bool again = n && a->v_in_k; /* with the keys' scales */
         if (!(again ? a->storage[0].as : storage[n].as)) continue;

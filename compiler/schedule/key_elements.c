@@ -45,68 +45,123 @@ void lanes_code_memory(Lanes *x, uint32_t n)
                            axis_of(n), lanes_stored_width(x, n, width_of(x, n))));
 }
 
-/* As many channels at a time as have one scale, where those are whole vectors; else all. */
-static int32_t columns_of(const Lanes *x, uint32_t n, int32_t width, bool by_group)
+int32_t schedule_scale_width(const AuProblem *p, uint32_t n, int32_t width)
 {
-    const AuStorage *s = &x->p->attn->storage[n - 1];
-    const bool begins = n == 1 || !x->p->attn->v_in_k || x->p->attn->v_first % s->channels == 0;
-    return by_group && s->channels && s->channels % x->p->caps->lanes == 0 && begins &&
-                   width % s->channels == 0
-               ? s->channels
-               : width;
+    const AuStorage *s = &p->attn->storage[n - 1];
+    return s->channels ? s->channels : width;
 }
 
-/* Of those rows, which `token` numbers, [columns] channels. */
-static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *rows,
-                      int32_t columns)
+/* Of the keys' channels, the first one of the tile's. */
+static int32_t first_of(const Lanes *x, uint32_t n)
+{
+    return n == 2 && x->p->attn->v_in_k ? x->p->attn->v_first : 0;
+}
+
+/* Do tiles consist of whole groups? */
+static bool has_groups(const Lanes *x, uint32_t n, int32_t width)
+{
+    const int32_t group = schedule_scale_width(x->p, n, width);
+    return first_of(x, n) % group == 0 && width % group == 0;
+}
+
+/* The channels of a group at a time, where they are whole vectors; else all. */
+static int32_t columns_of(const Lanes *x, uint32_t n)
+{
+    const int32_t width = width_of(x, n), group = schedule_scale_width(x->p, n, width);
+    return has_groups(x, n, width) && group % x->p->caps->lanes == 0 ? group : width;
+}
+
+/* The group of the channels that are at hand; NULL: they are of several. */
+static const char *group_of(Lanes *x, uint32_t n, const LanesElements *e)
+{
+    const int32_t group = schedule_scale_width(x->p, n, e->width);
+    if (!x->p->attn->storage[n - 1].channels) return "0";
+    if (!has_groups(x, n, e->width) || e->columns != group) return NULL;
+    const char *first = tile_text(x->t, "%d", first_of(x, n) / group);
+    if (e->columns == e->width) return first;
+    return *first == '0' ? "group_of_row" : tile_text(x->t, "group_of_row + %s", first);
+}
+
+/* What a row has once, as a fragment beside its codes. */
+static const char *of_rows(Lanes *x, const char *name, const char *codes, int32_t rows,
+                           const char *value)
+{
+    tile_frag(x->t, name, "f32[kv:%d] like %s", rows, codes);
+    tile_set(x->t, name, "where(%s, %s, 0.0)", lanes_key_inside(x, "token"), value);
+    return name;
+}
+
+/* The elements of what was read; of rows that no pair has, 0. */
+static const char *elements(Lanes *x, uint32_t n, const LanesElements *e, const char *codes,
+                            LanesPlace at)
+{
+    AuTileBuild *t = x->t;
+    if (!at.group) /* one a channel */
+        return tile_text(t, "where(%s, %s, 0.0)", lanes_key_inside(x, "token"),
+                         lanes_element_of(x, n, codes, at));
+    const char *number = lanes_number_of(x, n, codes, at.channel), *zero = lanes_zero_at(x, n, at),
+               *axis = axis_of(n),
+               *scale = of_rows(x, tile_text(t, "scale_of_%s", axis), codes, e->rows,
+                                lanes_scale_at(x, n, at));
+    if (!zero) return tile_text(t, "%s * %s", number, scale);
+    return tile_text(t, "(%s - %s) * %s", number,
+                     of_rows(x, tile_text(t, "zero_of_%s", axis), codes, e->rows, zero), scale);
+}
+
+/* Of those rows, which `token` numbers. */
+static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *rows)
 {
     AuTileBuild *t = x->t;
     const AuStorage *s = &x->p->attn->storage[n - 1];
+    const int32_t columns = e->columns;
     const char *axis = axis_of(n), *codes = tile_text(t, "codes_of_%s", axis),
                *channel = tile_text(t, "channel_of_%s", axis);
     const bool whole = columns == e->width, halves = s->as == AU_STORED_I4;
     const char *span = whole ? ":" : tile_text(t, "group_of_row * %d +: %d", columns, columns);
-    if (halves || (whole && s->channels))
-        tile_set(t, channel, "%siota(%s:%d)",
-                 whole ? "" : tile_text(t, "group_of_row * %d + ", columns), axis, columns);
-    tile_load(t, codes, "%s[%s, %s] @ %s", codes_of(n), rows,
-              halves ? tile_text(t, "%s / 2", channel) : span, e->layout);
     const LanesPlace at = {
         .head = n == 1 ? "hk" : lanes_value_head(x),
         .rows = "token",
         .channel = channel,
-        .group = whole ? NULL : "group_of_row",
+        .group = group_of(x, n, e),
     };
-    tile_set(t, codes, "where(%s, %s, 0.0)", lanes_key_inside(x, "token"),
-             lanes_element_of(x, n, codes, at));
-    const char *value = strcmp(x->held, "f32") == 0 ? codes : tile_text(t, "%s(%s)", x->held, codes);
+    if (halves || !at.group)
+        tile_set(t, channel, "%siota(%s:%d)",
+                 whole ? "" : tile_text(t, "group_of_row * %d + ", columns), axis, columns);
+    tile_load(t, codes, "%s[%s, %s] @ %s", codes_of(n), rows,
+              halves ? tile_text(t, "%s / 2", channel) : span, e->layout);
+    tile_set(t, codes, "%s", elements(x, n, e, codes, at));
+    const char *value = tile_text(t, "%s(%s)", x->operand, codes);
+    if (strcmp(x->held, x->operand) != 0) value = tile_text(t, "%s(%s)", x->held, value);
     tile_store(t, "%s -> %s[%s, %s]%s", value, e->to, rows, span, e->after);
 }
 
 void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e)
 {
     AuTileBuild *t = x->t;
-    const int32_t share = x->shape->key_tile / x->shape->executors,
-                  columns = columns_of(x, n, e.width, e.by_group);
+    const int32_t share = x->shape->key_tile / x->shape->executors;
     while (share % e.rows) e.rows /= 2;
     const char *own = x->shape->executors > 1 ? tile_text(t, "self * %d + ", share) : "";
     tile_for_range(t, "some_rows", "0", tile_text(t, "%d", share / e.rows));
     const char *first = tile_text(t, "%ssome_rows * %d", own, e.rows);
     tile_set(t, "token", "n * %d + %s + iota(kv:%d)", x->shape->key_tile, first, e.rows);
-    if (columns < e.width)
-        tile_for_range(t, "group_of_row", "0", tile_text(t, "%d", e.width / columns));
-    make_some(x, n, &e, tile_text(t, "%s +: %d", first, e.rows), columns);
-    if (columns < e.width) tile_end(t);
+    if (e.columns < e.width)
+        tile_for_range(t, "group_of_row", "0", tile_text(t, "%d", e.width / e.columns));
+    make_some(x, n, &e, tile_text(t, "%s +: %d", first, e.rows));
+    if (e.columns < e.width) tile_end(t);
     tile_end(t);
 }
 
-void lanes_copy_elements(Lanes *x, uint32_t n, const char *to)
+void lanes_copy_codes(Lanes *x, uint32_t n)
 {
     lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(codes_of(n)));
+}
+
+void lanes_make_rows(Lanes *x, uint32_t n, const char *to)
+{
     lanes_make_elements(x, n, (LanesElements){.to = to,
                                               .after = "",
                                               .layout = "a_row_along",
                                               .width = width_of(x, n),
                                               .rows = TOGETHER,
-                                              .by_group = true});
+                                              .columns = columns_of(x, n)});
 }

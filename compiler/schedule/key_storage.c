@@ -68,14 +68,35 @@ static const char *half(Lanes *x, const char *raw, const char *channel)
                      channel, raw, raw, raw);
 }
 
+const char *lanes_number_of(Lanes *x, uint32_t n, const char *raw, const char *channel)
+{
+    return storage(x, n)->as == AU_STORED_I4 ? half(x, raw, in_keys(x, n, channel)) : raw;
+}
+
+static LanesPlace with_group(Lanes *x, uint32_t n, LanesPlace at)
+{
+    const int32_t channels = storage(x, n)->channels;
+    if (channels && !at.group)
+        at.group = tile_text(x->t, "%s / %d", in_keys(x, n, at.channel), channels);
+    return at;
+}
+
+const char *lanes_scale_at(Lanes *x, uint32_t n, LanesPlace at)
+{
+    return scale_at(x, n, storage(x, n)->scale, with_group(x, n, at));
+}
+
+const char *lanes_zero_at(Lanes *x, uint32_t n, LanesPlace at)
+{
+    return storage(x, n)->has_zero ? scale_at(x, n, storage(x, n)->zero, with_group(x, n, at))
+                                   : NULL;
+}
+
 const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace at)
 {
-    const AuStorage *s = storage(x, n);
-    const char *channel = in_keys(x, n, at.channel);
-    if (s->as == AU_STORED_I4) raw = half(x, raw, channel);
-    if (s->channels && !at.group) at.group = tile_text(x->t, "%s / %d", channel, s->channels);
-    if (s->has_zero) raw = tile_text(x->t, "(%s - %s)", raw, scale_at(x, n, s->zero, at));
-    return tile_text(x->t, "%s * %s", raw, scale_at(x, n, s->scale, at));
+    const char *number = lanes_number_of(x, n, raw, at.channel), *zero = lanes_zero_at(x, n, at);
+    if (zero) number = tile_text(x->t, "(%s - %s)", number, zero);
+    return tile_text(x->t, "%s * %s", number, lanes_scale_at(x, n, at));
 }
 
 /* Rows that a kernel wrote for products are elements already. */

@@ -29,7 +29,11 @@ typedef struct LanesPlace {
 } LanesPlace;
 /* The index of such a channel in memory. */
 const char *lanes_stored_index(Lanes *x, uint32_t n, const char *channel);
-/* The element of the number [raw] that was read. */
+/* The number that the code of that channel is, of what was read; */
+const char *lanes_number_of(Lanes *x, uint32_t n, const char *raw, const char *channel);
+/* its scale, its zero point (NULL: there are none), and the element. */
+const char *lanes_scale_at(Lanes *x, uint32_t n, LanesPlace at);
+const char *lanes_zero_at(Lanes *x, uint32_t n, LanesPlace at);
 const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace at);
 
 /* Can kernels whose lanes lie along rows make them? Widths that are no whole vectors they leave to the kernel of rows before them. */
@@ -40,15 +44,19 @@ int32_t schedule_code_bytes(const AuProblem *p);
 bool lanes_has_codes(Lanes *x, uint32_t n);
 /* Declares it: "K_codes", "V_codes", */
 void lanes_code_memory(Lanes *x, uint32_t n);
-/* copies tile [n] of keys to it, and makes the elements of the tile [to] of the rows that the executor has copied. */
-void lanes_copy_elements(Lanes *x, uint32_t n, const char *to);
-/* The last step alone, of codes that are there: */
+/* copies tile `n` of keys to it, and makes the elements of the tile [to] of the rows that the executor has copied. Where lanes are threads
+ * they meet between the two. */
+void lanes_copy_codes(Lanes *x, uint32_t n);
+void lanes_make_rows(Lanes *x, uint32_t n, const char *to);
+/* The same of codes that came otherwise, */
 typedef struct LanesElements {
     const char *to, *after; /* "K", " as [kv, e]": the tile */
     const char *layout;
     int32_t width, rows; /* of the tile; rows at a time */
-    bool by_group;       /* the channels of a group at a time, so that a row has one scale then */
+    int32_t columns; /* channels at a time: those of a group, so that a row has one scale; or all */
 } LanesElements;
 void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e);
+/* Channels that have one scale; all, where there are no groups. */
+int32_t schedule_scale_width(const AuProblem *p, uint32_t n, int32_t width);
 
 #endif

@@ -57,10 +57,12 @@ static void memories(Lanes *x)
 
 static void copy_rows(Lanes *x, uint32_t n, const char *to)
 {
-    if (lanes_has_codes(x, n))
-        lanes_copy_elements(x, n, to);
-    else
+    if (!lanes_has_codes(x, n)) {
         lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(to));
+        return;
+    }
+    lanes_copy_codes(x, n);
+    lanes_make_rows(x, n, to);
 }
 
 static void fragments(Lanes *x)

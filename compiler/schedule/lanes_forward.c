@@ -97,14 +97,19 @@ static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuAttn *a = x->p->attn;
-    if (lanes_has_codes(x, 1))
-        lanes_copy_elements(x, 1, "K");
+    const bool key_codes = lanes_has_codes(x, 1),
+               value_codes = has_value_tile(x) && lanes_has_codes(x, 2);
+    if (key_codes)
+        lanes_copy_codes(x, 1);
     else
         copy_keys(x, 0);
-    if (has_value_tile(x) && lanes_has_codes(x, 2))
-        lanes_copy_elements(x, 2, "V");
+    if (value_codes)
+        lanes_copy_codes(x, 2);
     else if (has_value_tile(x))
         lanes_copy_tile(x, LANES_KEYS, value_rows(x), TILE_NAME("V"));
+    if ((key_codes || value_codes) && lanes_shares_tiles(x)) tile_sync(t, "all");
+    if (key_codes) lanes_make_rows(x, 1, "K");
+    if (value_codes) lanes_make_rows(x, 2, "V");
     for (uint32_t n = 1; n < lanes_term_count(x); n++) copy_keys(x, n);
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
     lanes_score_products(x, key, query);

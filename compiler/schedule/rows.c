@@ -1,5 +1,6 @@
 /* rows.c - see rows.h. */
 #include "key_layout.h"
+#include "key_storage.h"
 
 AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows)
 {
@@ -27,13 +28,16 @@ LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
                         ? lanes_key_b(x)
                         : lanes_row_b(x, n ? LANES_KEYS : LANES_QUERIES);
     if (n == 2 && !x->own_v) {
-        const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
+        const char *in_keys = tile_text(x->t, "%d +: %d", x->p->attn->v_first, x->p->e);
         if (lanes_changed_type(x, 1)) { /* they are elements there */
-            LanesRows in_keys = rows_at(x, lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS),
-                                        "hk", values);
-            in_keys.after = tile_text(x->t, ", %s", values);
-            return in_keys;
+            LanesRows view = rows_at(x, lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS), "hk",
+                                     in_keys);
+            view.after = tile_text(x->t, "%s as [kv, e]", view.after);
+            return view;
         }
+        const int32_t first = lanes_stored_width(x, 1, x->p->attn->v_first);
+        const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", first,
+                                       lanes_stored_width(x, 1, x->p->e));
         return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", b),
                            .after = tile_text(x->t, ", %s", values),
                            .head = paged ? "hk" : NULL};

@@ -29,6 +29,7 @@ void warps_across(Lanes *x, const char *name,
 int32_t warps_padded(const AuTileAtom *atom, int32_t width); /* to the depth of a product */
 /* The last index of a view of rows of that width: `:`, or a span up to the padded width. */
 const char *warps_columns(Lanes *x, int32_t width);
+int32_t warps_lanes_across(const AuProblem *p, int32_t width); /* lanes of a row of vectors */
 /* A tile in shared memory, swizzled; with several stages they are its first axis. */
 /* " swizzle 128 span 64" of rows of so many bytes; "". */
 const char *warps_swizzle(Lanes *x, int32_t bytes);
@@ -58,6 +59,10 @@ const char *warps_stage(const Lanes *x, bool filled);
 /* ---- keys (1) and values (2) in 8 bits: where copies go on by themselves they bring codes, `K_codes` and `V_codes`, of which the warp that
  * brought them makes its share of `K` and `V` (warps_codes.c) */
 bool warps_has_codes(const AuProblem *p, uint32_t operand);
+/* Do warps make elements of codes that have scales along channels, zero points, or half a byte? Else kernels of rows make them before. */
+bool warps_makes_elements(const AuProblem *p);
+/* Columns of the keys as they lie, of the padded tile. */
+const char *warps_key_columns(Lanes *x);
 bool warps_has_any_codes(const AuProblem *p);
 int32_t warps_code_bytes(const AuProblem *p);                  /* of a key and its values */
 bool warps_has_one_tile(const AuProblem *p, const AuShape *s); /* `K` for the numbers of both */

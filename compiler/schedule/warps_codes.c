@@ -8,11 +8,44 @@
 #include "key_storage.h"
 #include "warps.h"
 
+enum { REGISTERS = 32 }; /* of a lane, whose codes become elements together */
+
+static int32_t width_of(const AuProblem *p, uint32_t operand)
+{
+    return operand == 1 ? warps_padded(warps_atom(p), p->d) : p->e;
+}
+
+/* Channels that become elements together: those that have one scale. */
+static int32_t columns_of(const AuProblem *p, uint32_t operand)
+{
+    return schedule_scale_width(p, operand, width_of(p, operand));
+}
+
+/* Rows that a warp's vectors of 16 bytes lie on at once; as many as lanes, where channels are no vectors. */
+static int32_t rows_at_once(const AuProblem *p, uint32_t operand)
+{
+    const int32_t across = warps_lanes_across(p, columns_of(p, operand));
+    return p->caps->lanes / (across ? across : 1);
+}
+
+static bool are_whole(const AuProblem *p, uint32_t operand)
+{
+    enum { MOST = 16 }; /* any warp has as many rows of a tile */
+    return width_of(p, operand) % columns_of(p, operand) == 0 && rows_at_once(p, operand) <= MOST;
+}
+
+bool warps_makes_elements(const AuProblem *p)
+{
+    return warps_copy_ahead(p) && warps_atom(p) && are_whole(p, 1) &&
+           (p->attn->v_in_k || are_whole(p, 2));
+}
+
 bool warps_has_codes(const AuProblem *p, uint32_t operand)
 {
+    const AuStorage *s = &p->attn->storage[operand - 1];
     const bool changed = operand == 1 ? p->hooks->has_k_mod : p->hooks->has_v_mod;
-    return p->attn->storage[operand - 1].as && !changed && warps_copy_ahead(p) &&
-           !(operand == 2 && p->attn->v_in_k);
+    return s->as && !changed && warps_copy_ahead(p) && !(operand == 2 && p->attn->v_in_k) &&
+           (!attn_stores_parts(s) || warps_makes_elements(p));
 }
 
 bool warps_has_any_codes(const AuProblem *p)
@@ -28,20 +61,24 @@ bool warps_has_one_tile(const AuProblem *p, const AuShape *s)
            warps_padded(warps_atom(p), p->d) == p->e;
 }
 
-int32_t warps_code_bytes(const AuProblem *p)
+static int32_t bytes_of(const AuProblem *p, uint32_t operand)
 {
-    return (warps_has_codes(p, 1) ? warps_padded(warps_atom(p), p->d) : 0) +
-           (warps_has_codes(p, 2) ? p->e : 0);
+    const int32_t width = width_of(p, operand);
+    if (!warps_has_codes(p, operand)) return 0;
+    return p->attn->storage[operand - 1].as == AU_STORED_I4 ? width / 2 : width;
 }
+
+int32_t warps_code_bytes(const AuProblem *p) { return bytes_of(p, 1) + bytes_of(p, 2); }
 
 void warps_code_memories(Lanes *x)
 {
     const int32_t keys = x->shape->key_tile;
     if (warps_has_codes(x->p, 1))
         tile_shared(x->t, "K_codes", "%s[kv:%d, d:%d]", lanes_stored_elem(x, 1), keys,
-                    warps_padded(x->atom, x->p->d));
+                    bytes_of(x->p, 1));
     if (warps_has_codes(x->p, 2))
-        tile_shared(x->t, "V_codes", "%s[kv:%d, e:%d]", lanes_stored_elem(x, 2), keys, x->p->e);
+        tile_shared(x->t, "V_codes", "%s[kv:%d, e:%d]", lanes_stored_elem(x, 2), keys,
+                    bytes_of(x->p, 2));
 }
 
 const char *warps_brought(Lanes *x, uint32_t operand)
@@ -50,12 +87,39 @@ const char *warps_brought(Lanes *x, uint32_t operand)
     return operand == 1 ? "K" : "V";
 }
 
+const char *warps_key_columns(Lanes *x)
+{
+    const int32_t d = warps_padded(x->atom, x->p->d);
+    if (d == x->p->d || !lanes_has_codes(x, 1)) return warps_columns(x, x->p->d);
+    return tile_text(x->t, "0 +: %d", lanes_stored_width(x, 1, d));
+}
+
+static LanesElements elements_of(const Lanes *x, uint32_t operand, bool in_keys)
+{
+    const int32_t columns = columns_of(x->p, operand);
+    int32_t rows = rows_at_once(x->p, operand);
+    while (2 * rows * columns <= REGISTERS * x->p->caps->lanes) rows *= 2;
+    return (LanesElements){
+        .to = operand == 1 || in_keys ? "K" : "V",
+        .after = in_keys ? " as [kv, e]" : "",
+        .layout = operand == 1 ? "wide_d" : "wide_e",
+        .width = width_of(x->p, operand),
+        .rows = rows,
+        .columns = columns,
+    };
+}
+
 /* Of the rows that the warp has brought. */
 static void make_numbers(Lanes *x, const char *of)
 {
     const int32_t share = x->shape->key_tile / x->shape->executors;
     const char *rows = tile_text(x->t, "self * %d +: %d, :", share, share);
     const bool other = *of == 'V' && warps_has_one_tile(x->p, x->shape);
+    const uint32_t operand = *of == 'V' ? 2 : 1;
+    if (lanes_has_codes(x, operand)) {
+        lanes_make_elements(x, operand, elements_of(x, operand, other));
+        return;
+    }
     tile_copy(x->t, "%s_codes[%s] -> %s[%s]%s", of, rows, other ? "K" : of, rows,
               other ? " as [kv, e]" : "");
 }

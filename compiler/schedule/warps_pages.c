@@ -132,7 +132,7 @@ bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
     if (!has_pages(x)) return false;
     if (are_paged(x, 1) || !goes_down(x)) next_entries(x, number(x, n));
     if (!are_paged(x, 1)) return false;
-    issue(x, "tk", lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), warps_brought(x, 1),
+    issue(x, "tk", lanes_operand_rows(x, 1, warps_key_columns(x)), warps_brought(x, 1),
           number(x, n), stage, !x->own_v);
     return true;
 }

@@ -1,5 +1,6 @@
 /* warps_parts.c - what the kernels of the schedule `warps` have in common: tiles in shared memory, copies into them. */
 #include "key_layout.h"
+#include "key_storage.h"
 #include "warps.h"
 
 const AuTileAtom *warps_atom(const AuProblem *p)
@@ -97,6 +98,7 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .arena = arena,
                    .own_v = !p->attn->v_in_k,
                    .query_in_memory = true,
+                   .makes_elements = warps_makes_elements(p),
                    .longest_first = p->attn->mask.i != 0,
                    .rows = shape->rows,
                    .block = shape->rows * (shape->keys_apart ? 1 : shape->executors),
@@ -116,12 +118,20 @@ void warps_wait(Lanes *x, const char *tokens)
     if (warps_are_async(x)) tile_wait(x->t, tokens);
 }
 
+enum { VECTOR = 16 }; /* bytes of a lane */
+
+int32_t warps_lanes_across(const AuProblem *p, int32_t width)
+{
+    const int32_t vectors = width / (VECTOR / tile_elem(p->operand)->bytes),
+                  power = vectors & -vectors;
+    return power < p->caps->lanes ? power : p->caps->lanes;
+}
+
 /* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */
 void warps_across(Lanes *x, const char *name, int32_t width)
 {
-    const int32_t vector = 16 / tile_elem(x->p->operand)->bytes;
-    const int32_t vectors = width / vector, power = vectors & -vectors, warp = x->p->caps->lanes;
-    const int32_t lanes = power < warp ? power : warp;
+    const int32_t vector = VECTOR / tile_elem(x->p->operand)->bytes, warp = x->p->caps->lanes,
+                  lanes = warps_lanes_across(x->p, width);
     const char *rows = tile_text(x->t, "lane:%d@%d reg", warp / lanes, lanes);
     tile_layout(x->t, name,
                 lanes > 1 ? tile_text(x->t, "reg:%d lane:%d@1 reg", vector, lanes) : "reg",
@@ -133,5 +143,9 @@ void warps_layouts(Lanes *x)
     tile_layout(x->t, "along_lanes", tile_text(x->t, "lane:%d@1", x->p->caps->lanes), NULL);
     warps_across(x, "across_d", x->p->d);
     warps_across(x, "across_e", x->p->e);
+    const int32_t d = warps_padded(x->atom, x->p->d);
+    if (lanes_has_codes(x, 1)) warps_across(x, "wide_d", schedule_scale_width(x->p, 1, d));
+    if (x->own_v && lanes_has_codes(x, 2))
+        warps_across(x, "wide_e", schedule_scale_width(x->p, 2, x->p->e));
     x->rows_across = true;
 }

@@ -177,8 +177,9 @@ Run *exec_odd_keys(Run *r, const AuAttn *attn)
     *out = *r;
     for (uint32_t n = 1; n < 3; n++) {
         out->tensors[n] = odd_rows(r, &r->tensors[n]);
-        if (attn->storage[n - 1].as && attn->storage[n - 1].by_token)
-            out->scales[n - 1] = odd_rows(r, &r->scales[n - 1]);
+        if (!attn->storage[n - 1].as || !attn->storage[n - 1].by_token) continue;
+        out->scales[n - 1] = odd_rows(r, &r->scales[n - 1]);
+        out->zeros[n - 1] = odd_rows(r, &r->zeros[n - 1]);
     }
     out->sizes[attn_at(r->attn, r->attn->tensors[1].axes[2])->integer] /= 2;
     return out;

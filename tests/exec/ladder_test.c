@@ -212,7 +212,7 @@ static const ExecCase row_cases[] = {
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=17 T=90 D=32 E=32", NULL, "forward packed"},
     {"../../../attn_scripts/tree.attn", "B=2 H=4 Hk=2 S=21 T=80 D=32 E=32 slots=16", NULL, "forward packed paged"},
 };
-/* Keys and values in 8 bits: a scale a head or a token, few queries and many, dense, padded and in pages; values alone; row mods, values in keys. */
+/* Keys and values in 8 bits and 4: a scale a head or a token, few queries and many, dense, padded and in pages; values alone; row mods, values in keys. */
 static const ExecCase stored_cases[] = {
     {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token"},
@@ -241,6 +241,30 @@ static const ExecCase stored_cases[] = {
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows e4m3"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},
+    /* scales of groups of channels, zero points, two codes a byte */
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 channels32"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token zero"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=2 T=200 D=128 E=128", NULL, "decode forward i4 channels32 zero"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 zero values"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged e4m3 channels16"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged i4 token"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=300 D=64 E=64 slots=64", "window=150", "decode forward paged i8 channels32 zero"},
+    {"gemma_local.attn", "B=1 H=5 Hk=1 S=3 T=300 D=32 E=32", "window=50", "decode forward padded i4 channels16 zero"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=170 D=64 slots=16", NULL, "decode forward paged e4m3 channels16 zero"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged i4 channels8"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward e4m3 channels32"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=140 T=200 D=64 E=64", NULL, "forward i4 zero"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded e5m2 channels16 zero"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=64 E=64 slots=32", NULL, "forward paged pages i4 channels32 zero"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages i8 channels32"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=200 D=64 E=64 slots=48", "window=70", "forward paged pages i4 token values"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=16", NULL, "forward packed paged pages i8 channels16"},
+    {"../../../attn_scripts/mla_decode.attn", "B=1 H=2 S=2 T=40 slots=16", NULL, "decode forward paged i4 channels32 zero"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward e4m3 token zero"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward i4 channels8 zero"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 channels4 odd"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged positions i8 channels32 zero"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows i4 zero"},
 };
 static const char *const stored_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90", "kernel-ir:sm_89", "passed-ir:sm_80", "kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3",
                                            "kernel-ir:sm_70", "kernel-ir:generic", "kernel-ir:x86-64-v4-amx", "kernel-ir:sm_90a"};
