@@ -36,6 +36,11 @@ static int32_t width_of(const Lanes *x, uint32_t n) { return n == 1 ? x->p->d : 
 
 static const char *axis_of(uint32_t n) { return n == 1 ? "d" : "e"; }
 
+static const char *token_of(Lanes *x, uint32_t n)
+{
+    return tile_text(x->t, "token_of_%s", axis_of(n));
+}
+
 static const char *codes_of(uint32_t n) { return n == 1 ? "K_codes" : "V_codes"; }
 
 void lanes_code_memory(Lanes *x, uint32_t n)
@@ -83,11 +88,11 @@ static const char *group_of(Lanes *x, uint32_t n, const LanesElements *e)
 }
 
 /* What a row has once, as a fragment beside its codes. */
-static const char *of_rows(Lanes *x, const char *name, const char *codes, int32_t rows,
-                           const char *value)
+static const char *of_rows(Lanes *x, const char *name, const char *codes, const char *token,
+                           int32_t rows, const char *value)
 {
     tile_frag(x->t, name, "f32[kv:%d] like %s", rows, codes);
-    tile_set(x->t, name, "where(%s, %s, 0.0)", lanes_key_inside(x, "token"), value);
+    tile_set(x->t, name, "where(%s, %s, 0.0)", lanes_key_inside(x, token), value);
     return name;
 }
 
@@ -97,18 +102,18 @@ static const char *elements(Lanes *x, uint32_t n, const LanesElements *e, const 
 {
     AuTileBuild *t = x->t;
     if (!at.group) /* one a channel */
-        return tile_text(t, "where(%s, %s, 0.0)", lanes_key_inside(x, "token"),
+        return tile_text(t, "where(%s, %s, 0.0)", lanes_key_inside(x, at.rows),
                          lanes_element_of(x, n, codes, at));
     const char *number = lanes_number_of(x, n, codes, at.channel), *zero = lanes_zero_at(x, n, at),
                *axis = axis_of(n),
-               *scale = of_rows(x, tile_text(t, "scale_of_%s", axis), codes, e->rows,
+               *scale = of_rows(x, tile_text(t, "scale_of_%s", axis), codes, at.rows, e->rows,
                                 lanes_scale_at(x, n, at));
     if (!zero) return tile_text(t, "%s * %s", number, scale);
     return tile_text(t, "(%s - %s) * %s", number,
-                     of_rows(x, tile_text(t, "zero_of_%s", axis), codes, e->rows, zero), scale);
+                     of_rows(x, tile_text(t, "zero_of_%s", axis), codes, at.rows, e->rows, zero), scale);
 }
 
-/* Of those rows, which `token` numbers. */
+/* Of those rows. */
 static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *rows)
 {
     AuTileBuild *t = x->t;
@@ -120,7 +125,7 @@ static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *
     const char *span = whole ? ":" : tile_text(t, "group_of_row * %d +: %d", columns, columns);
     const LanesPlace at = {
         .head = n == 1 ? "hk" : lanes_value_head(x),
-        .rows = "token",
+        .rows = token_of(x, n),
         .channel = channel,
         .group = group_of(x, n, e),
     };
@@ -143,7 +148,7 @@ void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e)
     const char *own = x->shape->executors > 1 ? tile_text(t, "self * %d + ", share) : "";
     tile_for_range(t, "some_rows", "0", tile_text(t, "%d", share / e.rows));
     const char *first = tile_text(t, "%ssome_rows * %d", own, e.rows);
-    tile_set(t, "token", "n * %d + %s + iota(kv:%d)", x->shape->key_tile, first, e.rows);
+    tile_set(t, token_of(x, n), "n * %d + %s + iota(kv:%d)", x->shape->key_tile, first, e.rows);
     if (e.columns < e.width)
         tile_for_range(t, "group_of_row", "0", tile_text(t, "%d", e.width / e.columns));
     make_some(x, n, &e, tile_text(t, "%s +: %d", first, e.rows));
