@@ -8,6 +8,8 @@
 /* ORDER AuNewSize */
 static const char *const names[] = {"new_batch", "new_rows", "slots_rows"};
 
+static bool is_modified(const AuAttn *a) { return a->keys.modified && (a->k_mod.i || a->v_mod.i); }
+
 const char *driver_append_refusal(const AuAttn *a)
 {
     if (a->linear) return "a recurrence has a state instead of a cache, which `step` updates";
@@ -15,10 +17,11 @@ const char *driver_append_refusal(const AuAttn *a)
     if (a->keys.is_csr || a->keys.has_positions)
         return "it takes no caches by `csr` or `positions` yet";
     if (a->queries.layout == AU_LAYOUT_PADDED) return "it takes no padded rows yet";
+    if (is_modified(a) && (attn_stores_parts(&a->storage[0]) || attn_stores_parts(&a->storage[1])))
+        return "rows that it modifies do not become codes of parts of them (channels, zero, i4) "
+               "yet";
     return NULL;
 }
-
-static bool is_modified(const AuAttn *a) { return a->keys.modified && (a->k_mod.i || a->v_mod.i); }
 
 bool driver_has_slots(const AuAttn *a) { return !is_modified(a); }
 
@@ -39,11 +42,12 @@ AuExpr driver_new_size(AuAttn *a, AuNewSize which)
     return attn_node(a, AU_OP_SIZE, NULL, 0, size, 0, a->span);
 }
 
-/* A scale a token is made of the token. */
+/* A scale a token, and its zero point, are made of the token. */
 static uint32_t scale_flags(const AuAttn *a, uint32_t tensor)
 {
     for (uint32_t n = 0; n < 2; n++)
-        if (a->storage[n].as && a->storage[n].scale == tensor)
+        if (a->storage[n].as && (a->storage[n].scale == tensor ||
+                                 (a->storage[n].has_zero && a->storage[n].zero == tensor)))
             return AULE_TENSOR_CACHED | (a->storage[n].by_token ? AULE_TENSOR_APPENDED : 0);
     return 0;
 }

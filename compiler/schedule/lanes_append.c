@@ -8,6 +8,7 @@
  * and written beside it. */
 #include "key_layout.h"
 #include "key_storage.h"
+#include "lanes_append.h"
 
 static const char *new_size(Lanes *x, AuNewSize which)
 {
@@ -41,31 +42,26 @@ static const char *slot_batch(Lanes *x)
 
 /* ---- one row of k (1) or v (2) */
 
-typedef struct Side {
-    uint32_t n;
-    const char *cache, *given, *axis; /* "k", "k_new", "d" */
-    int32_t width;
-} Side;
-
-static Side side_of(const Lanes *x, uint32_t n)
+static LanesAppended side_of(const Lanes *x, uint32_t n)
 {
-    return n == 1 ? (Side){1, "k", "k_new", "d", x->p->d} : (Side){2, "v", "v_new", "e", x->p->e};
+    return n == 1 ? (LanesAppended){1, "k", "k_new", "d", x->p->d}
+                  : (LanesAppended){2, "v", "v_new", "e", x->p->e};
 }
 
-static const AuStorage *storage(const Lanes *x, const Side *s)
+static const AuStorage *storage(const Lanes *x, const LanesAppended *s)
 {
     return &x->p->attn->storage[s->n - 1];
 }
 
 /* Is the row what a mod makes of the one that is given? */
-static bool is_changed(const Lanes *x, const Side *s)
+static bool is_changed(const Lanes *x, const LanesAppended *s)
 {
     const AuHooks *h = x->p->hooks;
     return x->p->attn->rows_are_new && (s->n == 1 ? h->has_k_mod : h->has_v_mod);
 }
 
 /* The lanes of a row: all, or of rows that a mod may sum over as many as divide them. */
-static int32_t lanes_of_row(const Lanes *x, const Side *s)
+static int32_t lanes_of_row(const Lanes *x, const LanesAppended *s)
 {
     int32_t lanes = x->p->caps->lanes;
     while (is_changed(x, s) && s->width % lanes) lanes /= 2;
@@ -73,7 +69,7 @@ static int32_t lanes_of_row(const Lanes *x, const Side *s)
 }
 
 /* All lanes have as many channels, the last of them perhaps none of the row. */
-static int32_t lanes_width(const Lanes *x, const Side *s)
+static int32_t lanes_width(const Lanes *x, const LanesAppended *s)
 {
     const int32_t lanes = lanes_of_row(x, s);
     return (s->width + lanes - 1) / lanes * lanes;
@@ -86,8 +82,12 @@ static bool has_warps(const AuProblem *p)
 }
 
 /* As many neighbouring channels a lane as 16 bytes are; else one, as vectors of a processor have them. */
-static void layout(Lanes *x, const Side *s)
+static void layout(Lanes *x, const LanesAppended *s)
 {
+    if (lanes_appends_parts(x, s)) {
+        lanes_append_layout(x, s);
+        return;
+    }
     enum { BYTES = 16 };
     const int32_t lanes = lanes_of_row(x, s), each = lanes_width(x, s) / lanes;
     int32_t together = has_warps(x->p) ? BYTES / tile_elem(x->p->operand)->bytes : 1;
@@ -99,20 +99,16 @@ static void layout(Lanes *x, const Side *s)
                 NULL);
 }
 
-static const char *scale_name(Lanes *x, const Side *s)
-{
-    return lanes_tensor(x, storage(x, s)->scale);
-}
-
-static const char *cache_type(Lanes *x, const Side *s)
+static const char *cache_type(Lanes *x, const LanesAppended *s)
 {
     const char *elem = lanes_elem(x, s->n);
     if (lanes_keys_are_paged(x)) return lanes_paged_type(x, elem, s->n);
     return tile_text(x->t, "%s[b:%s, h:%s, kv:%s, %s:%d]", elem, slot_batch(x),
-                     lanes_axis(x, s->n, 1), lanes_axis(x, s->n, 2), s->axis, s->width);
+                     lanes_axis(x, s->n, 1), lanes_axis(x, s->n, 2), s->axis,
+                     lanes_stored_width(x, s->n, s->width));
 }
 
-static void arguments(Lanes *x, const Side *s)
+static void arguments(Lanes *x, const LanesAppended *s)
 {
     AuTileBuild *t = x->t;
     const AuTensor *of = &x->p->attn->tensors[s->n];
@@ -121,34 +117,16 @@ static void arguments(Lanes *x, const Side *s)
     tile_arg(t, s->cache, TILE_INOUT, "%s", cache_type(x, s));
     tile_arg(t, s->given, TILE_IN, "%s[m:%s, h:%s, n:%s, %s:%d]", elem, new_size(x, AU_NEW_BATCH),
              lanes_axis(x, s->n, 1), new_size(x, AU_NEW_ROWS), s->axis, s->width);
+    const AuTileMode mode = storage(x, s)->by_token ? TILE_INOUT : TILE_IN;
     if (lanes_is_stored(x, s->n))
-        tile_arg(t, scale_name(x, s), storage(x, s)->by_token ? TILE_INOUT : TILE_IN, "%s",
-                 lanes_type(x, "f32", scale));
-}
-
-/* The scale of a row is that with which its largest number is the largest code. A row of zeros, or of numbers that are none for a scale's
- * arithmetic, has 1; one with a number that is infinite or NaN has such a scale, and is NaN as it is read. */
-static const char *scale_of_row(Lanes *x, const Side *s, const char *row, const char *place)
-{
-    static const int32_t largest[] = {1, 448, 57344, 127}; /* ORDER AuStored */
-    AuTileBuild *t = x->t;
-    if (!storage(x, s)->by_token) {
-        /* Of a cache by rows it is that of the row, of pages that of the sequence. */
-        const bool paged = lanes_keys_are_paged(x), by_rows = x->p->attn->keys.has_rows && !paged;
-        const char *b = x->p->by_slots ? paged ? "m" : "page" : by_rows ? "line" : "b";
-        return tile_text(t, "%s[%s, h, 0, 0]", scale_name(x, s), b);
-    }
-    const char *top = tile_text(t, "top_of_%s", s->cache),
-               *scale = tile_text(t, "scale_of_%s", s->cache);
-    tile_set(t, top, "reduce_maxnan(abs(f32(%s)), %s)", row, s->axis);
-    tile_set(t, scale, "where(%s < %s, 1.0, %s / %d.0)", top, tile_number(t, 0x1p-100), top,
-             largest[storage(x, s)->as]);
-    tile_store(t, "%s -> %s[%s, 0]", scale, scale_name(x, s), place);
-    return scale;
+        tile_arg(t, lanes_tensor(x, scale), mode, "%s", lanes_type(x, "f32", scale));
+    if (lanes_is_stored(x, s->n) && storage(x, s)->has_zero)
+        tile_arg(t, lanes_tensor(x, storage(x, s)->zero), mode, "%s",
+                 lanes_type(x, "f32", storage(x, s)->zero));
 }
 
 /* What the mod makes of row n of the new ones, which is row j of the sequence; rounded as the cache has it. */
-static const char *changed(Lanes *x, const Side *s, const char *row)
+static const char *changed(Lanes *x, const LanesAppended *s, const char *row)
 {
     AuTileBuild *t = x->t;
     tile_set(t, tile_text(t, "c_of_%s", s->cache), "iota(%s:%d)", s->axis, s->width);
@@ -158,29 +136,29 @@ static const char *changed(Lanes *x, const Side *s, const char *row)
 }
 
 /* All channels of a row, as lanes have them: some of the last lanes may have none. */
-static const char *columns(Lanes *x, const Side *s)
+static const char *columns(Lanes *x, const LanesAppended *s)
 {
     const int32_t width = lanes_width(x, s);
     return width == s->width ? ":" : tile_text(x->t, "0 +: %d", width);
 }
 
-static bool is_whole(const Lanes *x, const Side *s) { return lanes_width(x, s) == s->width; }
+static bool is_whole(const Lanes *x, const LanesAppended *s) { return lanes_width(x, s) == s->width; }
 
 /* k_new[from, :] */
-static void bring(Lanes *x, const Side *s, const char *from)
+static void bring(Lanes *x, const LanesAppended *s, const char *from)
 {
     tile_load(x->t, tile_text(x->t, "row_%s", s->cache), "%s[%s, %s]%s", s->given, from,
               columns(x, s), is_whole(x, s) ? "" : " pad 0");
 }
 
 /* To k[place, :]. */
-static void leave(Lanes *x, const Side *s, const char *place)
+static void leave(Lanes *x, const LanesAppended *s, const char *place)
 {
     AuTileBuild *t = x->t;
     const char *row = tile_text(t, "row_%s", s->cache);
     if (is_changed(x, s)) row = changed(x, s, row);
     if (lanes_is_stored(x, s->n))
-        row = tile_text(t, "f32(%s) / %s", row, scale_of_row(x, s, row, place));
+        row = tile_text(t, "f32(%s) / %s", row, lanes_scale_of_row(x, s, row, place));
     tile_store(t, "%s -> %s[%s, %s]%s", row, s->cache, place, columns(x, s),
                is_whole(x, s) ? "" : " clip");
 }
@@ -188,14 +166,20 @@ static void leave(Lanes *x, const Side *s, const char *place)
 /* ---- which row an executor has, and where it goes */
 
 typedef struct Sides {
-    Side at[2];
+    LanesAppended at[2];
     uint32_t count;
 } Sides;
 
 static void move_all(Lanes *x, const Sides *sides, const char *from, const char *place)
 {
-    for (uint32_t n = 0; n < sides->count; n++) bring(x, &sides->at[n], from);
-    for (uint32_t n = 0; n < sides->count; n++) leave(x, &sides->at[n], place);
+    for (uint32_t n = 0; n < sides->count; n++)
+        if (!lanes_appends_parts(x, &sides->at[n])) bring(x, &sides->at[n], from);
+    for (uint32_t n = 0; n < sides->count; n++) {
+        if (lanes_appends_parts(x, &sides->at[n]))
+            lanes_append_parts(x, &sides->at[n], from, place);
+        else
+            leave(x, &sides->at[n], place);
+    }
 }
 
 /* Row j of page or sequence p is slot p * rows + j. */
@@ -320,8 +304,11 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
         tile_grid(t, "%s, %s: %s", blocks, by_slots ? "m" : "b", new_size(x, AU_NEW_BATCH));
     tile_role(t, "core", executors > 1 ? executors : 0, lanes_executor(x), 0);
     for (uint32_t n = 0; n < sides->count; n++) {
-        const Side *s = &sides->at[n];
-        tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s", x->operand, s->axis,
+        const LanesAppended *s = &sides->at[n];
+        if (lanes_appends_parts(x, s))
+            lanes_append_fragments(x, s);
+        else
+            tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s", x->operand, s->axis,
                   lanes_width(x, s), s->cache);
     }
     if (turns > 1) tile_for_range(t, "turn", "0", tile_text(t, "%d", turns));
@@ -343,7 +330,7 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
 static void kernels(Lanes *x)
 {
     const AuAttn *a = x->p->attn;
-    const Side k = side_of(x, 1), v = side_of(x, 2);
+    const LanesAppended k = side_of(x, 1), v = side_of(x, 2);
     layout(x, &k);
     if (!a->v_in_k) layout(x, &v);
     if (a->v_in_k)

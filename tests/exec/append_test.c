@@ -59,6 +59,12 @@ static const Case cases[] = {
     {"i8 of values alone", HEADS, NULL, "v=i8:token", false, 3, 5, 2, 2, 32, 24, 19, 0, false},
     {"latent keys in i8", LATENT, "T=paged", "i8:token", true, 3, 5, 1, 1, 72, 8, 16, 3, false},
     {"packed rows, a scale a token", HEADS, "S=packed,T=paged", "e4m3:token", false, 6, 23, 2, 2, 16, 24, 16, 3, false},
+    {"i4, a scale a head", HEADS, "T=paged", "i4", false, 6, 5, 2, 2, 64, 24, 16, 3, false},
+    {"i4, a scale a token", HEADS, "T=padded", "i4:token", false, 6, 5, 2, 2, 16, 40, 19, 0, true},
+    {"i4, scales of groups, zero points", HEADS, "T=paged", "i4:channels8:zero", false, 6, 5, 2, 2, 64, 128, 16, 3, false},
+    {"groups of channels, slots", HEADS, "T=paged", "k=e4m3:channels32,v=i8:channels8:zero", true, 3, 5, 2, 2, 64, 24, 16, 3, true},
+    {"zero points of heads and tokens", APART, "T=paged", "k=i8:zero,v=e5m2:token:zero", false, 6, 5, 2, 1, 32, 16, 7, 3, false},
+    {"latent keys in i4", LATENT, "T=paged", "i4:token:zero", true, 3, 5, 1, 1, 72, 8, 16, 3, false},
 };
 static const char *const rungs[] = {
     "tiled-ir:sm_80", "kernel-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90", "kernel-ir:generic", "tiled-ir:generic",
@@ -178,6 +184,7 @@ static Tensor make(Run *r, const Case *c, const AuTensorRow *row)
 static double decoded(AuStored as, unsigned code)
 {
     if (as == AU_STORED_I8) return (double)(signed char)code;
+    if (as == AU_STORED_I4) return (double)((int)(code & 15) - (code & 8 ? 16 : 0));
     const int bits = as == AU_STORED_E4M3 ? 3 : 2, bias = as == AU_STORED_E4M3 ? 7 : 15;
     const int exponent = (int)(code & 0x7f) >> bits, mantissa = (int)code & ((1 << bits) - 1);
     const double size = exponent ? ldexp((1 << bits) + mantissa, exponent - bias - bits)
@@ -191,13 +198,14 @@ static unsigned encoded(AuStored as, double v)
     const unsigned top = as == AU_STORED_E4M3 ? 0x7e : as == AU_STORED_E5M2 ? 0x7b : 0x7f;
     unsigned best = 0;
     double far = INFINITY;
-    if (isnan(v)) return as == AU_STORED_I8 ? 0 : 0x7f;
-    for (unsigned code = 0; code < 256; code++) {
-        if (as != AU_STORED_I8 && (code & 0x7f) > top) continue;
+    const bool whole = as == AU_STORED_I8 || as == AU_STORED_I4;
+    if (isnan(v)) return whole ? 0 : 0x7f;
+    for (unsigned code = 0; code < (as == AU_STORED_I4 ? 16 : 256); code++) {
+        if (!whole && (code & 0x7f) > top) continue;
         double away = fabs(decoded(as, code) - v);
         if (isinf(v)) away = -decoded(as, code) * (v > 0 ? 1 : -1);
         const bool even = !(code & 1) && (best & 1);
-        const bool sign = as == AU_STORED_I8 || (code & 0x80) == (signbit(v) ? 0x80u : 0u);
+        const bool sign = whole || (code & 0x80) == (signbit(v) ? 0x80u : 0u);
         if (sign && (away < far || (away == far && even))) far = away, best = code;
     }
     return best;
@@ -251,30 +259,72 @@ static void put(const Tensor *t, unsigned char *bytes, size_t n, double v)
     exec_put(bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype), t->dtype, v);
 }
 
-/* One row of k (0) or v (1) of a head, in [want] and, of a scale of its own, in [want_scale]. */
-static void write_row(const Run *r, uint32_t side, size_t from, int64_t width, int64_t sequence,
-                      int64_t page, int64_t h, int64_t row, unsigned char *want,
-                      unsigned char *want_scale)
+/* What a side's tensors must be. */
+typedef struct Wanted {
+    unsigned char *cache, *scale, *zero;
+} Wanted;
+
+/* The largest of [sign] times each number, or of their sizes (0); NaN where one is. */
+static float largest_of(const double *row, int64_t count, float sign)
 {
-    static const float largest[] = {1, 448, 57344, 127};
+    float top = -INFINITY;
+    for (int64_t e = 0; e < count; e++) {
+        const float v = (float)row[e], x = sign != 0 ? sign * v : fabsf(v);
+        if (!(x <= top)) top = isnan(top) ? top : x;
+    }
+    return top;
+}
+
+typedef struct Place {
+    int64_t sequence, page, h, row;
+} Place;
+
+/* The scale of a group of channels of one row, and its zero point: given, or made of them. */
+static void scale_of(const Run *r, const AuStorage *s, const double *row, int64_t count,
+                     int64_t group, const Place *at, const Wanted *want, float *scale, float *zero)
+{
+    static const float most[] = {1, 448, 57344, 127, 7};
+    const Tensor *scales = &r->tensors[s->scale], *zeros = &r->tensors[s->zero];
+    const float high = most[s->as], low = s->as >= AU_STORED_I8 ? -high - 1 : -high;
+    if (!s->by_token) {
+        *scale = (float)scales->values[index_of(scales, at->sequence, at->h, 0, 0)];
+        if (s->has_zero)
+            *zero = (float)zeros->values[index_of(zeros, at->sequence, at->h, 0, 0)];
+        return;
+    }
+    if (s->has_zero) {
+        const float under = largest_of(row, count, -1), spread = largest_of(row, count, 1) + under;
+        *scale = spread < 0x1p-100f ? 1 : spread / (high - low);
+        *zero = under / *scale + low;
+        put(zeros, want->zero, index_of(zeros, at->page, at->h, at->row, group), (double)*zero);
+    } else {
+        const float top = largest_of(row, count, 0);
+        *scale = top < 0x1p-100f ? 1 : top / high;
+    }
+    put(scales, want->scale, index_of(scales, at->page, at->h, at->row, group), (double)*scale);
+}
+
+/* One row of k (0) or v (1) of a head. Of two codes in a byte the lower channel's is the lower half. */
+static void write_row(const Run *r, uint32_t side, size_t from, int64_t width, const Place *at,
+                      const Wanted *want)
+{
     const AuStorage *s = &r->attn->storage[side];
-    const Tensor *cache = &r->tensors[1 + side], *scales = &r->tensors[s->scale],
+    const Tensor *cache = &r->tensors[1 + side],
                  *given = &r->tensors[exec_find_role(r, AULE_ROLE_NEW, side)];
-    float scale = 1, top = 0;
+    const int64_t each = s->channels ? s->channels : width;
+    const bool halves = s->as == AU_STORED_I4;
+    float scale = 1, zero = 0;
+    unsigned low = 0;
     for (int64_t e = 0; e < width; e++) {
-        const float size = fabsf((float)given->values[from + (size_t)e]);
-        if (!(size <= top)) top = isnan(top) ? top : size;
-    }
-    if (s->as && s->by_token) {
-        scale = top < 0x1p-100f ? 1 : top / largest[s->as];
-        put(scales, want_scale, index_of(scales, page, h, row, 0), (double)scale);
-    } else if (s->as) {
-        scale = (float)scales->values[index_of(scales, sequence, h, 0, 0)];
-    }
-    for (int64_t e = 0; e < width; e++) {
-        const double v = given->values[from + (size_t)e];
-        put(cache, want, index_of(cache, page, h, row, e),
-            s->as ? encoded(s->as, (double)((float)v / scale)) : v);
+        const double *row = given->values + from;
+        if (s->as && e % each == 0)
+            scale_of(r, s, row + e, each, e / each, at, want, &scale, &zero);
+        const float x = (float)row[e] / scale;
+        const unsigned code = s->as ? encoded(s->as, (double)(s->has_zero ? x + zero : x)) : 0;
+        if (halves && e % 2 == 0) low = code;
+        if (halves && e % 2 == 0) continue;
+        put(cache, want->cache, index_of(cache, at->page, at->h, at->row, halves ? e / 2 : e),
+            halves ? (double)(code << 4 | low) : s->as ? (double)code : row[e]);
     }
 }
 
@@ -284,19 +334,17 @@ static unsigned char *copy_of(Run *r, const Tensor *t)
     return memcpy(au_alloc(r->arena, bytes), t->bytes, bytes);
 }
 
-/* What a side's cache and its scales must be. */
-static void expect(Run *r, const Case *c, uint32_t side, unsigned char *want,
-                   unsigned char *want_scale)
+static void expect(Run *r, const Case *c, uint32_t side, const Wanted *want)
 {
     const Tensor *given = &r->tensors[exec_find_role(r, AULE_ROLE_NEW, side)];
     const int64_t heads = given->shape[1], width = given->shape[3];
     for (int64_t m = 0; m < given->shape[0]; m++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t n = 0; n < c->n; n++) {
-                int64_t sequence, page, row;
-                if (place_of(r, c, m, n, &sequence, &page, &row))
-                    write_row(r, side, (size_t)(((m * heads + h) * c->n + n) * width), width,
-                              sequence, page, h, row, want, want_scale);
+                Place at = {.h = h};
+                if (place_of(r, c, m, n, &at.sequence, &at.page, &at.row))
+                    write_row(r, side, (size_t)(((m * heads + h) * c->n + n) * width), width, &at,
+                              want);
             }
 }
 
@@ -317,17 +365,19 @@ static bool is_same(const Tensor *t, const unsigned char *want, char *where, siz
     return true;
 }
 
-static bool compare(Run *r, uint32_t sides, unsigned char *const want[2],
-                    unsigned char *const want_scale[2])
+static bool compare(Run *r, uint32_t sides, const Wanted *wanted)
 {
     bool good = true;
     char where[100];
     for (uint32_t side = 0; side < sides; side++) {
         const AuStorage *s = &r->attn->storage[side];
-        if (!is_same(&r->tensors[1 + side], want[side], where, sizeof where))
+        const Wanted *want = &wanted[side];
+        if (!is_same(&r->tensors[1 + side], want->cache, where, sizeof where))
             good = exec_fail(r, r->tensors[1 + side].name, where);
-        if (s->as && !is_same(&r->tensors[s->scale], want_scale[side], where, sizeof where))
+        if (s->as && !is_same(&r->tensors[s->scale], want->scale, where, sizeof where))
             good = exec_fail(r, r->tensors[s->scale].name, where);
+        if (s->has_zero && !is_same(&r->tensors[s->zero], want->zero, where, sizeof where))
+            good = exec_fail(r, r->tensors[s->zero].name, where);
     }
     return good;
 }
@@ -434,14 +484,15 @@ static bool run(const char *rung, const Case *c, const char *dtype)
     bool good = attention(r, c) && variant(r, c, v);
     if (good) {
         const uint32_t sides = r->attn->v_in_k ? 1 : 2;
-        unsigned char *want[2] = {NULL, NULL}, *want_scale[2] = {NULL, NULL};
+        Wanted want[2] = {0};
         for (uint32_t side = 0; side < sides; side++) {
-            want[side] = copy_of(r, &r->tensors[1 + side]);
-            if (r->attn->storage[side].as)
-                want_scale[side] = copy_of(r, &r->tensors[r->attn->storage[side].scale]);
-            expect(r, c, side, want[side], want_scale[side]);
+            const AuStorage *s = &r->attn->storage[side];
+            want[side].cache = copy_of(r, &r->tensors[1 + side]);
+            if (s->as) want[side].scale = copy_of(r, &r->tensors[s->scale]);
+            if (s->has_zero) want[side].zero = copy_of(r, &r->tensors[s->zero]);
+            expect(r, c, side, &want[side]);
         }
-        good = exec_run_variant(r, v) && compare(r, sides, want, want_scale);
+        good = exec_run_variant(r, v) && compare(r, sides, want);
     }
     au_arena_free(r->arena);
     free(r);
