@@ -240,9 +240,9 @@ static AuTileExpr *half_of(AuHookWriter *w, AuTileExpr *byte, AuTileExpr *channe
 {
     AuTileExpr *sixteenth = writer_number(w, 1.0 / 16), *eight = writer_number(w, 8),
                *high = writer_op1(w, TILE_X_FLOOR, writer_op2(w, TILE_X_MUL, byte, sixteenth)),
-               *above = writer_op1(w, TILE_X_FLOOR,
-                                   writer_op2(w, TILE_X_MUL, writer_op2(w, TILE_X_ADD, byte, eight),
-                                              sixteenth)),
+               *above = writer_op1(
+                   w, TILE_X_FLOOR,
+                   writer_op2(w, TILE_X_MUL, writer_op2(w, TILE_X_ADD, byte, eight), sixteenth)),
                *low = writer_op2(w, TILE_X_SUB, byte,
                                  writer_op2(w, TILE_X_MUL, above, writer_number(w, 16)));
     AuTileExpr *is_low =

@@ -110,7 +110,8 @@ static const char *elements(Lanes *x, uint32_t n, const LanesElements *e, const 
                                 lanes_scale_at(x, n, at));
     if (!zero) return tile_text(t, "%s * %s", number, scale);
     return tile_text(t, "(%s - %s) * %s", number,
-                     of_rows(x, tile_text(t, "zero_of_%s", axis), codes, at.rows, e->rows, zero), scale);
+                     of_rows(x, tile_text(t, "zero_of_%s", axis), codes, at.rows, e->rows, zero),
+                     scale);
 }
 
 /* Of those rows. */
@@ -163,10 +164,11 @@ void lanes_copy_codes(Lanes *x, uint32_t n)
 
 void lanes_make_rows(Lanes *x, uint32_t n, const char *to)
 {
-    lanes_make_elements(x, n, (LanesElements){.to = to,
-                                              .after = "",
-                                              .layout = "a_row_along",
-                                              .width = width_of(x, n),
-                                              .rows = TOGETHER,
-                                              .columns = columns_of(x, n)});
+    lanes_make_elements(x, n,
+                        (LanesElements){.to = to,
+                                        .after = "",
+                                        .layout = "a_row_along",
+                                        .width = width_of(x, n),
+                                        .rows = TOGETHER,
+                                        .columns = columns_of(x, n)});
 }

@@ -124,9 +124,8 @@ static int32_t range_of(const Lanes *x, uint32_t n)
 const char *lanes_key_inside(Lanes *x, const char *j)
 {
     const char *end = lanes_key_end(x);
-    return x->p->attn->mask.i
-               ? tile_text(x->t, "%s >= k_low && %s < min(k_high, %s)", j, j, end)
-               : tile_text(x->t, "%s < %s", j, end);
+    return x->p->attn->mask.i ? tile_text(x->t, "%s >= k_low && %s < min(k_high, %s)", j, j, end)
+                              : tile_text(x->t, "%s < %s", j, end);
 }
 
 void lanes_scale_weights(Lanes *x)

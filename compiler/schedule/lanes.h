@@ -47,7 +47,8 @@ typedef struct Lanes {
     bool via_shared;      /* sums become operands on a way through shared memory */
     bool sums_by_boxes;   /* backward: dQ is added by boxes, to sums that lie as rows */
     bool too_many;        /* regions of the workspace */
-    bool makes_elements;  /* codes become elements in tiles of the kernel, not before it (key_storage.h) */
+    bool
+        makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */
 } Lanes;
 
 /* lanes_shape.c: of the schedules `lanes`; what multiplies in forward kernels, NULL: nothing does. */

@@ -142,7 +142,10 @@ static const char *columns(Lanes *x, const LanesAppended *s)
     return width == s->width ? ":" : tile_text(x->t, "0 +: %d", width);
 }
 
-static bool is_whole(const Lanes *x, const LanesAppended *s) { return lanes_width(x, s) == s->width; }
+static bool is_whole(const Lanes *x, const LanesAppended *s)
+{
+    return lanes_width(x, s) == s->width;
+}
 
 /* k_new[from, :] */
 static void bring(Lanes *x, const LanesAppended *s, const char *from)
@@ -308,8 +311,8 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
         if (lanes_appends_parts(x, s))
             lanes_append_fragments(x, s);
         else
-            tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s", x->operand, s->axis,
-                  lanes_width(x, s), s->cache);
+            tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s", x->operand,
+                      s->axis, lanes_width(x, s), s->cache);
     }
     if (turns > 1) tile_for_range(t, "turn", "0", tile_text(t, "%d", turns));
     tile_set(t, "row", "some * %d%s%s", rows,

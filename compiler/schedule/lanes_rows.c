@@ -60,7 +60,9 @@ const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
         if (a == 3 && lanes_stored_width(x, n, 2) == 1) own = tile_text(x->t, "%s / 2", own);
         au_text_add(&text, "%s%s:%s", a ? ", " : "[",
                     n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a),
-                    !batch ? own : n ? lanes_key_lines(x) : lanes_row_batch(x, LANES_QUERIES));
+                    !batch ? own
+                    : n    ? lanes_key_lines(x)
+                           : lanes_row_batch(x, LANES_QUERIES));
     }
     au_text_add(&text, "%s", tensor->rank ? "]" : "");
     return au_text_str(&text);

@@ -30,14 +30,14 @@ LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
     if (n == 2 && !x->own_v) {
         const char *in_keys = tile_text(x->t, "%d +: %d", x->p->attn->v_first, x->p->e);
         if (lanes_changed_type(x, 1)) { /* they are elements there */
-            LanesRows view = rows_at(x, lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS), "hk",
-                                     in_keys);
+            LanesRows view =
+                rows_at(x, lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS), "hk", in_keys);
             view.after = tile_text(x->t, "%s as [kv, e]", view.after);
             return view;
         }
         const int32_t first = lanes_stored_width(x, 1, x->p->attn->v_first);
-        const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", first,
-                                       lanes_stored_width(x, 1, x->p->e));
+        const char *values =
+            tile_text(x->t, "%d +: %d] as [kv, e]", first, lanes_stored_width(x, 1, x->p->e));
         return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", b),
                            .after = tile_text(x->t, ", %s", values),
                            .head = paged ? "hk" : NULL};

@@ -36,8 +36,7 @@ void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
             x, lanes_term_name(x, "tk", i),
             lanes_term_rows(x, i, LANES_KEYS,
                             i ? warps_columns(x, lanes_term(x, i).width) : warps_key_columns(x)),
-            n,
-            i ? lanes_term_name(x, "K", i) : TILE_NAME(warps_brought(x, 1)), stage,
+            n, i ? lanes_term_name(x, "K", i) : TILE_NAME(warps_brought(x, 1)), stage,
             i == 0 && !x->own_v);
 }
 

@@ -226,7 +226,8 @@ typedef struct AuStorage {
     bool by_token;    /* scales have an element for each token; else for each sequence and head */
     int32_t channels; /* and, of a token, one for so many channels; 0: one for all */
     bool has_zero;
-    uint32_t scale, zero; /* tensors: f32 [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
+    uint32_t scale,
+        zero; /* tensors: f32 [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
 } AuStorage;
 
 /* Must codes become elements before products take them? A scale that no channel has of its own multiplies what products give, instead. */

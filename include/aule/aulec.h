@@ -101,8 +101,8 @@ typedef struct aulec_options {
         layout; /* "T=padded", "T=paged", "S=packed,T=packed": how the rows of axes of keys and queries lie in memory
                    (docs/dev/serving.md); NULL: dense. Forward on cpu and opencl */
     const char *
-        storage; /* "e4m3", "k=e4m3,v=i8:token": keys and values are stored in 8 bits, with scales (docs/dev/serving.md); NULL: as
-                    operands. Forward on cpu, opencl and cuda */
+        storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero": keys and values are stored in 8 or 4 bits, with scales and
+                    zero points (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
     uint32_t
         append; /* 1: kernels of the operation "append", too, which writes new keys and values into a cache; not of static builds */
 } aulec_options;

@@ -427,9 +427,11 @@ def compile(
             pages of each begin in a table that is one list; "T=paged:positions" `T_first`, `T_whole` and `T_every`, which positions of a longer
             sequence the rows are. On processors, OpenCL devices and CUDA; pages, padded queries, and keys with such words, without gradients.
 
-        storage: keys and values are stored in 8 bits, "e4m3", "e5m2" or "i8", or "k=i8,v=e4m3:token", where ":token" says that each token has a
-            scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for
-            each other that they do not vary along. The element is scale times what is stored. Forward, on processors, OpenCL devices and CUDA.
+        storage: keys and values are stored in 8 bits or 4, "e4m3", "e5m2", "i8" or "i4", or "k=i8,v=e4m3:token", where ":token" says that each token
+            has a scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for
+            each other that they do not vary along. ":channels32" says that each token has one for each 32 channels, ":zero" that there are
+            zero points, `k_zero`, shaped as the scales. The element is scale times what is stored, less its zero point. Of "i4" two channels are
+            a uint8, the lower one its lower half. Forward, on processors, OpenCL devices and CUDA.
 
     What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
 

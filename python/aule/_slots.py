@@ -26,7 +26,8 @@ def append(k: Any, v: Any, caches: dict[str, Any], *, storage: str | None = None
     """Writes rows k and v [M, heads, N, channels] to a cache [pages, heads, slots, channels], in place, as codes where it has such.
 
     Args:
-        caches: "k" and "v", and where they are stored in 8 bits "k_scale" and "v_scale": of heads they are read, of tokens made and written.
+        caches: "k" and "v", and where they are stored as codes "k_scale" and "v_scale" (and "k_zero"): of heads they are read, of tokens made and
+            written.
         storage: as what, as the compiler spells it.
         slots: int64 [M, N]; without them T_lengths, and of pages T_table, say that the rows are the last ones of each sequence.
     """
@@ -44,8 +45,8 @@ def as_bytes(x: Any) -> Any:
     return x.view(torch.uint8)
 
 
-def check_rows(rows: Any, cache: Any, what: str) -> None:
-    """Refuses rows [.., heads, channels] that do not fit a cache [pages, heads, slots, channels]."""
-    expected = (cache.shape[1], cache.shape[3])
+def check_rows(rows: Any, cache: Any, what: str, codes_of_byte: int = 1) -> None:
+    """Refuses rows [.., heads, channels] that do not fit a cache [pages, heads, slots, channels], or so many channels an element."""
+    expected = (cache.shape[1], cache.shape[3] * codes_of_byte)
     if tuple(rows.shape[-2:]) != expected:
         raise ArgumentError(f"{what} is {list(rows.shape)}, expected [.., {expected[0]}, {expected[1]}] for a cache {list(cache.shape)}", "tensor")

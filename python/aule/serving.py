@@ -14,6 +14,8 @@ device; who has which page is kept on the host, and what kernels read of it is b
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Any, Iterable, Sequence
 
 import numpy
@@ -266,15 +268,48 @@ def _pair(x: Any, what: str) -> tuple[int, int]:
     return int(pair[0]), int(pair[1])
 
 
-def _storages(storage: str | None) -> dict[str, tuple[str, bool]]:
-    """Of k and v that are stored in 8 bits: as what, and whether each token has a scale. As :func:`aule.compile` has it."""
-    made: dict[str, tuple[str, bool]] = {}
+@dataclass(frozen=True)
+class _Stored:
+    """Of k or v as codes: which, scales of a token (else of a head), channels that have one (0: all), and whether there are zero points."""
+
+    kind: str
+    by_token: bool
+    channels: int
+    has_zero: bool
+
+    def scales(self, width: int) -> int:
+        """Of a token."""
+        if self.channels and width % self.channels:
+            raise ArgumentError(f"{width} channels do not consist of groups of {self.channels}", "param")
+        return width // self.channels if self.channels else 1
+
+    def elements(self, width: int) -> int:
+        """Of memory, that so many channels are."""
+        if self.kind == "i4" and width % 2:
+            raise ArgumentError(f"{width} channels of i4 do not fill whole bytes", "param")
+        return width // 2 if self.kind == "i4" else width
+
+
+def _stored(word: str) -> _Stored | None:
+    kind, *parts = word.split(":")
+    grain = [part for part in parts if part != "zero"] or ["head"]
+    channels = re.fullmatch(r"channels([1-9]\d*)", grain[0])
+    if kind not in (*STORED, "i4") or len(grain) > 1 or parts.count("zero") > 1 or (not channels and grain[0] not in ("head", "token")):
+        return None
+    return _Stored(kind, grain[0] != "head", int(channels[1]) if channels else 0, "zero" in parts)
+
+
+def _storages(storage: str | None) -> dict[str, _Stored]:
+    """Of k and v that are stored as codes, how. As :func:`aule.compile` has it."""
+    made: dict[str, _Stored] = {}
     for word in storage.split(",") if storage else ():
-        names, _, kind = word.rpartition("=")
-        kind, _, unit = kind.partition(":")
-        if kind not in STORED or names not in ("", "k", "v") or unit not in ("", "token"):
-            raise ArgumentError(f"storage is {storage!r}, expected e4m3, e5m2 or i8, or as k=i8,v=e4m3:token", "param")
-        made |= {name: (kind, unit == "token") for name in names or "kv"}
+        names, _, how = word.rpartition("=")
+        stored = _stored(how)
+        if stored is None or names not in ("", "k", "v"):
+            raise ArgumentError(f"storage is {storage!r}, expected e4m3, e5m2, i8 or i4, or as k=i8,v=e4m3:token, k=i4:channels32:zero", "param")
+        if stored.has_zero and not stored.by_token:
+            raise ArgumentError(f"storage is {storage!r}: zero points of heads are given with calls, of tokens (:token:zero) they are made", "param")
+        made |= {name: stored for name in names or "kv"}
     return made
 
 
@@ -285,8 +320,11 @@ class Cache:
         pages: who has which page, a :class:`Pages`.
         k: of each layer [pages, heads, slots, width].
         v: of each layer.
-        k_scale: of each layer, or None where k is stored as it is: float32 [1, heads, 1, 1], or [pages, heads, slots, 1] where each token has its own.
+        k_scale: of each layer, or None where k is stored as it is: float32 [1, heads, 1, 1], or where each token has
+            its own [pages, heads, slots, 1], or one for each group of channels.
         v_scale: the same of v.
+        k_zero: as the scales of tokens, or None where there are no zero points.
+        v_zero: the same of v.
         storage: as it was given, for :func:`aule.compile`.
     """
 
@@ -301,9 +339,10 @@ class Cache:
             heads: of keys and values, or (of keys, of values).
             widths: channels of a head, or (of keys, of values).
             dtype: of queries, keys and values: "float32", "float16", "bfloat16", or torch's object for it, which makes tensors of torch's.
-            storage: keys and values are stored in 8 bits: "e4m3", "e5m2", "i8", or "k=i8,v=e4m3:token".
-            scales: of what is stored in 8 bits without a scale a token: (of keys, of values), each a number or one for each head; the element is
-                scale times what is stored. Default 1; i8 has none.
+            storage: keys and values are stored in 8 bits or 4: "e4m3", "e5m2", "i8", "i4", or "k=i8,v=e4m3:token", "i4:channels32:zero", as
+                :func:`aule.compile` has it; of 4 bits two channels are a uint8.
+            scales: of what is stored without scales of tokens: (of keys, of values), each a number or one for each head; the element is
+                scale times what is stored. Default 1; i8 and i4 have none.
             order: of a page in memory: "NHD", [slot, head, channel], or "HND".
             sequences, entries, device: as of :class:`Pages`.
         """
@@ -321,12 +360,15 @@ class Cache:
         tensors: dict[str, list[Any]] = {}
         given = scales if isinstance(scales, (tuple, list)) else (scales, scales)
         for which, h, d, scale in zip("kv", _pair(heads, "heads"), _pair(widths, "widths"), given):
-            kind, by_token = self._stored.get(which, (None, False))
-            tensors[which] = [self._pool(h, d, STORED[kind] if kind else name, order) for _ in range(layers)]
-            tensors[f"{which}_scale"] = [self._scale(which, kind, by_token, h, order, scale) for _ in range(layers)]
+            s = self._stored.get(which)
+            elem, elements = (STORED.get(s.kind, "uint8"), s.elements(d)) if s else (name, d)
+            tensors[which] = [self._pool(h, elements, elem, order) for _ in range(layers)]
+            tensors[f"{which}_scale"] = [self._scale(which, s, h, d, order, scale) for _ in range(layers)]
+            tensors[f"{which}_zero"] = [self._pool(h, s.scales(d), "float32", order) if s and s.has_zero else None for _ in range(layers)]
         self.k, self.v, self.k_scale, self.v_scale = tensors["k"], tensors["v"], tensors["k_scale"], tensors["v_scale"]
-        scaled = [f"{which}_scale" for which, (_, by_token) in self._stored.items() if by_token]
-        self._pools = [pool for name in ("k", "v", *scaled) for pool in tensors[name]]  # what pages are copied in
+        self.k_zero, self.v_zero = tensors["k_zero"], tensors["v_zero"]
+        beside = [f"{which}_{what}" for which, s in self._stored.items() if s.by_token for what in ("scale", "zero")[: 1 + s.has_zero]]
+        self._pools = [pool for name in ("k", "v", *beside) for pool in tensors[name]]  # what pages are copied in
 
     def _pool(self, heads: int, width: int, name: str, order: str) -> Any:
         shape = (self.pages.count, *((self.pages.page_size, heads) if order == "NHD" else (heads, self.pages.page_size)), width)
@@ -342,21 +384,22 @@ class Cache:
             pool = numpy.zeros(shape, "uint8" if name in STORED_AS else name)
         return pool.swapaxes(1, 2) if order == "NHD" else pool
 
-    def _scale(self, which: str, kind: str | None, by_token: bool, heads: int, order: str, given: Any) -> Any:
-        if kind is None:
+    def _scale(self, which: str, stored: _Stored | None, heads: int, width: int, order: str, given: Any) -> Any:
+        if stored is None:
             return None
-        if by_token:
-            return self._pool(heads, 1, "float32", order)
-        if given is None and kind == "i8":
-            raise ArgumentError(f"{which} is stored in i8 and needs a scale: scales=(of keys, of values), or storage={which}=i8:token", "param")
+        if stored.by_token:
+            return self._pool(heads, stored.scales(width), "float32", order)
+        if given is None and stored.kind in ("i8", "i4"):
+            raise ArgumentError(f"{which} is stored in {stored.kind} and needs a scale: scales=(of keys, of values), or storage={which}={stored.kind}:token", "param")
         values = [given] * heads if isinstance(given, (int, float)) else [1.0] * heads if given is None else [float(x) for x in given]
         if len(values) != heads:
             raise ArgumentError(f"{which} has {heads} heads, and {len(values)} scales were given", "param")
         return _tensor(values, "float32", self._device).reshape(1, heads, 1, 1)
 
     def named(self, layer: int) -> dict[str, Any]:
-        """The tensors of a layer by their names as arguments of calls: k, v, and the scales there are."""
-        every = {"k": self.k[layer], "v": self.v[layer], "k_scale": self.k_scale[layer], "v_scale": self.v_scale[layer]}
+        """The tensors of a layer by their names as arguments of calls: k, v, and the scales and zero points there are."""
+        names = ("k", "v", "k_scale", "v_scale", "k_zero", "v_zero")
+        every = {name: getattr(self, name)[layer] for name in names}
         return {name: x for name, x in every.items() if x is not None}
 
     def append(self, layer: int, k: Any, v: Any, slots: Any) -> None:
@@ -364,7 +407,8 @@ class Cache:
         for which, rows, pool in (("k", k, self.k[layer]), ("v", v, self.v[layer])):
             if len(rows.shape) != 3:
                 raise ArgumentError(f"{which} has {len(rows.shape)} axes, expected [rows, heads, channels]", "tensor")
-            check_rows(rows, pool, which)
+            stored = self._stored.get(which)
+            check_rows(rows, pool, which, 2 if stored and stored.kind == "i4" else 1)
         append(k.swapaxes(0, 1)[None], v.swapaxes(0, 1)[None], self.named(layer), storage=self.storage, slots=slots[None])
 
     def copy(self, pages: Sequence[tuple[int, int]]) -> None:

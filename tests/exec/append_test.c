@@ -288,8 +288,7 @@ static void scale_of(const Run *r, const AuStorage *s, const double *row, int64_
     const float high = most[s->as], low = s->as >= AU_STORED_I8 ? -high - 1 : -high;
     if (!s->by_token) {
         *scale = (float)scales->values[index_of(scales, at->sequence, at->h, 0, 0)];
-        if (s->has_zero)
-            *zero = (float)zeros->values[index_of(zeros, at->sequence, at->h, 0, 0)];
+        if (s->has_zero) *zero = (float)zeros->values[index_of(zeros, at->sequence, at->h, 0, 0)];
         return;
     }
     if (s->has_zero) {
@@ -324,7 +323,9 @@ static void write_row(const Run *r, uint32_t side, size_t from, int64_t width, c
         if (halves && e % 2 == 0) low = code;
         if (halves && e % 2 == 0) continue;
         put(cache, want->cache, index_of(cache, at->page, at->h, at->row, halves ? e / 2 : e),
-            halves ? (double)(code << 4 | low) : s->as ? (double)code : row[e]);
+            halves  ? (double)(code << 4 | low)
+            : s->as ? (double)code
+                    : row[e]);
     }
 }
 

@@ -114,9 +114,9 @@ Run *exec_stored(Run *r, const AuAttn *attn)
 /* A scale or a zero point as it lies beside the rows. */
 static Tensor beside(Run *stored, const AuAttn *attn, const AuStorage *s, Tensor *dense)
 {
-    return s->by_token                               ? exec_key_rows(stored, attn, dense)
+    return s->by_token                             ? exec_key_rows(stored, attn, dense)
            : attn->keys.layout == AU_LAYOUT_PADDED ? exec_lines(stored, dense)
-                                                    : *dense;
+                                                   : *dense;
 }
 
 Run *exec_with_scales(Run *stored, Run *laid_out, AuAttn *attn)

@@ -60,7 +60,7 @@ typedef struct Run {
     Tensor tensors[MOST_TENSORS];
     uint32_t tensor_count;
     Tensor scales[2], zeros[2]; /* of k, v as codes */
-    int64_t *cu_seqlens; /* of a recurrence; NULL: not packed */
+    int64_t *cu_seqlens;        /* of a recurrence; NULL: not packed */
     int64_t
         chunk; /* of kernels of a recurrence whose products round what they multiply; 0: they do not */
     int64_t back_chunk; /* likewise, of gradients */

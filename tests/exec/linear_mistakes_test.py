@@ -1,9 +1,10 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append|stored]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, wide, gradients: those of packed rows, of
-values that no warp holds and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does.
+values that no warp holds and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
+of codes that become elements in tiles.
 """
 import json
 import shlex
@@ -185,9 +186,26 @@ APPEND = [
     ("a packed row is the sequence's before", "lanes_append.c", '"%s[middle] <= n"', '"%s[middle] < n"'),
     ("rows of no sequence are written", "lanes_append.c", "token >= 0 && token < count && ", "token >= 0 && "),
     ("a sequence's row of the cache is its number", "lanes_append.c", 'keys->has_rows ? "line" : "b"', 'keys->has_rows ? "b" : "b"'),
-    ("scales do not know NaN", "lanes_append.c", '"reduce_maxnan(', '"reduce_max('),
-    ("rows of zeros have the scale 0", "lanes_append.c", '"where(%s < %s, 1.0,', '"where(%s < -%s, 1.0,'),
-    ("scales of slots are the batch's", "lanes_append.c", '? "m" : "page"', '? "m" : "m"'),
+    ("scales do not know NaN", "append_codes.c", '"reduce_maxnan(abs(', '"reduce_max(abs('),
+    ("scales of parts do not know NaN", "append_codes.c", '"reduce_maxnan(%s, %s)"', '"reduce_max(%s, %s)"'),
+    ("rows of zeros have the scale 0", "append_codes.c", '"where(%s < %s, 1.0,', '"where(%s < -%s, 1.0,'),
+    ("scales of slots are the batch's", "append_codes.c", '? "m" : "page"', '? "m" : "m"'),
+    ("the odd channel of a byte is the even one", "append_codes.c", 'high ? " + 1" : ""', 'high ? "" : ""'),
+    ("scales of groups do not know their odd channels", "append_codes.c", "if (are_halves(x, s)) {", "if (are_halves(x, s) && !s->n) {"),
+    ("negative codes are added whole", "append_codes.c", '"where(%s < 0.0, %s + 16.0, %s) + 16.0', '"where(%s < -9.0, %s + 16.0, %s) + 16.0'),
+    ("what is no number is a code", "append_codes.c", '"where(%s == %s, clamp', '"where(%s == %s || true, clamp'),
+]
+
+STORED = [
+    ("scales are those of the first group", "key_storage.c", 'at.group ? at.group : "0"', '"0"'),
+    ("zero points are not taken off", "key_elements.c", '"(%s - %s) * %s"', '"(%s - 0.0 * %s) * %s"'),
+    ("zero points are not taken off of rows that are changed", "key_storage.c", '"(%s - %s)", number', '"(%s - 0.0 * %s)", number'),
+    ("the halves of a byte change places", "key_storage.c", '"where(%s %% 2 == 0', '"where(%s %% 2 == 1'),
+    ("lower codes have no sign", "key_storage.c", "floor((%s + 8.0)", "floor((%s + 0.0)"),
+    ("scales of nobody count", "key_elements.c", '"where(%s, %s, 0.0)", lanes_key_inside(x, token)', '"where(%s || true, %s, 0.0)", lanes_key_inside(x, token)'),
+    ("codes are read before all have come", "lanes_forward.c", "(key_codes || value_codes) && lanes_shares_tiles(x)", "(key_codes || value_codes) && !lanes_shares_tiles(x)"),
+    ("values have the scales of the next head", "key_storage.c", 'a->v_in_k ? "hk" : "hv"', 'a->v_in_k ? "hk" : "hv + 1"'),
+    ("a warp makes elements of another's rows", "key_elements.c", '"self * %d + ", share', '"(self + 1) %% 2 * %d + ", share'),
 ]
 
 
@@ -202,6 +220,7 @@ def main():
         "rows": (ROWS, [*scripts, "forward packed"], 120),
         "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
+        "stored": (STORED, [*scripts, "channels32 zero"], 300),
         "append": (APPEND, ["tests/exec/append_test", "tiled-ir:sm_80", "kernel-ir:sm_80"], 120),
     }["".join(sys.argv[3:])]
     lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout

@@ -10,7 +10,7 @@ import numpy as np
 import aule
 from aule.serving import Cache, OutOfPages, Pages
 from support import DEVICE, ROOT, torch
-from test_storage import meaning
+from test_storage import grouped, meaning
 
 GQA = ROOT / "attn_scripts/gqa.attn"
 H, HK, D = 4, 2, 16
@@ -114,7 +114,9 @@ class Bookkeeping(unittest.TestCase):
             (lambda: pages.shorten(row, 1), "length is 1, the sequence has 0"),
             (lambda: pages.release([2]), "page 2 is not in use"),
             (lambda: Cache(1, 2, 4, 2, 8, "float64"), "dtype is float64"),
-            (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i4"), "storage is 'i4', expected e4m3"),
+            (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i5"), "storage is 'i5', expected e4m3"),
+            (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i4:zero"), "zero points of heads are given with calls"),
+            (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i4:channels16"), "8 channels do not consist of groups of 16"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i8"), "k is stored in i8 and needs a scale"),
             (lambda: Cache(1, pages, 4, 2, 8, "float32"), "page_size is 4, of these pages it is 8"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32").append(0, np.zeros((1, 1, 8)), np.zeros((1, 2, 8)), np.zeros(1, np.int64)), r"k is \[1, 1, 8\], expected \[.., 2, 8\]"),
@@ -134,7 +136,7 @@ class Rows(unittest.TestCase):
         """Slots in any order, -1 among them, first, last and alone; nothing else changes."""
         r = np.random.default_rng(0)
         for order in ("NHD", "HND"):
-            for storage in (None, "e4m3", "k=i8:token,v=e5m2"):
+            for storage in (None, "e4m3", "k=i8:token,v=e5m2", "k=i4:token,v=i8:channels4:zero", "i4:channels8:zero"):
                 for cache, to in self.caches(order=order, storage=storage):
                     memory = np.zeros((2, 36, HK, D), np.float32)
                     for slots in ([7, -1, 30, 0, -1], [-1, 1, 2], [-1, -1], [], [35]):
@@ -143,22 +145,26 @@ class Rows(unittest.TestCase):
                         for n, slot in enumerate(slots):
                             if slot >= 0:
                                 memory[:, slot] = rows[:, n]
-                    self.assertEqual(cache.k[0].shape, (9, HK, 4, D))
+                    self.assertEqual(cache.k[0].shape, (9, HK, 4, D // 2 if storage and "i4" in storage else D))
                     for layer, want in ((0, np.zeros_like(memory)), (1, memory)):
                         for x, name in zip(want, "kv"):
                             got = self.elements(cache, name, layer)
-                            kind = cache._stored.get(name, (None, False))[0]
-                            rtol, atol = {None: (0, 0), "e4m3": (2**-4, 2**-10), "e5m2": (2**-3, 2**-17), "i8": (0, np.abs(x).max() / 253)}[kind]
+                            kind, most = cache._stored[name].kind if name in cache._stored else None, np.abs(x).max()
+                            rtol, atol = {None: (0, 0), "e4m3": (2**-4, 2**-10), "e5m2": (2**-3, 2**-17), "i8": (0, most / 253), "i4": (0, most / 13.9)}[kind]
                             np.testing.assert_allclose(got, x, rtol=rtol, atol=atol)
 
     @staticmethod
     def elements(cache, name, layer):
         """What a layer has in its slots: [slots, heads, channels]."""
-        x, scale = (getattr(cache, which)[layer] for which in (name, f"{name}_scale"))
+        x, scale, zero = (getattr(cache, which)[layer] for which in (name, f"{name}_scale", f"{name}_zero"))
         if torch is not None and isinstance(x, torch.Tensor):
-            x = (x.float() * (1 if scale is None else scale)).cpu().numpy()
+            x = (x if x.dtype == torch.uint8 else x.float()).cpu().numpy()
+            scale, zero = (y if y is None else y.cpu().numpy() for y in (scale, zero))
+            x = meaning(x, "i4") if x.dtype == np.uint8 else x
         elif scale is not None:
-            x = meaning(x, cache._stored[name][0]) * scale
+            x = meaning(x, cache._stored[name].kind)
+        x = x if zero is None else x - grouped(zero, D if zero.shape[-1] > 1 else 1)
+        x = x if scale is None else x * grouped(scale, D if scale.shape[-1] > 1 else 1)
         return x.transpose(0, 2, 1, 3).reshape(-1, HK, D)
 
 
@@ -206,10 +212,10 @@ class Attention(unittest.TestCase):
     def test_torch(self):
         self.serve(Cache(1, 40, 8, HK, D, torch.float32, device=DEVICE), lambda x: torch.from_numpy(x).to(DEVICE))
 
-    def test_stored_in_8_bits(self):
-        for storage, scales in (("i8:token", None), ("k=i8,v=i8:token", (4 / 127, None))):
+    def test_stored_as_codes(self):
+        for storage, scales, bound in (("i8:token", None, 0.05), ("k=i8,v=i8:token", (4 / 127, None), 0.05), ("k=i8:channels8:zero,v=i4:channels4:zero", None, 0.3)):
             with self.subTest(storage):
-                self.serve(Cache(1, 40, 8, HK, D, "float32", storage=storage, scales=scales), lambda x: x, storage, 0.05)
+                self.serve(Cache(1, 40, 8, HK, D, "float32", storage=storage, scales=scales), lambda x: x, storage, bound)
 
 
 if __name__ == "__main__":

@@ -261,6 +261,32 @@ class Storage(unittest.TestCase):
                 with self.subTest(layout=layout, storage=storage, device=device):
                     self.check("causal", case, lambda *args, device=device, **more: f(*args, device=device, **more))
 
+    def test_appended(self):
+        """Rows that `append` wrote, into a cache that was of something else: as near as codes are apart."""
+        for storage in ("e4m3:channels8", "i8:token:zero", "k=i4:channels8:zero,v=i4:token"):
+            f = aule.compile(GQA, layout="T=paged", storage=storage, optimize=1)
+            r, lengths, slots = np.random.default_rng(2), np.array([20, 0, 7], np.int32), 16
+            rows = r.standard_normal((2, 3, 2, 20, 32)).astype(np.float32) + 0.5
+            table, cache, beside = np.arange(1, 7, dtype=np.int32).reshape(3, 2), {}, {}
+            for name, (kind, per, has_zero) in zip("kv", grains(storage)):
+                cache[name] = np.full((7, 2, slots, 16 if kind == "i4" else 32), NAN[kind], np.uint8)
+                cache[name] = cache[name].view(np.int8) if kind == "i8" else cache[name]
+                for what in ("scale", "zero")[: 1 + has_zero]:
+                    beside[f"{name}_{what}"] = np.full((7, 2, slots, 32 // per if per > 1 else 1), np.nan, np.float32)
+            f.append(*rows, cache["k"], cache["v"], T_lengths=lengths, T_table=table, **beside)
+            for n, (name, (kind, per, has_zero)) in enumerate(zip("kv", grains(storage))):
+                scale = grouped(beside[f"{name}_scale"], 32 if per > 1 else 1)
+                got = (meaning(cache[name], kind) - (grouped(beside[f"{name}_zero"], 32 if per > 1 else 1) if has_zero else 0)) * scale
+                for b, length in enumerate(lengths):
+                    for j in range(length):
+                        page, slot = table[b, j // slots], j % slots
+                        with self.subTest(storage=storage, tensor=name, row=(b, j)):
+                            apart = np.abs(rows[n, b, :, 20 - length + j]) / 16 if kind == "e4m3" else 0
+                            self.assertTrue((np.abs(got[page, :, slot] - rows[n, b, :, 20 - length + j]) <= apart + scale[page, :, slot] * 0.501).all())
+                self.assertTrue(np.isnan(beside[f"{name}_scale"][0]).all() and (cache[name].view(np.uint8)[0] == NAN[kind]).all())
+            q = r.standard_normal((3, 4, 1, 32)).astype(np.float32)
+            self.assertTrue(np.isfinite(f(q, cache["k"], cache["v"], T_lengths=lengths, T_table=table, **beside)).all())
+
     def test_one_scale(self):
         """One element for all sequences and heads, or for all sequences."""
         f = aule.compile(GQA, storage="i8", optimize=1)
