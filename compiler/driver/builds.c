@@ -15,8 +15,10 @@ typedef struct WidthSet {
     int32_t of[AULE_MAX_SIZES]; /* by size; -1: not fixed */
 } WidthSet;
 
-/* Every combination of the widths given; a width that is not given is that of the first axis, q's.
- */
+static int32_t up(int32_t width, int32_t unit) { return (width + unit - 1) / unit * unit; }
+
+/* Every combination of the widths given; a width that is not given is that of the first axis, q's, or as many channels more as are stored
+ * together. */
 static uint32_t width_sets(AuJob *job, const AuAttn *a, WidthSet *sets)
 {
     static const int32_t usual[] = {64, 128};
@@ -28,7 +30,9 @@ static uint32_t width_sets(AuJob *job, const AuAttn *a, WidthSet *sets)
         if (!is_width[n]) continue;
         const AuWidths *w = options_widths(&job->choice, a->sizes[n].name);
         const int32_t *values = w ? w->values : usual;
-        const uint32_t choices = w ? w->count : first == a->size_count ? 2 : 1;
+        const int32_t unit = w ? 1 : driver_width_unit(a, n);
+        const bool both = first == a->size_count && up(usual[0], unit) < up(usual[1], unit);
+        const uint32_t choices = w ? w->count : both ? 2 : 1;
         if (count * choices > MOST_SETS) {
             au_error(job->diags, AU_E0602, a->sizes[n].span, "more than %d combinations of widths",
                      MOST_SETS);
@@ -39,7 +43,7 @@ static uint32_t width_sets(AuJob *job, const AuAttn *a, WidthSet *sets)
             for (uint32_t s = 0; s < before; s++) {
                 if (c) sets[c * before + s] = sets[s];
                 sets[c * before + s].of[n] =
-                    w || first == a->size_count ? values[c] : sets[s].of[first];
+                    up(w || first == a->size_count ? values[c] : sets[s].of[first], unit);
             }
         count = before * choices;
         if (first == a->size_count) first = n;
@@ -270,6 +274,11 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
     const uint32_t count = width_sets(job, a, sets);
     for (uint32_t n = 0; n < count; n++) {
         AuAttn *attn = with_widths(job, which, &sets[n]);
+        const char *why = driver_storage_refusal(job->arena, attn);
+        if (why) {
+            au_error(job->diags, AU_E0811, attn->span, "--storage: %s", why);
+            return false;
+        }
         if (build->parts) driver_add_parts(attn);
         if (attn->keys.modified) split_mods(job, build, attn, which, &sets[n]);
         const AuGrads *grads = NULL;

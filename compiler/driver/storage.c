@@ -201,6 +201,44 @@ bool driver_add_storage(AuArena *arena, AuDiags *diags, AuAttn *a, const AuStora
     return true;
 }
 
+/* -1: it is not fixed. */
+static int32_t width_of(const AuAttn *a, uint32_t n)
+{
+    const AuNode *axis = attn_at(a, a->tensors[1 + n].axes[3]);
+    return axis->op == AU_OP_I32    ? axis->integer
+           : axis->op == AU_OP_SIZE ? (int32_t)a->sizes[axis->integer].fixed
+                                    : -1;
+}
+
+const char *driver_storage_refusal(AuArena *arena, const AuAttn *a)
+{
+    for (uint32_t n = 0; n < 2 && !(n && a->v_in_k); n++) {
+        const AuStorage *s = &a->storage[n];
+        const int32_t width = width_of(a, n), unit = s->as == AU_STORED_I4 ? CODES_OF_BYTE : 1;
+        if (!s->as || width < 0) continue;
+        if (width % unit)
+            return au_format(arena, "%s: %d channels of 4 bits do not fill whole bytes", tensors[n],
+                             width);
+        if (s->channels && width % s->channels)
+            return au_format(arena, "%s: %d channels do not consist of groups of %d", tensors[n],
+                             width, s->channels);
+    }
+    return NULL;
+}
+
+int32_t driver_width_unit(const AuAttn *a, uint32_t size)
+{
+    int32_t unit = 1;
+    for (uint32_t n = 0; n < 2; n++) {
+        const AuStorage *s = &a->storage[n];
+        const AuNode *axis = attn_at(a, a->tensors[1 + n].axes[3]);
+        if (!s->as || axis->op != AU_OP_SIZE || (uint32_t)axis->integer != size) continue;
+        const int32_t own = s->channels ? s->channels : 1, before = unit;
+        while (unit % own || (s->as == AU_STORED_I4 && unit % CODES_OF_BYTE)) unit += before;
+    }
+    return unit;
+}
+
 static bool has(const AuStorage *s, uint32_t tensor)
 {
     return s->as && (s->scale == tensor || (s->has_zero && s->zero == tensor));

@@ -439,6 +439,18 @@ class Stages(Case):
         self.expect(aulec(root / "attn_scripts/gqa.attn", "--append", "--emit=obj", "-o", "-"), 2, "--append: it is for artifacts: static builds have no function of 'append'")
         self.expect(aulec(root / "attn_scripts/gqa.attn", "--append", "--checked", "-o", "-"), 2, "--append: not with --checked yet")
 
+    def test_codes_that_become_elements(self):
+        """A golden text: the kernel of few queries over keys with scales along channels, and values of 4 bits with zero points."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=D=64", "--storage=k=e4m3:channels32,v=i4:token:zero", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
+        written = "".join(f"// ==== {text}" for text in programs if "warps_decode" in text)
+        self.assertEqual(written, (root / "tests/golden/tiled-ir/codes.tile").read_text())
+
+        self.expect(aulec(root / "attn_scripts/gqa.attn", "--storage=e4m3:channels48", "--width=D=64", "-o", "-"), 1, "--storage: k: 64 channels do not consist of groups of 48")
+
     def test_what_is_wrong_with_a_table_of_shapes(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir"]
         table = self.folder / "my.shapes"

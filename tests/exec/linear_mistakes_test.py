@@ -188,7 +188,7 @@ APPEND = [
     ("a sequence's row of the cache is its number", "lanes_append.c", 'keys->has_rows ? "line" : "b"', 'keys->has_rows ? "b" : "b"'),
     ("scales do not know NaN", "append_codes.c", '"reduce_maxnan(abs(', '"reduce_max(abs('),
     ("scales of parts do not know NaN", "append_codes.c", '"reduce_maxnan(%s, %s)"', '"reduce_max(%s, %s)"'),
-    ("rows of zeros have the scale 0", "append_codes.c", '"where(%s < %s, 1.0,', '"where(%s < -%s, 1.0,'),
+    ("rows of zeros have the scale 0", "append_codes.c", '(t, scale, "where(%s < %s, 1.0,', '(t, scale, "where(%s < -%s, 1.0,'),
     ("scales of slots are the batch's", "append_codes.c", '? "m" : "page"', '? "m" : "m"'),
     ("the odd channel of a byte is the even one", "append_codes.c", 'high ? " + 1" : ""', 'high ? "" : ""'),
     ("scales of groups do not know their odd channels", "append_codes.c", "if (are_halves(x, s)) {", "if (are_halves(x, s) && !s->n) {"),

@@ -324,6 +324,10 @@ class Storage(unittest.TestCase):
         case = Case("e4m3", [20, 20], None)
         with self.assertRaisesRegex(aule.Error, "k is float32, expected float8_e4m3fn, as it is stored"):
             f(case.q, **case.args | {"k": np.zeros((2, 2, 20, 32), np.float32)})
+        for storage, width, message in (("e4m3:channels24", 32, "--storage: k: 32 channels do not consist of groups of 24"), ("i4", 33, "--storage: k: 33 channels of 4 bits do not fill whole bytes")):
+            made = {f"{n}_scale": np.ones((1, 1, 1, 1), np.float32) for n in "kv"}
+            with self.assertRaisesRegex(aule.Error, message):
+                aule.compile(GQA, storage=storage, optimize=1)(np.zeros((1, 2, 1, width), np.float32), *[np.zeros((1, 1, 4, width // (1 + (storage == "i4"))), np.uint8)] * 2, **made)
         with self.assertRaisesRegex(TypeError, "needs v_scale"):
             f(case.q, **{name: x for name, x in case.args.items() if name != "v_scale"})
 
