@@ -37,12 +37,19 @@ static bool read_at(const File *file, uint64_t offset, void *to, size_t bytes)
     return true;
 }
 
+static bool is_script(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".attn") == 0;
+}
+
 static aule_status check_head(const File *file, Elf64_Ehdr *head, AuSink sink)
 {
     if (!read_at(file, 0, head, SELFMAG) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
-                       "%s: not an aule artifact: not a shared library (%zu bytes, no ELF magic)",
-                       file->path, file->length);
+                       "%s: not an aule artifact: not a shared library (%zu bytes, no ELF magic)%s",
+                       file->path, file->length,
+                       is_script(file->path) ? ": a script, of which aulec makes one" : "");
     if (!read_at(file, 0, head, sizeof *head))
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
                        "%s: truncated: %zu bytes, its head alone takes %zu", file->path,

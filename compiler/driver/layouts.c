@@ -56,9 +56,10 @@ static const AuTensor *input_with(const AuAttn *a, AuExpr axis)
     return NULL;
 }
 
-/* Does an input have as many elements along an axis as there are sequences? */
-static bool input_has_batch(const AuAttn *a, AuExpr batch)
+/* Does a tensor that is not packed have as many elements along an axis as there are sequences: rows of queries or keys, an input? */
+static bool has_batch(const AuAttn *a, AuExpr batch)
 {
+    if (a->queries.layout != AU_LAYOUT_PACKED || a->keys.layout != AU_LAYOUT_PACKED) return true;
     for (uint32_t n = 3; n < a->tensor_count; n++)
         for (uint32_t k = 0; k < a->tensors[n].rank; k++)
             if (a->tensors[n].axes[k].i == batch.i &&
@@ -355,8 +356,7 @@ static void ask_for_one_batch(AuAttn *a)
 {
     const AuRowLayout *packed = a->queries.layout == AU_LAYOUT_PACKED ? &a->queries : &a->keys;
     const AuExpr batch = a->tensors[0].axes[0];
-    if (packed->layout != AU_LAYOUT_PACKED) return;
-    if (a->queries.layout == AU_LAYOUT_PACKED && !input_has_batch(a, batch)) return;
+    if (packed->layout != AU_LAYOUT_PACKED || !has_batch(a, batch)) return;
     const AuExpr one = attn_i32(a, 1, a->span), ends = attn_op2(a, AU_OP_ADD, batch, one, a->span);
     attn_add_require(a, attn_op2(a, AU_OP_EQ, size_node(a, packed->ends), ends, a->span), a->span,
                      false);
@@ -399,8 +399,7 @@ static bool is_same(const AuAttn *a, AuExpr axis, uint32_t size)
 bool driver_is_unknown(const AuAttn *a, uint32_t size)
 {
     const AuExpr batch = a->tensors[0].axes[0], length = a->tensors[1].axes[2];
-    if (a->queries.layout == AU_LAYOUT_PACKED && is_same(a, batch, size))
-        return !input_has_batch(a, batch);
+    if (is_same(a, batch, size)) return !has_batch(a, batch);
     return a->keys.layout == AU_LAYOUT_PAGED && is_same(a, length, size) &&
            !schedule_inputs_have_keys(a);
 }

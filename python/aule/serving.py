@@ -96,8 +96,10 @@ class Pages:
 
     def share(self, pages: Iterable[int]) -> None:
         """One more user for each of these pages."""
+        pages = list(pages)
         for page in pages:
             self._check_used(page)
+        for page in pages:
             self._users[page] += 1
 
     def release(self, pages: Iterable[int]) -> None:
@@ -119,16 +121,17 @@ class Pages:
     # ---- sequences
 
     def add(self, pages: Sequence[int] = (), length: int = 0) -> int:
-        """A new sequence: the number of its row. With pages, of a prefix that is kept, it shares them, and has so many tokens already."""
+        """A new sequence: the number of its row. With pages, of a prefix that is kept, it has so many tokens already, and shares the pages that these are in."""
         if not 0 <= length <= len(pages) * self.page_size:
             raise ArgumentError(f"length is {length}, {len(pages)} pages of {self.page_size} have room for {len(pages) * self.page_size}", "param")
         if not self._rows:
             raise Error(f"there are {len(self._have)} sequences already, as many as the table has rows", "memory")
-        self._check_room(len(pages))
-        self.share(pages)
+        have = list(pages)[: -(-length // self.page_size)]  # behind them `extend` would write on what is another's
+        self._check_room(len(have))
+        self.share(have)
         row = self._rows.pop()
         self._have[row] = []
-        self._set(row, list(pages), length)
+        self._set(row, have, length)
         return row
 
     def fork(self, row: int) -> int:
@@ -154,7 +157,7 @@ class Pages:
         if n < 0:
             raise ArgumentError(f"{n} more tokens; shorten makes a sequence shorter", "param")
         self._check_room(-(-(length + n) // self.page_size))
-        new = self.allocate(max(self.needed(row, n), 0))
+        new = self.allocate(self.needed(row, n))
         if n and self._copied(row):
             last = length // self.page_size
             copies.append((have[last], new[0]))
@@ -182,7 +185,7 @@ class Pages:
     def pages_of(self, row: int) -> tuple[int, ...]:
         """The pages of a sequence, in the order of its tokens."""
         if row not in self._have:
-            raise ArgumentError(f"there is no sequence {row}", "param")
+            raise ArgumentError(f"there is no sequence {row!r}", "param")
         return tuple(self._have[row])
 
     def length(self, row: int) -> int:
@@ -409,6 +412,8 @@ class Cache:
                 raise ArgumentError(f"{which} has {len(rows.shape)} axes, expected [rows, heads, channels]", "tensor")
             stored = self._stored.get(which)
             check_rows(rows, pool, which, 2 if stored and stored.kind == "i4" else 1)
+        if len(getattr(slots, "shape", ())) != 1:
+            raise ArgumentError(f"slots is a {type(slots).__name__}, expected a tensor of int64 with one axis, a slot for each row", "tensor")
         append(k.swapaxes(0, 1)[None], v.swapaxes(0, 1)[None], self.named(layer), storage=self.storage, slots=slots[None])
 
     def copy(self, pages: Sequence[tuple[int, int]]) -> None:

@@ -1,6 +1,6 @@
 /* bench.c - aule bench: times one call on random data. Medians of single runs, by the device's clock where it has one.
- * FLOPs are those of all pairs, 2 B H S T (D + E), and 2.5 times as many backward: what a mask leaves out is not known here, so the
- * rate of a masked attention reads higher than what its arithmetic units did. A recurrence has no pairs and no rate. */
+ * FLOPs are those of all pairs, 2 B H S T (D + E), and 2.5 times as many backward, S and T of each sequence where a layout's lists say
+ * them: what a mask leaves out is not known here, so the rate of a masked attention reads higher than what its arithmetic units did. A recurrence has no pairs and no rate. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -78,9 +78,7 @@ static double flops(const AuSession *s)
         if (role == AULE_ROLE_STATE) return 0;
     }
     if (!q || !k || !o || q->rank != 4 || k->rank != 4 || o->rank != 4) return 0;
-    double pairs =
-        (double)q->shape[0] * (double)q->shape[1] * (double)q->shape[2] * (double)k->shape[2];
-    return 2 * pairs * (double)(q->shape[3] + o->shape[3]);
+    return 2 * session_pairs(s) * (double)(q->shape[3] + o->shape[3]);
 }
 
 static void print_text(const char *text) /* as JSON */

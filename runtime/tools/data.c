@@ -4,6 +4,11 @@
 
 #include "session.h"
 
+enum {
+    LISTS = AULE_TENSOR_LISTS | AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_TABLE_STARTS |
+            AULE_TENSOR_FIRST | AULE_TENSOR_WHOLE
+};
+
 /* ---- shapes */
 
 typedef struct Shape {
@@ -109,6 +114,13 @@ static double normal(Random *r)
     return sqrt(-2 * log(uniform(r))) * cos(6.283185307179586 * uniform(r));
 }
 
+/* Elements of 8 bits; without the bit in which NaN and infinity differ from numbers. */
+static void make_codes(AuArray *array, Random *random)
+{
+    uint8_t *codes = array->data;
+    for (size_t i = 0; i < array->bytes; i++) codes[i] = (uint8_t)(256 * uniform(random)) & 0xbf;
+}
+
 static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shape *shape,
                       Random *random)
 {
@@ -138,6 +150,8 @@ static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shap
         for (size_t i = 0; i < array->bytes / 4; i++) values[i] = (float)normal(random);
     else if (dtype == AULE_BOOL)
         memset(array->data, 1, array->bytes);
+    else if (t->role == AULE_ROLE_K || t->role == AULE_ROLE_V)
+        make_codes(array, random);
     return is_float && !array_convert(array, dtype, &why) ? command_fail(EXIT_WRONG, "%s", why.text)
                                                           : 0;
 }
@@ -154,6 +168,7 @@ int session_make_inputs(AuSession *s, AuOptions *options)
     if (dtype == AULE_OPERAND) dtype = AULE_F32;
     add_fixed(s, dtype, &shape);
     add_heads(s, &shape);
+    bool made[MAX_ARGS] = {false};
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
         bool wanted = !session_is_of_backward(t) || (s->backward && t->role == AULE_ROLE_DOUT);
@@ -162,6 +177,9 @@ int session_make_inputs(AuSession *s, AuOptions *options)
             continue;
         status = make_input(s, i, dtype, &shape, &random);
         if (status) return status;
+        made[i] = true;
     }
+    for (uint32_t i = 0; i < s->signature->tensor_count; i++)
+        if (made[i] && session_tensor(s, i)->flags & LISTS) session_fill_list(s, i);
     return 0;
 }

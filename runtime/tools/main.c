@@ -62,7 +62,7 @@ static const char bench_help[] =
     "Times a call on random data.\n"
     "\n"
     "  --shape NAME=N,..                 the sizes, as aule inspect shows them\n"
-    "  --NAME file.npy                   an input of the script; else random\n"
+    "  --NAME file.npy                   an input of the script; else random, whole numbers 0, lists of a layout those of full sequences\n"
     "  --NAME number                     a param of the script\n"
     "  --dtype f32 | f16 | bf16          of the operands; else f32\n"
     "  --backward                        times backward, and forward and backward together\n"

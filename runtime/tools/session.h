@@ -57,6 +57,11 @@ int session_read(AuSession *session, AuOptions *options, uint32_t dtype);
 /* Random inputs of --shape and --dtype; options that name an input or a param are read. `backward` must be set by now. */
 int session_make_inputs(AuSession *session, AuOptions *options);
 
+/* A list of a layout that was not given: full sequences. The shapes of all arguments must be there. */
+void session_fill_list(AuSession *session, uint32_t index);
+/* Queries times keys of all sequences, as lists say. */
+double session_pairs(const AuSession *session);
+
 /* Uploads inputs, makes outputs, plans, makes the workspace. */
 int session_prepare(AuSession *session);
 int session_run(AuSession *session, AuDirection step); /* does not wait */

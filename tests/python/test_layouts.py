@@ -334,6 +334,17 @@ class Packed(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "S_starts is int64, expected int32"):
             outputs(f, given | {"S_starts": rows.starts[0].astype(np.int64)}, {})
 
+    def test_as_many_sequences_as_dense_rows(self):
+        """Dense keys beside packed queries, and the other way round, have a batch, which is that of the starts."""
+        r = np.random.default_rng(1)
+        packed, dense = (r.standard_normal(shape).astype(np.float32) for shape in ((1, 2, 9, 16), (3, 2, 5, 16)))
+        for layout, q, k in (("S=packed", packed, dense), ("T=packed", dense, packed)):
+            f = compiled(SCRIPTS / "gqa.attn", layout)
+            outputs(f, {"q": q, "k": k, "v": k, f"{layout[0]}_starts": np.array([0, 4, 4, 9], np.int32)}, {})
+            for starts in ([0, 9], [0, 4, 9], [0, 2, 4, 6, 9]):
+                with self.subTest(starts, layout=layout), self.assertRaisesRegex(aule.ArgumentError, f"{layout[0]}_ends == B \\+ 1, with {layout[0]}_ends = {len(starts)}, B = 3"):
+                    outputs(f, {"q": q, "k": k, "v": k, f"{layout[0]}_starts": np.array(starts, np.int32)}, {})
+
     def test_inputs(self):
         """What no sequence may have, what no call may have, and what no script may ask for."""
         f = compiled(SCRIPTS / "pair_bias.attn", "S=packed")

@@ -91,6 +91,22 @@ class Bookkeeping(unittest.TestCase):
         pages.release(kept)
         self.assertEqual((pages.length(second), pages.pages_of(second), pages.extend(second, 1)), (16, kept, []))
 
+    def test_a_prefix_shorter_than_its_pages(self):
+        """Pages behind the prefix are not shared: extend would write on them."""
+        pages = Pages(6, 4)
+        first = pages.add()
+        pages.extend(first, 12)
+        for length in (0, 3, 4, 5):
+            other = pages.add(pages.pages_of(first), length)
+            self.assertEqual(pages.pages_of(other), pages.pages_of(first)[: -(-length // 4)])
+            copies = pages.extend(other, 8)
+            self.assertEqual([source for source, _ in copies], [pages.pages_of(first)[length // 4]] * (length % 4 > 0))
+            self.assertTrue(all(pages.users(slot // 4) == 1 for slot in pages.slots([other], [8])), length)
+            pages.free(other)
+        with self.assertRaisesRegex(aule.ArgumentError, "page 5 is not in use"):
+            pages.add([0, 5], 8)
+        self.assertEqual(([pages.users(page) for page in range(6)], pages.available), ([1, 1, 1, 0, 0, 0], 3))
+
     def test_picture(self):
         pages = Pages(6, 4)
         a = pages.add()
@@ -110,6 +126,7 @@ class Bookkeeping(unittest.TestCase):
             (lambda: pages.extend(row, -1), "-1 more tokens"),
             (lambda: pages.add(), "there are 1 sequences already"),
             (lambda: pages.free(5), "there is no sequence 5"),
+            (lambda: pages.length("0"), "there is no sequence '0'"),
             (lambda: pages.slots([row], [1]), "sequence 0 has 0 tokens, not 1"),
             (lambda: pages.shorten(row, 1), "length is 1, the sequence has 0"),
             (lambda: pages.release([2]), "page 2 is not in use"),
@@ -118,6 +135,7 @@ class Bookkeeping(unittest.TestCase):
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i4:zero"), "zero points of heads are given with calls"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i4:channels16"), "8 channels do not consist of groups of 16"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i8"), "k is stored in i8 and needs a scale"),
+            (lambda: Cache(1, 2, 4, 2, 8, "float32").append(0, np.zeros((1, 2, 8), "f"), np.zeros((1, 2, 8), "f"), [0]), "slots is a list, expected a tensor of int64"),
             (lambda: Cache(1, pages, 4, 2, 8, "float32"), "page_size is 4, of these pages it is 8"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32").append(0, np.zeros((1, 1, 8)), np.zeros((1, 2, 8)), np.zeros(1, np.int64)), r"k is \[1, 1, 8\], expected \[.., 2, 8\]"),
         ):
