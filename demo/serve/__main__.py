@@ -65,9 +65,15 @@ def main() -> int:
     for name, default in (("prompts", 32), ("most", 700), ("tokens", 16), ("page", 16), ("pages", 0), ("draft", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
+    for name in ("most", "tokens", "page"):
+        if getattr(given, name) < 1:
+            parser.error(f"--{name} is {getattr(given, name)}, expected 1 at least")
+    longest = -(-(given.most + given.tokens) // given.page)
+    if given.pages and given.pages < longest:
+        parser.error(f"--pages is {given.pages}: a prompt of --most {given.most} with --tokens {given.tokens} alone may take {longest} pages of {given.page}")
     model = Llama() if given.model == "llama" else Tutorial()
     arriving = requests(model, given.prompts, given.most, given.tokens)
-    pages = given.pages or -(-(given.most + given.tokens) // given.page) + 64 // given.page  # too few for all at a time
+    pages = given.pages or longest + 64 // given.page  # too few for all at a time
     serve(Server(model, 8 + 24 // given.page, given.page), [(0, Request("warm", [1] * 5, 8)), (0, Request("up", [2] * 9, 12))])  # compiles kernels
     since = time.perf_counter()
     want = expected(model, arriving)

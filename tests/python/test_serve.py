@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import sys
 import unittest
+from unittest import mock
 
 from support import ROOT, torch
 
@@ -40,6 +43,13 @@ class Serve(unittest.TestCase):
         self.assertGreater(copied, 0)
         self.assertGreater(evicted, 0)
         return server
+
+    def test_what_its_options_refuse(self):
+        for options, message in ((["--pages", "3"], "--pages is 3: a prompt of --most 700 with --tokens 16 alone may take 45 pages of 16"),
+                                 (["--page", "0"], "--page is 0, expected 1 at least")):
+            with mock.patch.object(sys, "argv", ["serve", *options]), contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+                demo.main()
+            self.assertIn(message, said.getvalue())
 
     def test_llama(self):
         self.check(demo.Llama())
