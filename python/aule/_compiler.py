@@ -224,6 +224,10 @@ class Compiled(AttentionFunction):
             self._layouts[layout, storage] = Compiled(*self._source, self._which, given)
         return self._layouts[layout, storage]
 
+    def _as_compiled(self) -> str:
+        given = [f"{option} {self._options[option]}" for option in ("layout", "storage") if self._options.get(option)]
+        return " with ".join([self.name, " and ".join(given)]) if given else self.name
+
     def _kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         """Kernels for q's type and the widths of these shapes; what cannot be is the library's to refuse."""
         sizes = self._sizes(views)

@@ -37,6 +37,7 @@ class Results(Dict[str, T]):
         super().__init__(named)
         self._call = call  # None: of a combine, which has no backward pass
         self._kept = kept  # results that are only for the backward pass
+        self._of: AttentionFunction | None = None  # whose, where `axes` asked for another than the one that was called
 
     def __getattr__(self, name: str) -> T:
         try:
@@ -237,7 +238,9 @@ class AttentionFunction:
         """
         if axes:
             f, named = self._placed(axes, named)
-            return f.forward(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
+            made = f.forward(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
+            made._of = f
+            return made
         call = self._bind(qkv, named, device)
         wanted = self._with_states(call, initial_state, return_state, cu_seqlens, self._names.outputs)
         results = self._forward(call, wanted, out, self._names.has_backward)
@@ -298,6 +301,8 @@ class AttentionFunction:
             raise TypeError(f"{self.name}.backward() does not take {unknown[0]}; gradients of finals are {', '.join(self._names.dfinals) or 'none'}")
         if results._call is None:
             raise Error(f"{self.name}: there is no backward pass of unfinished and combine", "unsupported")
+        if results._of not in (None, self):
+            return results._of.backward(results, do, out=out, **dfinals)
         given = {name: x for name, x in dfinals.items() if x is not None}
         return self._backward(results._call, {**results, **results._kept}, {"do": do, **given}, out)
 
@@ -407,7 +412,7 @@ class AttentionFunction:
 
     # ---- caches
 
-    def append(self, *tensors: Any, slots: Any = None, device: str | None = None, **named: Any) -> None:
+    def append(self, *tensors: Any, slots: Any = None, device: str | None = None, axes: Mapping[str, Axis] | None = None, **named: Any) -> None:
         """Writes new keys and values where a cache has them, in place; to the types of the cache, saturating.
 
         Without slots they become the last rows of each sequence: the last of the N new ones is row T_lengths[b] - 1 of sequence b, of a dense
@@ -420,7 +425,7 @@ class AttentionFunction:
             slots: int64 [M, N], a slot for each new row: row j of k[p], a page or a sequence, is slot p * rows + j, with rows = k.shape[2]. A number
                 that is no slot, as -1, writes nothing; on a processor others than -1 are an error, and so is one slot for two rows. With slots, M is
                 any number, one batch of all tokens for example, and lists may be left out.
-            device: as in :meth:`__call__`.
+            device, axes: as in :meth:`__call__`.
             named: the lists of the layout as calls take them, ``T_lengths=``, ``T_table=``, and of packed rows ``S_starts=``, new rows [1, Hk, total, D];
                 scales, ``k_scale=`` and ``v_scale=``: of heads they are read, of tokens made (largest magnitude / largest code) and written;
                 parameters of the script that have no default, and where the cache holds modified rows the inputs that their mods read.
@@ -429,6 +434,9 @@ class AttentionFunction:
             ArgumentError: something does not fit the script.
             Error: there are no such kernels: of a recurrence, of packed keys, of an artifact that was compiled without ``--append``.
         """
+        if axes:
+            f, named = self._placed(axes, named)
+            return f.append(*tensors, slots=slots, device=device, **named)
         names = self._appends()
         params = {name: named.pop(name) for name in self._param_names if name in named}
         given, written = bind(self.name, names, tensors, slots, named)
@@ -583,15 +591,19 @@ class AttentionFunction:
             del tensors["o"]  # kept as it was before out_mod
         return self._runner.run("backward", tensors, call.params, out or {}, made, call.device, True)
 
+    def _as_compiled(self) -> str:
+        """Its name, and what gradients may be missing for."""
+        return self.name
+
     def _check_backward(self) -> None:
         if not self._names.has_backward:
-            raise Error(f"{self.name} has no backward pass: the script has no gradient, or was compiled without", "unsupported")
+            raise Error(f"{self._as_compiled()} has no backward pass: the script has no gradient, or was compiled without", "unsupported")
 
     def _check_differentiable(self, name: str) -> None:
         known = name in self._names.differentiable
         name = "initial_state" if name in self._names.states else name
         if not self._names.has_backward:
-            raise ArgumentError(f"{name} requires a gradient, and {self.name} has no backward pass; call under torch.no_grad() or pass {name}.detach()", "tensor")
+            raise ArgumentError(f"{name} requires a gradient, and {self._as_compiled()} has no backward pass; call under torch.no_grad() or pass {name}.detach()", "tensor")
         if not known:
             raise ArgumentError(f"{self.name}: {name} requires a gradient, and the script does not mark it: write `grad` after its axes, or pass {name}.detach()", "tensor")
 

@@ -92,7 +92,8 @@ def attention_varlen(
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
     On processors, devices of OpenCL and Level Zero and NVIDIA GPUs it is one call of kernels for packed rows, and gradients are another; starts that lie on a GPU are not
-    waited for, and wrong ones are kept within the tensors. On other devices it is a dense call for each sequence, whose starts are waited for, and keys in pages are refused.
+    waited for, and wrong ones are kept within the tensors. On other devices, and where ``torch.use_deterministic_algorithms`` asks for one order of the sums that gradients
+    of alibi and sinks are, it is a dense call for each sequence, whose starts are waited for; on other devices keys in pages are refused.
     Differentiable as :func:`attention` is, but for keys in pages.
 
     Args:
@@ -174,7 +175,9 @@ def _over_rows(
         _check_starts(x, what)
     if len(lists[0][0]) != len(lists[1][0]):
         raise ArgumentError(f"cu_seqlens_q has {len(lists[0][0])} elements, cu_seqlens_k has {len(lists[1][0])}", "tensor")
-    packed = _backend_of(q, backend) in PACKED
+    # Packed kernels add up gradients of slopes and sinks in any order
+    ordered = f._options.get("deterministic") and any(getattr(x, "requires_grad", False) for x in named.values())
+    packed = _backend_of(q, backend) in PACKED and not ordered
     # Values that lie on a device are not waited for: kernels keep them within the tensors.
     far = packed and any(is_torch(x) and x.device.type != "cpu" for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]

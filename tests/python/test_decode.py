@@ -228,6 +228,30 @@ class Axes(unittest.TestCase):
             np.testing.assert_array_equal(f(x, k, v, axes=axes), want.o)
         self.assertEqual(len(f._layouts), 2)
 
+    def test_backward(self):
+        """Of what a call with axes= gave, by the function that was called."""
+        f, r, starts = aule.compile(ROOT / "attn_scripts/gqa.attn", optimize=1), np.random.default_rng(5), np.array([0, 5, 5, 18], np.int32)
+        q, k, v, do = (r.standard_normal((1, heads, 18, D)).astype(np.float32) for heads in (H, HK, HK, H))
+        axes = {"S": aule.packed(starts), "T": aule.packed(starts)}
+        got = f.backward(f.forward(q, k, v, axes=axes), do)
+        for a, z in ((0, 5), (5, 18)):
+            want = f.backward(f.forward(q[:, :, a:z], k[:, :, a:z], v[:, :, a:z]), do[:, :, a:z])
+            for name in ("dq", "dk", "dv"):
+                np.testing.assert_allclose(got[name][:, :, a:z], want[name], rtol=1e-4, atol=1e-5)
+        pages = f.forward(q, k.reshape(9, HK, 2, D), v.reshape(9, HK, 2, D), axes={"S": aule.packed(starts), "T": aule.paged(np.zeros((3, 9), np.int32), np.diff(starts))})
+        with self.assertRaisesRegex(aule.Error, "gqa with layout S=packed,T=paged has no backward pass"):
+            f.backward(pages, do)
+
+    def test_append(self):
+        f, r = aule.compile(ROOT / "attn_scripts/gqa.attn", optimize=1), np.random.default_rng(6)
+        starts, table, lengths = np.array([0, 3, 5], np.int32), np.array([[1, 2], [3, -1]], np.int32), np.array([5, 3], np.int32)
+        rows, pool = r.standard_normal((2, 1, HK, 5, D)).astype(np.float32), np.zeros((2, 4, HK, 4, D), np.float32)
+        f.append(*rows, *pool, axes={"S": aule.packed(starts), "T": aule.paged(table, lengths)})
+        want = np.zeros_like(pool)
+        for n, (page, slot) in enumerate(((1, 2), (1, 3), (2, 0), (3, 1), (3, 2))):
+            want[:, page, :, slot] = rows[:, 0, :, n]
+        np.testing.assert_array_equal(pool, want)
+
     def test_refusals(self):
         f, case = aule.compile(ROOT / "attn_scripts/gqa.attn", optimize=1), Case(16, 3, False)
         q, k, v = (x.swapaxes(1, 2) for x in (case.q, *case.caches))

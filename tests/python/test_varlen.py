@@ -132,6 +132,25 @@ class Gradients(unittest.TestCase):
             self.assertTrue(torch.isfinite(x.grad).all())
             self.assertFalse(x.grad[starts[-1] :].any())
 
+    def test_in_one_order(self):
+        """torch.use_deterministic_algorithms: gradients of slopes and sinks are summed in one order, which packed kernels cannot; of anything else nothing changes."""
+        (q, k, v), (at, keys) = tensors()
+        q, k, v, at, keys = (torch.from_numpy(x) for x in (q, k, v, at, keys))
+        q, k, v = (x[: starts[-1]] for x, starts in ((q, at), (k, keys), (v, keys)))
+        slopes = torch.rand(q.shape[1])
+
+        def gradients(deterministic):
+            torch.use_deterministic_algorithms(deterministic)
+            self.addCleanup(torch.use_deterministic_algorithms, False)
+            leaves = [x.clone().requires_grad_() for x in (q, k, v, slopes)]
+            o = aule.attention_varlen(*leaves[:3], at, keys, causal=True, alibi=leaves[3])
+            o.square().sum().backward()
+            return [o.detach(), *(x.grad for x in leaves)]
+
+        for got, again, want in zip(gradients(True), gradients(True), gradients(False)):
+            torch.testing.assert_close(got, again, rtol=0, atol=0)
+            torch.testing.assert_close(got, want, rtol=2e-5, atol=2e-5 * want.abs().max().item())
+
 
 @unittest.skipUnless(torch is not None and DEVICE.startswith("cuda"), "for a GPU: AULE_TEST_DEVICE=cuda")
 class Cuda(unittest.TestCase):
