@@ -247,6 +247,23 @@ static bool belongs_elsewhere(const AuSignature *sig, uint32_t n, const char *na
     return scope_is_always_there(name);
 }
 
+/* i and j are what most call the query and the key: where the batch and the head were left out in front, all that follows is another's. */
+static void warn_of_left_out(AuCheck *c, const AuSignature *sig, uint32_t n, AuAstName name)
+{
+    const char *role = sig->params[n];
+    const bool is_letter = strcmp(name.text, "i") == 0 || strcmp(name.text, "j") == 0;
+    if (!is_letter || (strcmp(role, "b") && strcmp(role, "h") && strcmp(role, "kv_h"))) return;
+    AuText places = {.arena = c->arena};
+    for (uint32_t k = 0; k < sig->count; k++)
+        au_text_add(&places, "%s%s", k ? ", " : "", sig->params[k]);
+    AuDiag *d = check_warning(c, AU_W0303, name.span,
+                              "parameter %u of %s is '%s' by its place, '%s' looks like an index "
+                              "of queries or keys",
+                              n + 1, sig->name, role, name.text);
+    au_add_note(c->diags, d, (AuSpan){0}, "the places are %s(%s)", sig->name,
+                au_text_str(&places));
+}
+
 static bool bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint32_t n,
                        AuAstName name)
 {
@@ -265,6 +282,7 @@ static bool bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint3
             "parameters are positional, their names are free, trailing ones may be left out");
         return false;
     }
+    warn_of_left_out(c, sig, n, name);
     if (is_index && strcmp(role, name.text) == 0)
         s = scope_shadow(c, scope, AU_SYM_INDEX, name, what);
     else

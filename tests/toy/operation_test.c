@@ -31,7 +31,7 @@ AuSchedule *schedule_toy_again(AuArena *arena, AuDiags *diags, const AuProblem *
 static const char script[] = "attention small {\n"
                              "    q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D];\n"
                              "    score_mod(s) = s * rsqrt(D);\n"
-                             "    mask(i, j) = j <= q_pos;\n"
+                             "    mask(b, h, i, j) = j <= q_pos;\n"
                              "    online softmax;\n"
                              "}\n";
 
