@@ -43,6 +43,8 @@ def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any) -> tup
         stored, scale = str(cache.dtype).removeprefix("torch."), scales[name]
         kind = KINDS.get(stored)
         if kind is None:
+            if scale is not None and stored == "uint8":
+                raise ArgumentError(f"{name} is uint8, which does not say of what type its codes are: {name}.view(..) as {', '.join(KINDS)} (of ml_dtypes, torch)", "tensor")
             if scale is not None:
                 raise ArgumentError(f"{name}_scale is of keys and values in {', '.join(KINDS)}, and {name} is {stored}", "tensor")
             continue

@@ -14,7 +14,7 @@ from ._tensors import is_torch
 
 # Of each storage of 8 bits the type of the tensors, by NumPy's and torch's name
 STORED = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "i8": "int8"}
-ROWS = b"attention rows { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hv, T, E]; score_mod(s) = s; online softmax; }"
+ROWS = b"attention cache { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hv, T, E]; score_mod(s) = s; online softmax; }"
 
 
 @lru_cache(maxsize=None)

@@ -163,6 +163,11 @@ class Decode(unittest.TestCase):
             aule.decode(*args)
         with self.assertRaisesRegex(aule.ArgumentError, "k is int8 and needs k_scale"):
             aule.decode(case.q, np.zeros(case.caches[0].shape, np.int8), *args[2:], page_table=case.table)
+        codes = [np.zeros(x.shape, np.uint8) for x in case.caches]
+        with self.assertRaisesRegex(aule.ArgumentError, "k is uint8, which does not say of what type its codes are"):
+            aule.decode(case.q, *codes, case.lengths, page_table=case.table, k_scale=1.0, v_scale=1.0)
+        with self.assertRaisesRegex(aule.ArgumentError, "cache: k is read-only"):
+            aule.decode(*[np.broadcast_to(x, x.shape) for x in args], **named)
 
 
 class VarlenOverPages(unittest.TestCase):
