@@ -28,16 +28,29 @@ static bool is_of_keys(const AuAttn *a, const char *axis)
     return is_size(a, a->tensors[1].axes[2], axis);
 }
 
-/* What is said of the lengths of one sequence cannot be asked of shapes. */
-static const AuSpan *asks_for(AuArena *arena, const AuAttn *a, AuExpr size)
+static bool asks_for(AuArena *arena, const AuAttn *a, AuExpr e, AuExpr size)
 {
     bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
-    for (uint32_t n = 0; n < a->require_count; n++) {
-        memset(mark, 0, a->node_count * sizeof *mark);
-        attn_mark(a, a->requires[n], mark);
-        if (mark[size.i]) return &a->require_spans[n];
-    }
-    return NULL;
+    attn_mark(a, e, mark);
+    return mark[size.i];
+}
+
+/* What is computed once a launch, of shapes, is not said of the length of one sequence. */
+static bool is_asked_once(AuArena *arena, AuDiags *diags, const AuAttn *a, const char *axis,
+                          AuExpr length)
+{
+    for (uint32_t n = 0; n < a->require_count; n++)
+        if (asks_for(arena, a, a->requires[n], length))
+            return !refuse(diags, a->require_spans[n], axis,
+                           "a `require` asks for its length, which is each sequence's own");
+    for (uint32_t n = 0; n < a->param_count; n++)
+        if (asks_for(arena, a, a->params[n].default_value, length))
+            return !refuse(diags, a->params[n].span, axis,
+                           au_format(arena,
+                                     "the default of the param '%s' asks for its length, which is "
+                                     "each sequence's own; a `let` may",
+                                     a->params[n].name));
+    return false;
 }
 
 static bool has_dot(const AuAttn *a)
@@ -106,10 +119,8 @@ static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
                                 "the input '%s' has an element for each position, of which k has "
                                 "fewer rows; keys in pages may have such inputs",
                                 input->name));
-    const AuSpan *asked = asks_for(arena, a, is_of_queries(a, axis) ? q->axes[2] : k->axes[2]);
-    if (asked)
-        return refuse(diags, *asked, axis,
-                      "a `require` asks for its length, which is each sequence's own");
+    if (is_asked_once(arena, diags, a, axis, (is_of_queries(a, axis) ? q : k)->axes[2]))
+        return false;
     if (has_dot(a))
         return refuse(diags, a->span, axis,
                       "further products (`dot`) of keys in a layout are not carried yet");
@@ -284,15 +295,21 @@ static const char *axis_name(const AuAttn *a, uint32_t tensor)
 
 static bool is_made_of(AuArena *arena, const AuAttn *a, AuExpr e, AuExpr size)
 {
-    bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
-    attn_mark(a, e, mark);
-    return e.i != size.i && mark[size.i];
+    return e.i != size.i && asks_for(arena, a, e, size);
 }
 
-/* 2 * S - 1 of all rows is not what a sequence has. */
+/* 2 * S - 1 of all rows is not what a sequence has; of pages no size is T. */
 static bool axes_fit(AuArena *arena, AuDiags *diags, const AuAttn *a, uint32_t tensor)
 {
     const AuTensor *t = &a->tensors[tensor];
+    for (uint32_t k = 0; k < t->rank; k++)
+        if (a->keys.layout == AU_LAYOUT_PAGED && !schedule_inputs_have_keys(a) &&
+            is_made_of(arena, a, t->axes[k], a->tensors[1].axes[2]))
+            return refuse(diags, t->span, axis_name(a, 1),
+                          au_format(arena,
+                                    "axis %u of the input '%s' is made of it, and of keys in "
+                                    "pages nothing in a call says it",
+                                    k, t->name));
     for (uint32_t side = 0; side < 2; side++)
         for (uint32_t k = 0; k < t->rank; k++)
             if ((side ? &a->keys : &a->queries)->layout == AU_LAYOUT_PACKED &&

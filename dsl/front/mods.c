@@ -260,8 +260,7 @@ static void warn_of_left_out(AuCheck *c, const AuSignature *sig, uint32_t n, AuA
                               "parameter %u of %s is '%s' by its place, '%s' looks like an index "
                               "of queries or keys",
                               n + 1, sig->name, role, name.text);
-    au_add_note(c->diags, d, (AuSpan){0}, "the places are %s(%s)", sig->name,
-                au_text_str(&places));
+    au_add_note(c->diags, d, (AuSpan){0}, "the places are %s(%s)", sig->name, au_text_str(&places));
 }
 
 static bool bind_param(AuCheck *c, AuScope *scope, const AuSignature *sig, uint32_t n,

@@ -361,9 +361,16 @@ class Packed(unittest.TestCase):
         for text, message in (
             ("input x: f32[B, S]; score_mod(s) = s + x[B - 1, q_idx];", "axis S: the input 'x', which has it, is read at another sequence than the pair's own"),
             ("input x: f32[H, 2 * T - 1]; score_mod(s, b, h) = s + x[h, kv_idx];", "axis T: axis 1 of the input 'x' is made of it"),
+            ("param w: i32 = T / 2; param x: i32 = w + 1; mask(b, h, i, j) = q_pos - j < x;", "axis T: the default of the param 'w' asks for its length"),
+            ("param x: f32 = 1.0 / S; score_mod(s) = s * x;", "axis S: the default of the param 'x' asks for its length"),
         ):
             with self.assertRaisesRegex(aule.CompileError, message):
                 aule.compile(f"{head}{text} online softmax; }}", layout="S=packed,T=packed", optimize=1)
+        text = f"{head} input x: f32[H, 2 * T - 1]; score_mod(s, b, h) = s + x[h, kv_idx - q_pos + T - 1]; online softmax; }}"
+        with self.assertRaisesRegex(aule.CompileError, "axis T: axis 1 of the input 'x' is made of it, and of keys in pages nothing in a call says it"):
+            aule.compile(text, layout="T=paged", optimize=1)
+        with self.assertRaisesRegex(aule.CompileError, "axis T: the default of the param 'x' asks"):
+            aule.compile(f"{head} param x: f32 = 1.0 / T; score_mod(s) = s * x; online softmax; }}", layout="T=padded", optimize=1)
 
     def test_inputs_of_some_axes(self):
         """Keys packed beside dense queries; a second packed axis, which counts the keys of a sequence; padded keys beside packed queries."""
