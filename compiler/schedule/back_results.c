@@ -262,7 +262,8 @@ const char *back_layout_refusal(const AuProblem *p)
     for (uint32_t n = 3; n < a->tensor_count; n++) inputs |= a->tensors[n].grad;
     if (!attn_has_layout(a)) return NULL;
     if (a->keys.layout == AU_LAYOUT_PAGED) return "gradients of keys in pages";
-    return p->deterministic && inputs ? "gradients of inputs in one order, of rows in a layout"
+    return p->deterministic && inputs ? "gradients of inputs in one order, of rows in a layout "
+                                        "(without --deterministic they are summed in any)"
                                       : NULL;
 }
 
