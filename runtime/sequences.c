@@ -427,6 +427,9 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
                                AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
+    /* Where slots say it all, lists are not read, and some of them may be missing. */
+    if (rt_passed_of(a, &plan->bound, AULE_ROLE_NEW_SLOTS) >= 0)
+        return rt_check_new_slots(plan, at, sink);
     aule_status status = check_queries(plan, at, sink);
     if (!status) status = check_layout(plan, bound, at, sink);
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
@@ -436,5 +439,5 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
         if (!status && is_list(rt_tensor(a, i), STARTS, 1) && plan->bound.tensors[i])
             status = check_starts(plan, i, &at[i], sink);
     }
-    return status ? status : rt_check_new_slots(plan, at, sink);
+    return status;
 }

@@ -158,7 +158,7 @@ static aule_status fail_dtype(const Binding *b, uint32_t index, const char *expe
 /* Frameworks make integers of 64 bits unless they are told otherwise. */
 static const char *way_out(const aule_tensor_v1 *t, uint32_t found, uint32_t expected)
 {
-    const bool declared = t->role == AULE_ROLE_INPUT;
+    const bool declared = t->role == AULE_ROLE_INPUT && !(t->flags & AULE_TENSOR_BROUGHT);
     if (!declared && found == AULE_I64 && expected == AULE_I32)
         return ": convert it (.int() in torch, .astype(\"int32\") in NumPy)";
     if (!declared && found == AULE_I32 && expected == AULE_I64)

@@ -246,6 +246,7 @@ static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
     if (of.layout == AU_LAYOUT_PAGED) {
         keys.pages = add_size(a, of.axis, "pages");
         keys.slots = add_size(a, of.axis, "slots");
+        ask_for_more(a, 0, keys.pages);
         keys.entries = add_size(a, of.axis, "entries");
         const AuExpr entries = size_node(a, keys.entries),
                      lines = of.rows && !of.csr ? size_node(a, keys.lines) : batch;

@@ -132,7 +132,7 @@ static void grid_of_items(Lanes *x, LanesSide side, int32_t rows, const BackAxis
 {
     AuTileBuild *t = x->t;
     const int32_t parts = lanes_item_rows(x, side) / rows;
-    const char *items = lanes_work_items(x, side);
+    const char *items = lanes_work_blocks(x, side);
     lanes_work_argument(x, side);
     tile_grid(t, "%s%s: %s, item: %s", parts > 1 ? tile_text(t, "slice: %d, ", parts) : "",
               axes[1].name, axes[1].extent, times ? tile_text(t, "%s * %s", items, times) : items);

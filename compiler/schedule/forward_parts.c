@@ -111,7 +111,7 @@ void lanes_part_arguments(Lanes *x, const char *parts)
 /* Of packed queries: blocks that there are, in the list's order. */
 static void grid_of_items(Lanes *x, const char *heads)
 {
-    const char *items = lanes_work_items(x, LANES_QUERIES);
+    const char *items = lanes_work_blocks(x, LANES_QUERIES);
     if (x->longest_first)
         tile_grid(x->t, "h: %s, item: %s", heads, items);
     else

@@ -43,6 +43,8 @@ void lanes_work_kernel(Lanes *x, LanesSide side);
 int32_t lanes_item_rows(const Lanes *x, LanesSide side); /* of an item */
 void lanes_work_argument(Lanes *x, LanesSide side);
 const char *lanes_work_items(Lanes *x, LanesSide side); /* how many */
+/* Blocks of a grid over them: none without any row, since what a mod reads at an index of its own is clamped to a row that there is. */
+const char *lanes_work_blocks(Lanes *x, LanesSide side);
 /* After a grid that has `item`: lets `b`, what lanes_let_key_length does, and `turn`, the number of the item's block in its sequence:
  * behind the last for an item that has none. */
 void lanes_let_work(Lanes *x, LanesSide side);

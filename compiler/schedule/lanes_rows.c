@@ -256,7 +256,7 @@ static void grid_of_rows(Lanes *x, uint32_t n, LanesSide side, int32_t lanes)
     }
     lanes_work_argument(x, side);
     tile_grid(t, "part: %d, h: %s, item: %s", x->block / lanes, lanes_axis(x, n, 1),
-              lanes_work_items(x, side));
+              lanes_work_blocks(x, side));
     lanes_let_work(x, side);
     tile_let(t, "nb", "turn * %d + part", x->block / lanes);
 }

@@ -14,7 +14,7 @@ static void grid_of_keys(Lanes *x, const char *head, const char *heads)
         lanes_let_key_length(x);
         return;
     }
-    const char *items = lanes_work_items(x, LANES_KEYS);
+    const char *items = lanes_work_blocks(x, LANES_KEYS);
     lanes_work_argument(x, LANES_KEYS);
     if (x->longest_first)
         tile_grid(t, "%s: %s, item: %s", head, heads, items);

@@ -29,6 +29,12 @@ const char *lanes_work_items(Lanes *x, LanesSide side)
                      lanes_item_rows(x, side), ends(x, side));
 }
 
+const char *lanes_work_blocks(Lanes *x, LanesSide side)
+{
+    return tile_text(x->t, "%s * min(%s, 1)", lanes_work_items(x, side),
+                     lanes_axis(x, side == LANES_KEYS, 2));
+}
+
 void lanes_work_argument(Lanes *x, LanesSide side)
 {
     tile_arg(x->t, name(side), TILE_IN, "i32[item:%s]", lanes_work_items(x, side));

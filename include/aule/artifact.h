@@ -154,6 +154,10 @@ typedef struct aule_tensor_v1 {
 #define AULE_TENSOR_LISTS                                                                          \
     (AULE_TENSOR_LENGTHS | AULE_TENSOR_TABLE | AULE_TENSOR_ROWS | AULE_TENSOR_STARTS_Q |           \
      AULE_TENSOR_STARTS_K)
+/* Inputs that no script declares: what a layout or a storage brings. */
+#define AULE_TENSOR_BROUGHT                                                                        \
+    (AULE_TENSOR_LISTS | AULE_TENSOR_TABLE_STARTS | AULE_TENSOR_FIRST | AULE_TENSOR_WHOLE |        \
+     AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_SPREADS)
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

@@ -6,7 +6,6 @@ from typing import Any, Mapping, Sequence
 
 from ._artifact import TensorSpec
 from ._errors import ArgumentError
-from ._tensors import check_writeable
 
 NEW, SLOTS = "new", "new slots"  # roles
 
@@ -50,6 +49,4 @@ def bind(attention: str, names: AppendNames, tensors: Sequence[Any], slots: Any,
         raise ArgumentError(f"{caller} takes no slots: the cache holds what mods of rows make of them, and these ask for the place in the sequence", "name")
     if slots is not None:
         given["slots"] = slots
-    written = {name: given.pop(name) for name in names.written}
-    check_writeable(attention, written, "append")
-    return given, written
+    return given, {name: given.pop(name) for name in names.written}

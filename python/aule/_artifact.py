@@ -32,6 +32,7 @@ class TensorSpec:
         in_k: values that are a part of the keys and are not passed.
         joined: an input that :meth:`AttentionFunction.combine` takes, too.
         cached, appended, is_list: an input that :meth:`AttentionFunction.append` takes, too; that it writes; lengths, a table or starts.
+        brought: an input that no script declares: what a layout or a storage brings.
     """
 
     name: str
@@ -44,6 +45,7 @@ class TensorSpec:
     cached: bool = False
     appended: bool = False
     is_list: bool = False
+    brought: bool = False
 
     @property
     def codes_of_byte(self) -> int:
@@ -96,7 +98,7 @@ class Loaded:
         for n in range(d.tensor_count):
             t = abi.step(d.tensors, n, abi.TensorV1)
             axes = tuple(_axis(t.axes[a], sizes) for a in range(t.rank))
-            known = (abi.TENSOR_GRAD, abi.TENSOR_IN_K, abi.TENSOR_JOINED, abi.TENSOR_CACHED, abi.TENSOR_APPENDED, abi.TENSOR_LISTS)
+            known = (abi.TENSOR_GRAD, abi.TENSOR_IN_K, abi.TENSOR_JOINED, abi.TENSOR_CACHED, abi.TENSOR_APPENDED, abi.TENSOR_LISTS, abi.TENSOR_BROUGHT)
             flags = [bool(t.flags & flag) for flag in known]
             specs.append(TensorSpec(t.name.decode(), ROLES[t.role], DTYPES[t.dtype], axes, *flags))
         return specs

@@ -82,7 +82,10 @@ class Compiler:
         """Status and result of one compilation."""
         filled = Options(ctypes.sizeof(Options))
         for key, value in options.items():
-            setattr(filled, key, value.encode() if isinstance(value, str) else value)
+            given = value.encode() if isinstance(value, str) else value
+            if isinstance(given, bytes) and b"\0" in given:  # C's strings end there
+                raise CompileError(f"{key} is {value!r}: a zero byte is none of its characters", "usage")
+            setattr(filled, key, given)
         result = c_void_p()
         status = self.cdll.aulec_compile(os.fsencode(name), text, len(text), byref(filled), byref(result))
         if not result:

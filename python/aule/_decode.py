@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from ._errors import ArgumentError
-from ._plain import _check_heads, _flag, _prepare
+from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare
 from ._slots import STORED, append, check_rows
 from ._tensors import is_torch
 
@@ -59,13 +59,8 @@ def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any) -> tup
 def _scale(scale: Any, name: str, cache: Any, like: Any) -> tuple[Any, bool]:
     """[1, heads, 1, 1] or, of tokens, [pages, heads, slots, 1], float32; and whether it is of tokens."""
     pages, heads, slots, _ = cache.shape
-    if isinstance(scale, (int, float)):
-        if is_torch(like):
-            import torch
-
-            scale = torch.full((1,), float(scale), device=like.device)
-        else:
-            scale = numpy.full(1, scale, numpy.float32)
+    if isinstance(scale, (int, float)) or not hasattr(scale, "shape"):
+        scale = _as_tensor(scale if isinstance(scale, (list, tuple)) else [_number(f"{name}_scale", scale)], f"{name}_scale", like)
     shape = tuple(scale.shape)
     if shape == (pages, slots, heads):
         return scale[..., None].swapaxes(1, 2), True

@@ -16,7 +16,7 @@ from ._errors import ArgumentError, Error
 from ._parts import PartNames, Unfinished, by_parts
 from ._plans import Runner, arguments, number
 from ._states import State, bind_states, check_states
-from ._tensors import NAMES, STORED_AS, TYPES, View, check_writeable, heads_inside, is_torch, maker, view
+from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
 
 
 SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
@@ -275,7 +275,6 @@ class AttentionFunction:
         return self._run_step(call, given)
 
     def _run_step(self, call: Call, given: Mapping[str, Any]) -> Any:
-        check_writeable(self.name, {name: given[name] for name in self.states}, "a step")
         return self._runner.run("step", call.tensors, call.params, given, ("o",), call.device, False)["o"]
 
     def backward(self, results: Results[T], do: T, *, out: Mapping[str, T] | None = None, **dfinals: T | None) -> dict[str, T]:
@@ -552,7 +551,7 @@ class AttentionFunction:
         if spec.role in ("k", "v"):  # of 8 bits, which no cast makes: the scale belongs to it
             return f"{self.name}: {name} is {found}, expected {spec.dtype}, as it is stored"
         convert = f"{name}.{TORCH_CASTS[spec.dtype]}()" if is_torch(view.owner) else f"{name}.astype({spec.dtype!r})"
-        declare = f", or declare it {SCRIPT_TYPES[found]} in the script" if found in SCRIPT_TYPES and name in self._names.inputs else ""
+        declare = f", or declare it {SCRIPT_TYPES[found]} in the script" if found in SCRIPT_TYPES and name in self._names.inputs and not spec.brought else ""
         return f"{self.name}: {name} is {found}, expected {spec.dtype}: pass {convert}{declare}"
 
     def _kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:

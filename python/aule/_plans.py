@@ -20,7 +20,7 @@ from ._builds import tell_of
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._staging import Staged, span
-from ._tensors import LEGACY_STREAM, View, describe, finished, heads_inside, is_cupy, is_torch, maker, view
+from ._tensors import LEGACY_STREAM, View, check_writeable, describe, finished, heads_inside, is_cupy, is_torch, maker, view
 from ._workspaces import HostMemory, give_back, take
 
 MOST = 256  # prepared calls an attention keeps; the oldest goes
@@ -196,6 +196,7 @@ class Runner:
         words: list[int] = []
         owners: list[Any] = []
         bits = 0
+        check_writeable(out, operation)
         for tensors in (given, out) if out else (given,):
             for name, x in tensors.items():
                 key, address, owner = describe(x, name)

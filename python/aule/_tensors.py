@@ -68,12 +68,12 @@ def _torch() -> Any:
     return sys.modules.get("torch")
 
 
-def check_writeable(attention: str, tensors: Mapping[str, Any], operation: str) -> None:
+def check_writeable(tensors: Mapping[str, Any], operation: str) -> None:
     """Refuses arrays that the operation would write and that are read-only."""
     for name, x in tensors.items():
         flags = getattr(x, "flags", None)
         if flags is not None and not getattr(flags, "writeable", True):
-            raise ArgumentError(f"{attention}: {name} is read-only, and {operation} writes it", "tensor")
+            raise ArgumentError(f"{name} is read-only, and {operation} writes it", "tensor")
 
 
 def is_torch(x: Any) -> bool:
@@ -98,6 +98,8 @@ def _type_named(name: str, what: str) -> tuple[int, int]:
 
 
 def _view_numpy(x: Any, what: str) -> View:
+    if isinstance(x, numpy.ma.MaskedArray):
+        raise ArgumentError(f"{what} is a masked array: pass {what}.filled(..), and the mask to a script that has one", "tensor")
     x = numpy.asarray(x)  # numpy.generic: a scalar, copied
     dtype = _type_named(_numpy_name(x.dtype), what)
     if not x.dtype.isnative:
@@ -204,7 +206,7 @@ def describe(x: Any, what: str) -> tuple[Any, int, Any]:
 
     Fast for NumPy arrays and torch tensors; what cannot be described raises as :func:`view` does.
     """
-    if isinstance(x, numpy.ndarray) and x.ndim:
+    if type(x) is numpy.ndarray and x.ndim:
         return (x.dtype, x.shape, x.strides), x.__array_interface__["data"][0], x
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_neg() and not x.is_nested and x.data_ptr():

@@ -212,7 +212,7 @@ class Recurrences(unittest.TestCase):
             (pool, slots(3, 3), r"slots\[0\] and slots\[1\] are both 3: one state for two sequences"),
             (pool[:, :, :7], slots(0, 1), r"state: axis 2 \(K\) has 7 elements, expected 8"),
             (pool.astype(np.float16), slots(0, 1), "state: dtype is f16, expected f32"),
-            (frozen, {}, "state is read-only, and a step writes it"),
+            (frozen, {}, "state is read-only, and step writes it"),
             (np.broadcast_to(frozen[:1], frozen.shape), {}, "read-only"),
             ((pool, pool), slots(0, 1), "the state of a step is one tensor; it was given 2"),
         )
