@@ -226,6 +226,9 @@ static void add_positions(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
     const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)keys->every, 0, at);
     attn_add_require(a, attn_op2(a, AU_OP_LE, one, value, at), at, false);
     attn_add_require(a, attn_op2(a, AU_OP_LE, value, attn_i32(a, MOST_EVERY, at), at), at, false);
+    /* Inputs with an element a position, whose number no room of rows says. */
+    if (input_with(a, a->tensors[1].axes[2]))
+        ask_for_more(a, 0, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer);
 }
 
 static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
@@ -247,6 +250,7 @@ static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
         keys.pages = add_size(a, of.axis, "pages");
         keys.slots = add_size(a, of.axis, "slots");
         ask_for_more(a, 0, keys.pages);
+        ask_for_more(a, 0, keys.slots);
         keys.entries = add_size(a, of.axis, "entries");
         const AuExpr entries = size_node(a, keys.entries),
                      lines = of.rows && !of.csr ? size_node(a, keys.lines) : batch;

@@ -281,24 +281,29 @@ static const char *wrong_beside(const AuAxisLayout *of)
     return NULL;
 }
 
+/* What a word behind a layout sets; NULL: it is none. */
+static bool *beside(AuAxisLayout *of, const char *word, size_t length)
+{
+    if (is_word(word, length, "rows")) return &of->rows;
+    if (is_word(word, length, "csr")) return &of->csr;
+    if (is_word(word, length, "modified")) return &of->modified;
+    if (is_word(word, length, "positions")) return &of->positions;
+    return NULL;
+}
+
 /* ":rows:modified", behind a layout: what a call gives beside, what a cache holds. */
 static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
 {
     while (*text) {
         const char *word = ++text;
         const size_t length = strcspn(word, ":");
+        const char *name = au_strndup(c->arena, word, length);
+        bool *set = beside(of, word, length);
         text += length;
-        if (is_word(word, length, "rows"))
-            of->rows = true;
-        else if (is_word(word, length, "csr"))
-            of->csr = true;
-        else if (is_word(word, length, "modified"))
-            of->modified = true;
-        else if (is_word(word, length, "positions"))
-            of->positions = true;
-        else
-            return wrong(c, "word behind a layout", au_strndup(c->arena, word, length),
-                         "rows, csr, positions or modified");
+        if (!set) return wrong(c, "word behind a layout", name, "rows, csr, positions or modified");
+        if (*set)
+            return refuse_layout(c, of->axis, au_format(c->arena, "`%s` is there twice", name));
+        *set = true;
     }
     if (wrong_beside(of)) return refuse_layout(c, of->axis, wrong_beside(of));
     if ((of->rows || of->positions) && of->layout == AU_LAYOUT_DENSE)

@@ -102,7 +102,7 @@ def _window(window: Any, causal: bool) -> tuple[int | None, int | None]:
     if window is None:
         return None, None
     for n in window if isinstance(window, (tuple, list)) else (window,):
-        if isinstance(n, bool) or not hasattr(n, "__int__"):
+        if isinstance(n, bool) or not hasattr(n, "__int__") or isinstance(n, float) and not math.isfinite(n):
             raise ArgumentError(f"window is {window!r}, expected a whole number or (left, right), -1 for no end", "param")
     if isinstance(window, (tuple, list)):
         if len(window) != 2 or min(window) < -1:

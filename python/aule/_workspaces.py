@@ -7,6 +7,8 @@ import ctypes
 import mmap
 import threading
 
+from ._errors import Error
+
 KEPT = 128 << 20  # bytes that a thread keeps at most
 SMALL = 4 << 20  # where huge pages begin to pay
 
@@ -15,7 +17,10 @@ class HostMemory:
     """Pages of this process alone: children have their own after a fork."""
 
     def __init__(self, size: int) -> None:
-        self._pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            self._pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError) as error:
+            raise Error(f"a call needs a workspace of {size} bytes, which this system does not give: {error}", "memory") from None
         self.size = size
         if size >= SMALL and hasattr(mmap, "MADV_HUGEPAGE"):
             try:

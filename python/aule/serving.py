@@ -15,11 +15,13 @@ device; who has which page is kept on the host, and what kernels read of it is b
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Iterable, Sequence
 
 import numpy
 
+from ._decode import tensor
 from ._errors import ArgumentError, Error
 from ._slots import STORED, append, as_bytes, check_rows
 from ._tensors import STORED_AS
@@ -46,6 +48,7 @@ def _tensor(values: Any, dtype: str, device: Any) -> Any:
 
 class Pages:
     """Who has which pages of a pool. A sequence is a row of :attr:`table`; pages may be those of several, and then are not written.
+    What is refused changes nothing. For one thread at a time.
 
     Attributes:
         count: pages of the pool.
@@ -104,18 +107,20 @@ class Pages:
 
     def release(self, pages: Iterable[int]) -> None:
         """One user less for each of these pages; those without one are free."""
-        for page in pages:
-            self._check_used(page)
+        counts = Counter(pages)
+        for page, n in counts.items():
+            self._check_used(page, n)
+        for page in counts.elements():
             self._users[page] -= 1
             if not self._users[page]:
                 self._unused.append(page)
 
     def users(self, page: int) -> int:
         """How many sequences, and calls of :meth:`share` and :meth:`allocate`, a page has."""
-        return self._users[page]
+        return self._users[page] if 0 <= page < self.count else 0
 
-    def _check_used(self, page: int) -> None:
-        if not 0 <= page < self.count or not self._users[page]:
+    def _check_used(self, page: int, users: int = 1) -> None:
+        if not 0 <= page < self.count or self._users[page] < users:
             raise ArgumentError(f"page {page} is not in use, of {self.count} pages", "param")
 
     # ---- sequences
@@ -305,10 +310,12 @@ def _stored(word: str) -> _Stored | None:
 def _storages(storage: str | None) -> dict[str, _Stored]:
     """Of k and v that are stored as codes, how. As :func:`aule.compile` has it."""
     made: dict[str, _Stored] = {}
+    if storage is not None and not isinstance(storage, str):
+        raise TypeError(f"storage is e4m3, e5m2, i8 or i4, or as k=i8,v=e4m3:token, not {storage!r}")
     for word in storage.split(",") if storage else ():
         names, _, how = word.rpartition("=")
         stored = _stored(how)
-        if stored is None or names not in ("", "k", "v"):
+        if stored is None or names not in ("", "k", "v") or made.keys() & set(names or "kv"):
             raise ArgumentError(f"storage is {storage!r}, expected e4m3, e5m2, i8 or i4, or as k=i8,v=e4m3:token, k=i4:channels32:zero", "param")
         if stored.has_zero and not stored.by_token:
             raise ArgumentError(f"storage is {storage!r}: zero points of heads are given with calls, of tokens (:token:zero) they are made", "param")
@@ -354,6 +361,8 @@ class Cache:
         self.pages = pages if isinstance(pages, Pages) else Pages(pages, page_size, sequences=sequences, entries=entries, device=device)
         if self.pages.page_size != page_size:
             raise ArgumentError(f"page_size is {page_size}, of these pages it is {self.pages.page_size}", "param")
+        if not isinstance(layers, (int, numpy.integer)) or layers < 1:
+            raise ArgumentError(f"layers is {layers!r}, expected a whole number, 1 at least", "param")
         if order not in ("NHD", "HND"):
             raise ArgumentError(f'order is {order!r}, expected "NHD" or "HND"', "param")
         name = dtype.__name__ if isinstance(dtype, type) else str(dtype).removeprefix("torch.")
@@ -361,7 +370,7 @@ class Cache:
             raise ArgumentError(f"dtype is {name}, expected float32, float16 or bfloat16", "param")
         self.storage, self._stored, self._device = storage, _storages(storage), self.pages.device
         tensors: dict[str, list[Any]] = {}
-        given = scales if isinstance(scales, (tuple, list)) else (scales, scales)
+        given = self._given_scales(scales)
         for which, h, d, scale in zip("kv", _pair(heads, "heads"), _pair(widths, "widths"), given):
             s = self._stored.get(which)
             elem, elements = (STORED.get(s.kind, "uint8"), s.elements(d)) if s else (name, d)
@@ -387,6 +396,18 @@ class Cache:
             pool = numpy.zeros(shape, "uint8" if name in STORED_AS else name)
         return pool.swapaxes(1, 2) if order == "NHD" else pool
 
+    def _given_scales(self, scales: Any) -> tuple[Any, Any]:
+        """Of keys and of values; one number is that of all that have scales."""
+        takes = [which in self._stored and not self._stored[which].by_token for which in "kv"]
+        if not isinstance(scales, (tuple, list)):
+            scales = [scales if one or not any(takes) else None for one in takes]
+        if len(scales) != 2:
+            raise ArgumentError(f"scales is {scales!r}, expected (of keys, of values), each a number or one for each head", "param")
+        for which, one, given in zip("kv", takes, scales):
+            if given is not None and not one:
+                raise ArgumentError(f"storage is {self.storage!r}, so that {which} has no scales to be given, and was given {given!r}", "param")
+        return scales[0], scales[1]
+
     def _scale(self, which: str, stored: _Stored | None, heads: int, width: int, order: str, given: Any) -> Any:
         if stored is None:
             return None
@@ -395,6 +416,8 @@ class Cache:
         if given is None and stored.kind in ("i8", "i4"):
             raise ArgumentError(f"{which} is stored in {stored.kind} and needs a scale: scales=(of keys, of values), or storage={which}={stored.kind}:token", "param")
         values = [given] * heads if isinstance(given, (int, float)) else [1.0] * heads if given is None else [float(x) for x in given]
+        if not all(0 < x < float("inf") for x in values):
+            raise ArgumentError(f"scales of {which} are {given!r}, expected finite numbers above 0", "param")
         if len(values) != heads:
             raise ArgumentError(f"{which} has {heads} heads, and {len(values)} scales were given", "param")
         return _tensor(values, "float32", self._device).reshape(1, heads, 1, 1)
@@ -418,6 +441,9 @@ class Cache:
 
     def copy(self, pages: Sequence[tuple[int, int]]) -> None:
         """Copies pages of all layers, (from, to), as :meth:`Pages.extend` says."""
+        for page in (page for pair in pages for page in pair):
+            if not 0 <= page < self.pages.count:
+                raise ArgumentError(f"there is no page {page}, of {self.pages.count}", "param")
         if not pages:
             return
         source, target = (_tensor(list(x), "int64", self._device) for x in zip(*pages))
