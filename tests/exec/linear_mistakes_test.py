@@ -204,7 +204,7 @@ STORED = [
     ("lower codes have no sign", "key_storage.c", "floor((%s + 8.0)", "floor((%s + 0.0)"),
     ("scales of nobody count", "key_elements.c", '"where(%s, %s, 0.0)", lanes_key_inside(x, token)', '"where(%s || true, %s, 0.0)", lanes_key_inside(x, token)'),
     ("codes are read before all have come", "lanes_forward.c", "(key_codes || value_codes) && lanes_shares_tiles(x)", "(key_codes || value_codes) && !lanes_shares_tiles(x)"),
-    ("values have the scales of the next head", "key_storage.c", 'a->v_in_k ? "hk" : "hv"', 'a->v_in_k ? "hk" : "hv + 1"'),
+    ("values have the scales of the next head", "key_storage.c", 'attn->v_in_k ? "hk" : "hv"', 'attn->v_in_k ? "hk" : "hv + 1"'),
     ("a warp makes elements of another's rows", "key_elements.c", '"self * %d + ", share', '"(self + 1) %% 2 * %d + ", share'),
 ]
 

@@ -156,14 +156,16 @@ class Storage(unittest.TestCase):
         return q
 
     def test_types_and_layouts(self):
-        for storage in ("e4m3", "k=e5m2,v=i8:token", "k=i8:token,v=e4m3", "e4m3:channels32", "k=i8:channels8,v=e5m2:channels16", "i8:zero", "k=e4m3:channels16:zero,v=i8:token:zero", "i4", "k=i4:channels32:zero,v=i4:token:zero", "k=i4:token,v=i4:channels8"):
-            for layout in (None, "T=padded", "T=paged"):
-                f = aule.compile(GQA, layout=layout, storage=storage, optimize=1)
-                for queries, lengths in ((1, [70, 0, 1, 15, 16, 17, 96]), (3, [1100, 3, 1024, 1025]), (130, [140, 0, 131])):
-                    if layout is None:
-                        lengths = [max(lengths)] * 2
-                    with self.subTest(storage=storage, layout=layout, queries=queries):
-                        self.check("causal", Case(storage, lengths, layout, queries=queries), f)
+        every = (None, "T=padded", "T=paged")
+        whole = [(storage, layout) for storage in ("e4m3", "k=e5m2,v=i8:token", "k=i8:token,v=e4m3") for layout in every]
+        parts = ("e4m3:channels32", "k=i8:channels8,v=e5m2:channels16", "i8:zero", "k=e4m3:channels16:zero,v=i8:token:zero", "i4", "k=i4:channels32:zero,v=i4:token:zero", "k=i4:token,v=i4:channels8")
+        for storage, layout in [*whole, *((storage, layout) for n, storage in enumerate(parts) for layout in (every if FULL else (every[n % 3],)))]:
+            f = aule.compile(GQA, layout=layout, storage=storage, optimize=1)
+            for queries, lengths in ((1, [70, 0, 1, 15, 16, 17, 96]), (3, [1100, 3, 1024, 1025]), (130, [140, 0, 131])):
+                if layout is None:
+                    lengths = [max(lengths)] * 2
+                with self.subTest(storage=storage, layout=layout, queries=queries):
+                    self.check("causal", Case(storage, lengths, layout, queries=queries), f)
 
     def test_operands(self):
         """Half precision and bfloat16, of torch's own types of 8 bits, too."""
@@ -186,12 +188,14 @@ class Storage(unittest.TestCase):
 
     def test_scripts(self):
         """Rotated keys, values in keys, sinks, masks of data, norms: as dense calls with the elements."""
-        for stem, storage in (("rope", "e4m3"), ("rope", "i8:token"), ("mla_decode", "k=e4m3"), ("mla_decode", "i8:token"), ("attention_sink", "i8"), ("alibi", "e4m3:token"), ("block_causal", "v=e5m2:token"), ("qk_norm", "k=i8:token"),
-                              ("rope", "e4m3:channels8"), ("rope", "k=i8:channels16:zero"), ("mla_decode", "k=e4m3:channels32"), ("mla_decode", "i8:zero"), ("attention_sink", "i8:channels4:zero"), ("alibi", "v=e5m2:channels16"), ("block_causal", "e4m3:channels32"), ("qk_norm", "k=i8:token:zero"),
-                              ("rope", "i4:channels8:zero"), ("mla_decode", "k=i4:channels32:zero"), ("attention_sink", "k=i4:token"), ("block_causal", "v=i4:zero")):
+        every = (None, "T=padded", "T=paged")
+        whole = (("rope", "e4m3"), ("rope", "i8:token"), ("mla_decode", "k=e4m3"), ("mla_decode", "i8:token"), ("attention_sink", "i8"), ("alibi", "e4m3:token"), ("block_causal", "v=e5m2:token"), ("qk_norm", "k=i8:token"))
+        parts = (("rope", "e4m3:channels8"), ("rope", "k=i8:channels16:zero"), ("mla_decode", "k=e4m3:channels32"), ("mla_decode", "i8:zero"), ("attention_sink", "i8:channels4:zero"), ("alibi", "v=e5m2:channels16"),
+                 ("block_causal", "e4m3:channels32"), ("qk_norm", "k=i8:token:zero"), ("rope", "i4:channels8:zero"), ("mla_decode", "k=i4:channels32:zero"), ("attention_sink", "k=i4:token"), ("block_causal", "v=i4:zero"))
+        for n, (stem, storage) in enumerate(whole + parts):
             path = SCRIPTS / f"{stem}.attn"
             dense = aule.compile(path, optimize=1)
-            for layout in (None, "T=padded", "T=paged"):
+            for layout in every if FULL or n < len(whole) else (every[n % 3],):
                 f = aule.compile(path, layout=layout, storage=storage, optimize=1)
                 for queries in (1, 33):
                     with self.subTest(script=stem, storage=storage, layout=layout, queries=queries):
