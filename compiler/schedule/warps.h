@@ -101,7 +101,8 @@ void warps_scale_memories(Lanes *x);
 void warps_declare_scales(Lanes *x);
 void warps_issue_scales(Lanes *x, const char *n);
 const char *warps_scale_tokens(Lanes *x, const char *before); /* and those before them */
-void warps_load_scales(Lanes *x); /* k_factor, v_factor: what lanes_scale_scores and _weights take */
+void warps_load_scales(
+    Lanes *x); /* k_factor, v_factor: what lanes_scale_scores and _weights take */
 
 /* ---- warps_forward_tiles.c */
 void warps_forward_memories(Lanes *x);
