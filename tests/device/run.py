@@ -122,7 +122,7 @@ def recurrences():
     folder, examples = TREE / "tests/exec/linear", TREE / "tests/front/examples"
     for script in sorted([*folder.glob("*.attn"), *(s for s in examples.glob("*.attn") if RECURRENT.search(s.read_text()))]):
         yield Command(script.stem, [BIN / "linear_test", "cuda:0", folder, script.name], by_last_line)
-    for way in ("forward 1/2", "forward 2/2", *(f"backward {n}/12" for n in range(1, 13)), "two"):
+    for way in (*(f"forward {n}/6" for n in range(1, 7)), *(f"backward {n}/12" for n in range(1, 13)), "two"):
         name = "by warps, " + way.replace("/", " of ")
         yield Command(name, [BIN / "linear_test", "cuda:0", folder, *way.split()], by_last_line)
 
@@ -183,7 +183,7 @@ def sanitizer():
 PARTS = {
     "smoke": Part("artifacts: streams, graphs, threads, beside cpu", 60, smoke),
     "operations": Part("single operations of the kernel IR, bit by bit", 90, operations),
-    "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 180, scripts),
+    "scripts": Part("examples against the oracle: types in turns, forward and backward, hard shapes, repeats", 300, scripts),
     "recurrences": Part("recurrences against the oracle: states, packed sequences, gradients, hard gates", 240, recurrences),
     "sums": Part("long sums and gradients that all pairs add to, beside formulas whose sums are exact", 240, sums),
     "checked": Part("--checked: indices that leave their tensors are found and named", 90, checked),

@@ -166,7 +166,7 @@ class Decode(unittest.TestCase):
         codes = [np.zeros(x.shape, np.uint8) for x in case.caches]
         with self.assertRaisesRegex(aule.ArgumentError, "k is uint8, which does not say of what type its codes are"):
             aule.decode(case.q, *codes, case.lengths, page_table=case.table, k_scale=1.0, v_scale=1.0)
-        with self.assertRaisesRegex(aule.ArgumentError, "cache: k is read-only"):
+        with self.assertRaisesRegex(aule.ArgumentError, "k is read-only, and append writes it"):
             aule.decode(*[np.broadcast_to(x, x.shape) for x in args], **named)
 
 
