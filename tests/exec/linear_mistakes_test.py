@@ -1,10 +1,10 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append|stored|scales]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append|stored]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, wide, gradients: those of packed rows, of
 values that no warp holds and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
-of codes that become elements in tiles; scales: of scales that come with codes.
+of codes that become elements in tiles.
 """
 import json
 import shlex
@@ -208,12 +208,6 @@ STORED = [
     ("a warp makes elements of another's rows", "key_elements.c", '"self * %d + ", share', '"(self + 1) %% 2 * %d + ", share'),
 ]
 
-SCALES = [
-    ("scales of tokens have no end", "warps_scales.c", 'lanes_limits(x, "k"))', '"")'),
-    ("scales of keys are not taken", "key_storage.c", 'x->has_factor[1] ? "k_factor"', 'x->has_factor[1] ? "1.0"'),
-    ("scales of tokens are those of the warp before", "warps_scales.c", '"%s[self * %d +: %d] as [kv] like key_like"', '"%s[max(self - 1, 0) * %d +: %d] as [kv] like key_like"'),
-]
-
 
 def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
@@ -227,7 +221,6 @@ def main():
         "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
-        "scales": (SCALES, [*scripts, "e4m3 token"], 300),
         "append": (APPEND, ["tests/exec/append_test", "tiled-ir:sm_80", "kernel-ir:sm_80"], 120),
     }["".join(sys.argv[3:])]
     lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout
