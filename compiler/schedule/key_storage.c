@@ -107,9 +107,7 @@ static bool is_scaled(Lanes *x, uint32_t n)
 
 void lanes_scale_scores(Lanes *x)
 {
-    if (is_scaled(x, 1))
-        tile_set(x->t, "score", "score * %s",
-                 x->has_factor[1] ? "k_factor" : lanes_scale_of(x, 1, "hk", "j"));
+    if (is_scaled(x, 1)) tile_set(x->t, "score", "score * %s", lanes_scale_of(x, 1, "hk", "j"));
 }
 
 const char *lanes_value_head(const Lanes *x) { return x->p->attn->v_in_k ? "hk" : "hv"; }
@@ -133,10 +131,6 @@ const char *lanes_key_inside(Lanes *x, const char *j)
 void lanes_scale_weights(Lanes *x)
 {
     if (!is_scaled(x, 2) || !storage(x, 2)->by_token) return;
-    if (x->has_factor[2]) {
-        tile_set(x->t, "p", "p * (v_factor * %d.0)", range_of(x, 2));
-        return;
-    }
     tile_set(x->t, "p", "p * where(%s, %s * %d.0, 0.0)", lanes_key_inside(x, "j"),
              lanes_scale_of(x, 2, lanes_value_head(x), "j"), range_of(x, 2));
 }

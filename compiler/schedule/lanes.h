@@ -41,7 +41,6 @@ typedef struct Lanes {
                             each with sums of its own for dK and dV */
     int32_t rows, block; /* query rows of an executor, of a block */
     int32_t resident;    /* blocks of a few queries that are on a processor at once */
-    bool has_factor[3]; /* of keys and values: scales of the tile's tokens are k_factor, v_factor */
     int32_t
         key_parts; /* of a tile, executors [self % key_parts] have each one; 0: the shape says it */
     int32_t item_rows[2]; /* backward: of an item of the list of queries, of keys; 0: `block` */

@@ -91,18 +91,6 @@ void warps_pages_begin(Lanes *x); /* reads what the table says of the first tile
 bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage);
 bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage);
 const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand);
-/* One number a row, of keys of tile [n] whose entries are known. */
-void warps_pages_issue_scales(Lanes *x, const char *token, LanesRows view, const char *memory,
-                              const char *n);
-
-/* ---- warps_scales.c: scales of tokens, which come with the codes where warps have keys of their own; else they are read where they are needed */
-int32_t warps_scale_bytes(const AuProblem *p, const AuShape *s); /* of a key */
-void warps_scale_memories(Lanes *x);
-void warps_declare_scales(Lanes *x);
-void warps_issue_scales(Lanes *x, const char *n);
-const char *warps_scale_tokens(Lanes *x, const char *before); /* and those before them */
-void warps_load_scales(
-    Lanes *x); /* k_factor, v_factor: what lanes_scale_scores and _weights take */
 
 /* ---- warps_forward_tiles.c */
 void warps_forward_memories(Lanes *x);

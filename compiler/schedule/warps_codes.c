@@ -128,7 +128,6 @@ void warps_step_of_codes(Lanes *x)
 {
     const bool keys = warps_has_codes(x->p, 1), values = warps_has_codes(x->p, 2);
     warps_wait(x, warps_forward_key_tokens(x));
-    warps_load_scales(x);
     if (keys) {
         make_numbers(x, "K");
         warps_forward_issue_keys(x, "next(n)", "");

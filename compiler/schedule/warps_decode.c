@@ -31,7 +31,6 @@ static void fragments(Lanes *x)
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    warps_declare_scales(x);
     name_rows(x);
 }
 

@@ -110,7 +110,6 @@ static void fragments(Lanes *x)
     lanes_declare_scores(
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
-    warps_declare_scales(x);
     lanes_declare_rows(x);
 }
 

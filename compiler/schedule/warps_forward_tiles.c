@@ -16,7 +16,6 @@ void warps_forward_memories(Lanes *x)
     if (x->own_v && !warps_has_one_tile(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
     warps_code_memories(x);
-    warps_scale_memories(x);
     if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
     for (uint32_t i = 1; i < lanes_term_count(x); i++) {
         const LanesTerm term = lanes_term(x, i);
@@ -31,15 +30,14 @@ void warps_forward_memories(Lanes *x)
 
 void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
 {
-    const bool paged = warps_pages_issue_keys(x, n, stage);
-    for (uint32_t i = 0; i < lanes_term_count(x) && !paged; i++)
+    if (warps_pages_issue_keys(x, n, stage)) return;
+    for (uint32_t i = 0; i < lanes_term_count(x); i++)
         warps_issue_tile(
             x, lanes_term_name(x, "tk", i),
             lanes_term_rows(x, i, LANES_KEYS,
                             i ? warps_columns(x, lanes_term(x, i).width) : warps_key_columns(x)),
             n, i ? lanes_term_name(x, "K", i) : TILE_NAME(warps_brought(x, 1)), stage,
             i == 0 && !x->own_v);
-    warps_issue_scales(x, n);
 }
 
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
@@ -51,8 +49,7 @@ void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 
 const char *warps_forward_key_tokens(Lanes *x)
 {
-    return warps_scale_tokens(x, lanes_keys_are_paged(x) ? warps_pages_tokens(x, "tk", 1)
-                                                         : lanes_term_names(x, "tk"));
+    return lanes_keys_are_paged(x) ? warps_pages_tokens(x, "tk", 1) : lanes_term_names(x, "tk");
 }
 
 const char *warps_forward_tokens(Lanes *x)

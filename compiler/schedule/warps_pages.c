@@ -103,7 +103,7 @@ static void issue_piece(Lanes *x, AuTileHandle token, LanesRows view, const char
                *low = from_low ? tile_text(t, "slot%d + k_low - %s", n, key) : before;
     tile_async_copy(
         t, token,
-        "%s[page%d, %s, slot%d +: %d from %s to slot%d + part_end - %s%s as [%s] -> %s pad 0",
+        "%s[page%d, %s, slot%d +: %d from %s to slot%d + part_end - %s%s as [kv, %s] -> %s pad 0",
         view.before, n, view.head, n, together(x), low, n, key, view.after, axis, to);
 }
 
@@ -116,7 +116,7 @@ static void issue(Lanes *x, const char *token, LanesRows view, const char *memor
         issue_piece(x, piece_token(x, token, n), view,
                     tile_text(t, "%s[%sself * %d + %d +: %d, :]", memory, stage, share(x),
                               n * together(x), together(x)),
-                    tile, n, *memory == 'K' ? "kv, d" : "kv, e", from_low);
+                    tile, n, *memory == 'K' ? "d" : "e", from_low);
 }
 
 /* "first(keys)" or "next(n)", as numbers: tiles of a part follow each other. */
@@ -125,17 +125,6 @@ static const char *number(const Lanes *x, const char *n)
     const bool down = goes_down(x);
     if (*n == 'f') return down ? "(n_high - 1)" : "first_tile";
     return *n == 'n' && n[1] ? down ? "(n - 1)" : "(n + 1)" : n;
-}
-
-void warps_pages_issue_scales(Lanes *x, const char *token, LanesRows view, const char *memory,
-                              const char *n)
-{
-    AuTileBuild *t = x->t;
-    for (int32_t piece = 0; piece < pieces(x); piece++)
-        issue_piece(x, piece_token(x, token, piece), view,
-                    tile_text(t, "%s[self * %d + %d +: %d]", memory, share(x), piece * together(x),
-                              together(x)),
-                    number(x, n), piece, "kv", x->p->attn->mask.i != 0);
 }
 
 bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)

@@ -76,7 +76,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
                                   ? WARPS_ALIGNMENT / 4
                                   : WARPS_ALIGNMENT;
     needs.shared = alignment + block * query +
-                   s->key_tile * (s->stages * key + warps_code_bytes(p) + warps_scale_bytes(p, s)) +
+                   s->key_tile * (s->stages * key + warps_code_bytes(p)) +
                    (s->keys_apart ? warps_join_bytes(p, s) : 0);
     return needs;
 }
