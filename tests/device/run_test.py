@@ -95,12 +95,12 @@ class Suite(unittest.TestCase):
         self.assertEqual(self.run_parts("scripts")[1][-1], f"{2 + 2 * hard} passed, 0 failed")  # recurrences have no kernels
 
     def test_recurrences(self):
-        """A command a script of the folder and of the examples, and seven more for all by warps."""
+        """A command a script of the folder and of the examples, and nineteen more for all by warps."""
         for script in "tests/exec/linear/a.attn", "tests/front/examples/b.attn", "tests/front/examples/c.attn":
             (self.folder / "tree" / script).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / "tree" / script).write_text("linear;\n" if "/c" not in script else "online softmax;\n")
         self.program("linear_test", 'case $3 in a.attn) echo "3 passed, 0 failed";; b.attn) echo "0 passed, 0 failed"; exit 77;; *) echo "5 passed, 1 failed"; exit 1; esac')
-        self.assertEqual(self.run_parts("recurrences")[1][-1], "38 passed, 7 failed")
+        self.assertEqual(self.run_parts("recurrences")[1][-1], "98 passed, 19 failed")
 
     def names(self, of):
         return ast.literal_eval(re.search(rf"^{of} = (\(.*?\))$", RUN.read_text(), re.M | re.S)[1])

@@ -374,8 +374,8 @@ class All(Case):  # the slow suite's
                     self.tried(script, number)
 
 
-class Turns(All):  # the full suite's: every sixteenth script, one type, another at each
-    every = 16
+class Turns(All):  # the full suite's: every 24th script, one type, another at each
+    every = 24
 
     def tried(self, script, number):
         dtype = ("f32", "f16", "bf16")[number // self.every % 3]
