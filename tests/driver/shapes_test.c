@@ -56,9 +56,10 @@ static aulec_status make(const Machine *m, const char *row, char *said, size_t r
                                    .targets = m->target,
                                    .archs = m->arch,
                                    .dtypes = m->dtype,
-                                   .widths = "D=64",
-                                   .no_gradients =
-                                       strstr(row, "_forward") || strstr(row, "_append"),
+                                   .widths = strstr(row, "warps_wide") ? "D=384" : "D=64",
+                                   .no_gradients = strstr(row, "_forward") ||
+                                                   strstr(row, "_append") ||
+                                                   strstr(row, "warps_wide"),
                                    .append = strstr(row, "_append") != NULL,
                                    .emit = AULEC_EMIT_KERNEL_IR,
                                    .shape = row};
