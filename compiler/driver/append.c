@@ -46,8 +46,7 @@ AuExpr driver_new_size(AuAttn *a, AuNewSize which)
 static uint32_t scale_flags(const AuAttn *a, uint32_t tensor)
 {
     for (uint32_t n = 0; n < 2; n++)
-        if (a->storage[n].as && (a->storage[n].scale == tensor ||
-                                 (a->storage[n].has_zero && a->storage[n].zero == tensor)))
+        if (attn_storage_has(&a->storage[n], tensor))
             return AULE_TENSOR_CACHED | (a->storage[n].by_token ? AULE_TENSOR_APPENDED : 0);
     return 0;
 }

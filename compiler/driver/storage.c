@@ -169,7 +169,7 @@ static bool add_tensors(AuDiags *diags, AuAttn *a, uint32_t n, AuStorage s)
     s.scale = add_tensor(a, n, "scale", &s);
     if (s.has_zero) s.zero = add_tensor(a, n, "zero", &s);
     if (s.channels) add_divides(a, n, s.channels);
-    if (s.as == AU_STORED_I4) add_divides(a, n, CODES_OF_BYTE);
+    if (attn_stores_halves(&s)) add_divides(a, n, CODES_OF_BYTE);
     a->storage[n] = s;
     return true;
 }
@@ -188,7 +188,7 @@ bool driver_add_storage(AuArena *arena, AuDiags *diags, AuAttn *a, const AuStora
     if (a->v_in_k && differs(&storage[0], &storage[1]))
         return refuse(diags, a->tensors[2].span, tensors[1],
                       "values are channels of the keys and are stored as they are");
-    if (a->v_in_k && storage[0].as == AU_STORED_I4 &&
+    if (a->v_in_k && attn_stores_halves(&storage[0]) &&
         (a->v_first % CODES_OF_BYTE || a->v_last % CODES_OF_BYTE))
         return refuse(diags, a->tensors[2].span, tensors[1],
                       "channels of keys that begin or end within a byte of codes");
@@ -214,7 +214,7 @@ const char *driver_storage_refusal(AuArena *arena, const AuAttn *a)
 {
     for (uint32_t n = 0; n < 2 && !(n && a->v_in_k); n++) {
         const AuStorage *s = &a->storage[n];
-        const int32_t width = width_of(a, n), unit = s->as == AU_STORED_I4 ? CODES_OF_BYTE : 1;
+        const int32_t width = width_of(a, n), unit = attn_stores_halves(s) ? CODES_OF_BYTE : 1;
         if (!s->as || width < 0) continue;
         if (width % unit)
             return au_format(arena, "%s: %d channels of 4 bits do not fill whole bytes", tensors[n],
@@ -234,20 +234,15 @@ int32_t driver_width_unit(const AuAttn *a, uint32_t size)
         const AuNode *axis = attn_at(a, a->tensors[1 + n].axes[3]);
         if (!s->as || axis->op != AU_OP_SIZE || (uint32_t)axis->integer != size) continue;
         const int32_t own = s->channels ? s->channels : 1, before = unit;
-        while (unit % own || (s->as == AU_STORED_I4 && unit % CODES_OF_BYTE)) unit += before;
+        while (unit % own || (attn_stores_halves(s) && unit % CODES_OF_BYTE)) unit += before;
     }
     return unit;
-}
-
-static bool has(const AuStorage *s, uint32_t tensor)
-{
-    return s->as && (s->scale == tensor || (s->has_zero && s->zero == tensor));
 }
 
 uint32_t driver_storage_flags(const AuAttn *a, uint32_t tensor)
 {
     for (uint32_t n = 0; n < 2; n++)
-        if (has(&a->storage[n], tensor)) return AULE_TENSOR_SPREADS;
+        if (attn_storage_has(&a->storage[n], tensor)) return AULE_TENSOR_SPREADS;
     return 0;
 }
 
@@ -260,6 +255,6 @@ uint32_t driver_stored_dtype(const AuAttn *a, uint32_t tensor)
 
 void driver_place_codes(AuAttn *a, uint32_t tensor, AuExpr *axes)
 {
-    if (a->storage[tensor - 1].as == AU_STORED_I4)
+    if (attn_stores_halves(&a->storage[tensor - 1]))
         axes[3] = over(a, axes[3], CODES_OF_BYTE, AU_OP_IDIV);
 }

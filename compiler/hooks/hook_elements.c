@@ -301,7 +301,7 @@ AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *te
     writer_add_arg(w, ref, paged ? writer_op2(w, TILE_X_MOD, row, slots) : row);
     const AuStorage *stored = of_keys ? &w->attn->storage[*tensor == 'v'] : NULL;
     AuTileExpr *channel = w->at->index;
-    const bool halves = stored && stored->as == AU_STORED_I4;
+    const bool halves = stored && attn_stores_halves(stored);
     writer_add_arg(w, ref,
                    halves ? writer_op2(w, TILE_X_DIV, channel, writer_integer(w, 2)) : channel);
     AuTileExpr *element = writer_op1(w, TILE_X_TO_F32, ref);

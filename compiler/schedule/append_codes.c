@@ -42,12 +42,7 @@ const char *lanes_scale_of_row(Lanes *x, const LanesAppended *s, const char *row
 
 bool lanes_appends_parts(const Lanes *x, const LanesAppended *s)
 {
-    return storage(x, s)->as && attn_stores_parts(storage(x, s));
-}
-
-static bool are_halves(const Lanes *x, const LanesAppended *s)
-{
-    return storage(x, s)->as == AU_STORED_I4;
+    return attn_stores_parts(storage(x, s));
 }
 
 /* Channels of a scale. */
@@ -96,7 +91,7 @@ static const char *half(Lanes *x, const LanesAppended *s, bool high)
 
 void lanes_append_fragments(Lanes *x, const LanesAppended *s)
 {
-    for (int32_t high = 0; high < 1 + are_halves(x, s); high++)
+    for (int32_t high = 0; high < 1 + lanes_stores_halves(x, s->n); high++)
         tile_frag(x->t, half(x, s, high), "%s[%s:%d] @ part_of_%s", x->operand, s->axis,
                   padded(x, s), s->cache);
 }
@@ -106,7 +101,7 @@ static void most(Lanes *x, const LanesAppended *s, const char *name, const char 
 {
     AuTileBuild *t = x->t;
     const char *low = tile_text(t, of, half(x, s, false)), *all = low;
-    if (are_halves(x, s)) {
+    if (lanes_stores_halves(x, s->n)) {
         const char *high = tile_text(t, of, half(x, s, true));
         all = tile_text(t, "where(%s >= %s, %s, where(%s >= %s, %s, %s + %s))", low, high, low,
                         high, low, high, low, high);
@@ -172,7 +167,7 @@ void lanes_append_parts(Lanes *x, const LanesAppended *s, const char *from, cons
 {
     AuTileBuild *t = x->t;
     const int32_t columns = columns_of(x, s), elements = elements_of(x, s);
-    const bool halves = are_halves(x, s), whole = columns == s->width;
+    const bool halves = lanes_stores_halves(x, s->n), whole = columns == s->width;
     const char *group = whole ? "0" : "part", *at = tile_text(t, "at_%s", s->cache);
     if (!whole) tile_for_range(t, group, "0", tile_text(t, "%d", s->width / columns));
     tile_set(t, at, "%s * %d + iota(%s:%d)", group, elements, s->axis, padded(x, s));

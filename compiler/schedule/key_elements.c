@@ -12,8 +12,7 @@ enum { TOGETHER = 4 }; /* rows whose codes are under way together */
 
 static bool has_parts(const AuProblem *p, uint32_t n)
 {
-    const AuStorage *s = &p->attn->storage[n - 1];
-    return s->as && attn_stores_parts(s);
+    return attn_stores_parts(&p->attn->storage[n - 1]);
 }
 
 bool lanes_makes_elements(const AuProblem *p)
@@ -122,7 +121,7 @@ static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *
     const int32_t columns = e->columns;
     const char *axis = axis_of(n), *codes = tile_text(t, "codes_of_%s", axis),
                *channel = tile_text(t, "channel_of_%s", axis);
-    const bool whole = columns == e->width, halves = s->as == AU_STORED_I4;
+    const bool whole = columns == e->width, halves = attn_stores_halves(s);
     const char *span = whole ? ":" : tile_text(t, "group_of_row * %d +: %d", columns, columns);
     const LanesPlace at = {
         .head = n == 1 ? "hk" : lanes_value_head(x),

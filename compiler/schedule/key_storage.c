@@ -17,10 +17,14 @@ const char *lanes_stored_elem(const Lanes *x, uint32_t n)
     return tile_elem(elems[storage(x, n)->as])->name;
 }
 
+bool lanes_stores_halves(const Lanes *x, uint32_t n)
+{
+    return lanes_is_stored(x, n) && attn_stores_halves(storage(x, n));
+}
+
 int32_t lanes_stored_width(const Lanes *x, uint32_t n, int32_t width)
 {
-    const bool halves = lanes_is_stored(x, n) && storage(x, n)->as == AU_STORED_I4;
-    return halves ? width / 2 : width;
+    return lanes_stores_halves(x, n) ? width / 2 : width;
 }
 
 /* Of the scale or the zero point: of channels of a group. */
@@ -55,8 +59,8 @@ static const char *in_keys(Lanes *x, uint32_t n, const char *channel)
 
 const char *lanes_stored_index(Lanes *x, uint32_t n, const char *channel)
 {
-    const bool halves = lanes_is_stored(x, n) && storage(x, n)->as == AU_STORED_I4;
-    return halves ? tile_text(x->t, "%s / 2", in_keys(x, n, channel)) : in_keys(x, n, channel);
+    const char *of_keys = in_keys(x, n, channel);
+    return lanes_stores_halves(x, n) ? tile_text(x->t, "%s / 2", of_keys) : of_keys;
 }
 
 /* Of the two codes in a byte that was read as a number, that of the channel. Each step is exact. */
@@ -70,7 +74,7 @@ static const char *half(Lanes *x, const char *raw, const char *channel)
 
 const char *lanes_number_of(Lanes *x, uint32_t n, const char *raw, const char *channel)
 {
-    return storage(x, n)->as == AU_STORED_I4 ? half(x, raw, in_keys(x, n, channel)) : raw;
+    return lanes_stores_halves(x, n) ? half(x, raw, in_keys(x, n, channel)) : raw;
 }
 
 static LanesPlace with_group(Lanes *x, uint32_t n, LanesPlace at)

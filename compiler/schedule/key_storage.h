@@ -9,6 +9,7 @@ bool lanes_is_stored(const Lanes *x, uint32_t n); /* k (1) or v (2) */
 const char *
 lanes_stored_elem(const Lanes *x,
                   uint32_t n); /* "e4m3"; of codes of 4 bits that of the byte that has two */
+bool lanes_stores_halves(const Lanes *x, uint32_t n); /* two codes in a byte? */
 /* Elements of memory that so many channels of it are. */
 int32_t lanes_stored_width(const Lanes *x, uint32_t n, int32_t width);
 /* The scale of the tokens [rows], an index, of head [head]; where it is one a head, of the head. */

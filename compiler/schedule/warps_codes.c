@@ -65,7 +65,7 @@ static int32_t bytes_of(const AuProblem *p, uint32_t operand)
 {
     const int32_t width = width_of(p, operand);
     if (!warps_has_codes(p, operand)) return 0;
-    return p->attn->storage[operand - 1].as == AU_STORED_I4 ? width / 2 : width;
+    return attn_stores_halves(&p->attn->storage[operand - 1]) ? width / 2 : width;
 }
 
 int32_t warps_code_bytes(const AuProblem *p) { return bytes_of(p, 1) + bytes_of(p, 2); }

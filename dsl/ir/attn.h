@@ -230,10 +230,19 @@ typedef struct AuStorage {
         zero; /* tensors: f32 [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
 } AuStorage;
 
+/* Do two codes lie in a byte? */
+static inline bool attn_stores_halves(const AuStorage *s) { return s->as == AU_STORED_I4; }
+
+/* Is a tensor its scale or its zero point? */
+static inline bool attn_storage_has(const AuStorage *s, uint32_t tensor)
+{
+    return s->as && (s->scale == tensor || (s->has_zero && s->zero == tensor));
+}
+
 /* Must codes become elements before products take them? A scale that no channel has of its own multiplies what products give, instead. */
 static inline bool attn_stores_parts(const AuStorage *s)
 {
-    return s->channels || s->has_zero || s->as == AU_STORED_I4;
+    return s->channels || s->has_zero || attn_stores_halves(s);
 }
 
 /* Sizes that tensors of append alone have (docs/dev/operations.md): k_new is [new_batch, Hk, new_rows, D], slots is [new_batch, slots_rows]. */
