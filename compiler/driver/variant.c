@@ -264,7 +264,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     if (v->queries) {
         const int32_t limit = schedule_family(a)->limit(arena, &problem);
         if (!limit) return true;
-        if (!set_condition(arena, diags, v, limit, schedule_decode_rows(&problem)) ||
+        if (!set_condition(arena, diags, v, limit, schedule_decode_rows(arena, &problem)) ||
             (v->queries != AU_PAGED_QUERIES && !hooks_join(hooks, diags, a)))
             return false;
     }

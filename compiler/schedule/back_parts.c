@@ -96,9 +96,7 @@ void back_statistics(Lanes *x)
 
 void back_changed(Lanes *x)
 {
-    for (uint32_t n = 0; n < 3; n++)
-        if (lanes_changed_type(x, n))
-            tile_arg(x->t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+    lanes_changed_arguments(x, 0);
     back_argument(x, back_output_gradient(x), TILE_IN);
 }
 

@@ -70,12 +70,10 @@ bool schedule_lanes_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     return !*why;
 }
 
-int32_t schedule_decode_rows(const AuProblem *p)
+int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
 {
-    int32_t rows = p->caps->has_private ? SCHEDULE_DECODE_ROWS : WARPS_DECODE_ROWS;
-    if (!p->caps->has_private && !schedule_warps_decode_limit(p->attn->arena, p))
-        schedule_warps_wide_limit(p->attn->arena, p, &rows);
-    return rows;
+    if (p->caps->has_private) return SCHEDULE_DECODE_ROWS;
+    return schedule_warps_decode_limit(arena, p) ? WARPS_DECODE_ROWS : WARPS_WIDE_ROWS;
 }
 
 static int32_t online_limit(AuArena *arena, const AuProblem *p)
@@ -86,10 +84,9 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     usual.queries = AU_ANY_QUERIES;
     if (p->queries == AU_PAGED_QUERIES)
         return !p->tf32 && schedule_warps_forward_shape(arena, p, &shape, &why);
-    int32_t rows;
-    const int32_t packed = schedule_warps_decode_limit(arena, p),
-                  wide = packed ? 0 : schedule_warps_wide_limit(arena, p, &rows);
-    if (packed || wide) return packed ? packed : wide;
+    int32_t packed = schedule_warps_decode_limit(arena, p);
+    if (!packed) packed = schedule_warps_wide_limit(arena, p);
+    if (packed) return packed;
     if (attn_is_for_calls(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);

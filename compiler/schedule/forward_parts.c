@@ -17,12 +17,14 @@ int32_t lanes_keys(const Lanes *x)
     return x->shape->key_tile / (x->key_parts ? x->key_parts : apart);
 }
 
-const char *lanes_states(Lanes *x)
+const char *lanes_states_called(Lanes *x, const char *name)
 {
     AuText text = {.arena = x->arena};
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&text, ", state%u", n);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&text, ", %s%u", name, n);
     return au_text_str(&text);
 }
+
+const char *lanes_states(Lanes *x) { return lanes_states_called(x, "state"); }
 
 /* ---- further products of score_mod: dot(x[.., q_idx], y[.., kv_idx]) */
 
@@ -129,9 +131,7 @@ void lanes_forward_head(Lanes *x)
     const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
     tile_kernel(t, "forward");
     lanes_arguments(x);
-    for (uint32_t n = 0; n < 3; n++)
-        if (lanes_changed_type(x, n))
-            tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+    lanes_changed_arguments(x, 0);
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     if (lanes_is_packed(x, LANES_QUERIES)) lanes_work_argument(x, LANES_QUERIES);
     if (x->p->unfinished)
@@ -278,17 +278,14 @@ void lanes_store_part(Lanes *x)
 void lanes_join_part(Lanes *x, const char *acc, const char *state)
 {
     AuTileBuild *t = x->t;
-    AuText others = {.arena = x->arena};
     const char *states = lanes_states(x), *pad = x->block > 1 ? " pad 0" : "";
     const char *rows = tile_text(t, "[part, b, h, %s +: %d", lanes_first_row(x), x->rows);
     tile_load(t, "further", "%s%s, :]%s", acc, rows, pad);
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) {
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_load(t, tile_numbered(t, "other", n), "%s%s] like row_like%s", tile_text(t, state, n),
                   rows, pad);
-        au_text_add(&others, ", other%u", n);
-    }
     tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
-             au_text_str(&others));
+             lanes_states_called(x, "other"));
     tile_set(t, "acc", "acc * before + further * behind");
 }
 

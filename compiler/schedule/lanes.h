@@ -91,6 +91,8 @@ const char *lanes_row_layout(Lanes *x,
 const char *lanes_changed_type(Lanes *x, uint32_t n);
 /* "k_changed" or "k": what products take. */
 const char *lanes_changed_name(Lanes *x, uint32_t n);
+/* Arguments of a kernel of products: those that there are, from operand [first] on. */
+void lanes_changed_arguments(Lanes *x, uint32_t first);
 /* lanes_lists.c: for masks that depend on data, the key tiles of each block of rows as lists. */
 void lanes_list_kernels(Lanes *x);
 const char *lanes_list_type(Lanes *x, bool counts);
@@ -107,8 +109,9 @@ bool lanes_list_by_head(
 /* ---- forward_parts.c */
 const char *lanes_first_row(Lanes *x); /* the executor's first query row */
 int32_t lanes_keys(const Lanes *x);    /* keys of a tile whose scores an executor has */
-const char *
-lanes_states(Lanes *x); /* ", state0, state1": what follows other results or arguments */
+/* ", state0, state1": what follows other results or arguments; the same of another name. */
+const char *lanes_states(Lanes *x);
+const char *lanes_states_called(Lanes *x, const char *name);
 uint32_t lanes_dot_tensor(const AuProblem *p, uint32_t n, bool key_side);
 int32_t lanes_dot_width(const AuProblem *p, uint32_t n);
 /* Why matrix units that take [unit] channels at once have no form for them; NULL: they do. */

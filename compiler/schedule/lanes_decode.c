@@ -157,9 +157,7 @@ static void keys_kernel(Lanes *x)
     const char *own = tile_text(t, "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
     tile_kernel(t, "keys");
     lanes_arguments(x);
-    for (uint32_t n = 1; n < 3; n++)
-        if (lanes_changed_type(x, n))
-            tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+    lanes_changed_arguments(x, 1);
     part_arguments(x, TILE_OUT);
     tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
     lanes_let_key_length(x);

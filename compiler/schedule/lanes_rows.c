@@ -57,7 +57,7 @@ const char *lanes_type(Lanes *x, const char *elem, uint32_t n)
     for (uint32_t a = 0; a < tensor->rank; a++) {
         const bool batch = n < 3 && a == 0;
         const char *own = n < 3 ? extent(x, tensor->axes[a]) : lanes_axis(x, n, a);
-        if (a == 3 && lanes_stored_width(x, n, 2) == 1) own = tile_text(x->t, "%s / 2", own);
+        if (a == 3 && lanes_stores_halves(x, n)) own = tile_text(x->t, "%s / 2", own);
         au_text_add(&text, "%s%s:%s", a ? ", " : "[",
                     n < 3 ? axes[n][a] : tile_text(x->t, "x%u", a),
                     !batch ? own
@@ -215,6 +215,13 @@ const char *lanes_changed_name(Lanes *x, uint32_t n)
     return lanes_changed_type(x, n) ? tile_text(x->t, "%s_changed", tensor) : tensor;
 }
 
+void lanes_changed_arguments(Lanes *x, uint32_t first)
+{
+    for (uint32_t n = first; n < 3; n++)
+        if (lanes_changed_type(x, n))
+            tile_arg(x->t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
+}
+
 int32_t lanes_block_rows(const Lanes *x) { return x->rows_across ? 8 : x->p->caps->lanes; }
 
 /* A row a lane; or spread over lanes, so that a warp moves whole rows, where lanes can exchange sums. */
@@ -227,7 +234,7 @@ const char *lanes_row_layout(Lanes *x, const char *channels)
 /* As memory has them, of the row's channels `c`. */
 static const char *channels_of(Lanes *x, uint32_t n, int32_t width)
 {
-    if (lanes_stored_width(x, n, 2) == 1) return lanes_stored_index(x, n, "c");
+    if (lanes_stores_halves(x, n)) return lanes_stored_index(x, n, "c");
     return n == 2 && x->p->attn->v_in_k ? tile_text(x->t, "%d +: %d", x->p->attn->v_first, width)
                                         : ":";
 }

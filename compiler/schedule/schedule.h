@@ -128,7 +128,7 @@ int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 int32_t schedule_decode_limit(const AuProblem *problem);
 enum { SCHEDULE_DECODE_ROWS = 16 };
 /* choose.c: of the kernels that there are for the problem. */
-int32_t schedule_decode_rows(const AuProblem *problem);
+int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
 enum { SCHEDULE_PAGE_ROWS = 16 }; /* of which paged keys must be multiples for warps */
 
 /* lanes_backward.c */

@@ -82,8 +82,9 @@ void warps_forward_add_values(Lanes *x, const char *weight);
 /* ---- warps_decode.c: most queries of a head that its kernels are for; 0: it is nothing for the problem */
 int32_t schedule_warps_decode_limit(AuArena *arena, const AuProblem *p);
 enum { WARPS_DECODE_ROWS = 64 }; /* of the heads that share keys, together */
-/* ---- warps_wide.c: the same of values that no warp holds; *rows: of the heads that share keys, for kernels of fewer rows */
-int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p, int32_t *rows);
+/* ---- warps_wide.c: the same of values that no warp holds */
+int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p);
+enum { WARPS_WIDE_ROWS = 32 }; /* of the heads that share keys, for kernels of fewer rows */
 
 /* ---- warps_pages.c: of kernels whose tiles are first_tile .. and end at the key part_end; rows one behind the other where there are no pages */
 void warps_pages_begin(Lanes *x); /* reads what the table says of the first tile */

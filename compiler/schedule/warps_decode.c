@@ -15,15 +15,6 @@
 
 enum { MOST_QUERIES = 32 }; /* of a head: of more, blocks of queries reuse keys more often */
 
-/* Row r of the tile: its head and query. */
-static void name_rows(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_set(t, "r", "mb * %d + iota(q:%d)", x->rows, x->rows);
-    tile_set(t, "h", "hk * group + r %% group");
-    tile_set(t, "i", "r / group");
-}
-
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -31,7 +22,7 @@ static void fragments(Lanes *x)
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    name_rows(x);
+    warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
 }
 
 /* Sums and states of the block: of its one warp, or joined, each warp's channels of them. */
@@ -52,13 +43,8 @@ static void store_part(Lanes *x)
     if (joined) tile_end(t);
 }
 
-static void keys_kernel(Lanes *x)
+static void part(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    warps_keys_head(x);
-    warps_forward_memories(x);
-    tile_barrier(t, "all", 0, x->shape->executors);
-    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     fragments(x);
     warps_forward_issue_packed_rows(x);
     lanes_begin_states(x);
@@ -66,16 +52,9 @@ static void keys_kernel(Lanes *x)
     warps_forward_loop(x);
     lanes_scale_values(x);
     store_part(x);
-    tile_end(t);
-    tile_end(t);
 }
 
-static void kernels(Lanes *x)
-{
-    keys_kernel(x);
-    warps_join_parts_kernel(x);
-    warps_part_regions(x);
-}
+static void kernels(Lanes *x) { warps_parts_kernels(x, warps_forward_memories, part); }
 
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)

@@ -4,15 +4,12 @@
 
 #include "warps.h"
 
-/* warps_decode_parts.c. Of a block's rows (Lanes.block) and how many blocks are on a processor (Lanes.resident). */
-const char *warps_parts(Lanes *x); /* how many the keys of a head come in */
-/* The workspace: sums `part_acc` and `part_state0`.., of each part and row. */
-void warps_part_arguments(Lanes *x, AuTileMode mode);
-/* The kernel `keys`, arguments, grid, lets, the list `keys` of the part's tiles. */
-void warps_keys_head(Lanes *x);
-/* The kernel `forward`, which joins them. */
-void warps_join_parts_kernel(Lanes *x);
-void warps_part_regions(Lanes *x); /* of the workspace */
+/* warps_decode_parts.c. The kernel `keys`, of a part of a head's keys: of its list `keys` of tiles [part] makes sums and states, and stores
+ * them as `part_acc` and `part_state0`..; and the kernel `forward`, which joins a row's parts. Of a block's rows (Lanes.block) and how many
+ * blocks are on a processor (Lanes.resident). */
+void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
+/* Lanes.rows rows from [first] on: `r`, and the head `h` and the query `i` of each. */
+void warps_name_rows(Lanes *x, const char *first);
 /* Why blocks of such rows would not do, whatever their shape; NULL: they would. */
 const char *warps_packed_refusal(AuArena *arena, const AuProblem *p);
 

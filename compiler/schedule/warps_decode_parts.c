@@ -28,7 +28,7 @@ static const char *row_blocks(Lanes *x)
 }
 
 /* As many as fill the processors with blocks, at most as there are tiles. */
-const char *warps_parts(Lanes *x)
+static const char *parts(Lanes *x)
 {
     const int32_t blocks = PROCESSORS * x->resident;
     return tile_text(x->t, "min(max(%d / max(%s * %s * %s, 1), 1), max(cdiv(%s, %d), 1))", blocks,
@@ -37,11 +37,11 @@ const char *warps_parts(Lanes *x)
 }
 
 /* What a block leaves of each row. */
-void warps_part_arguments(Lanes *x, AuTileMode mode)
+static void part_arguments(Lanes *x, AuTileMode mode)
 {
     AuTileBuild *t = x->t;
-    const char *axes = tile_text(t, "part:%s, b:%s, h:%s, q:%s", warps_parts(x),
-                                 lanes_axis(x, 0, 0), lanes_axis(x, 1, 1), packed_rows(x));
+    const char *axes = tile_text(t, "part:%s, b:%s, h:%s, q:%s", parts(x), lanes_axis(x, 0, 0),
+                                 lanes_axis(x, 1, 1), packed_rows(x));
     tile_arg(t, "part_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_arg(t, tile_text(t, "part_state%u", n), mode, "f32[%s]", axes);
@@ -57,7 +57,7 @@ static void key_tiles(Lanes *x)
     tile_let(t, "n_low, f_low, f_high, n_high",
              "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", lanes_key_end(x),
              x->shape->key_tile);
-    tile_let(t, "share", "cdiv(n_high - n_low, %s)", warps_parts(x));
+    tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
     tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
     tile_let(t, "last_tile", "min(first_tile + share, n_high)");
     tile_let(t, "part_end", "min(%s, last_tile * %d)",
@@ -70,17 +70,15 @@ static void key_tiles(Lanes *x)
     tile_segment(t, "partial", TILE_RANGE, "rest_tile", "last_tile");
 }
 
-void warps_keys_head(Lanes *x)
+static void keys_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_kernel(t, "keys");
     lanes_arguments(x);
-    for (uint32_t n = 0; n < 3; n++)
-        if (lanes_changed_type(x, n))
-            tile_arg(t, lanes_changed_name(x, n), TILE_IN, "%s", lanes_changed_type(x, n));
-    warps_part_arguments(x, TILE_OUT);
-    tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", warps_parts(x), row_blocks(x),
-              lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+    lanes_changed_arguments(x, 0);
+    part_arguments(x, TILE_OUT);
+    tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), row_blocks(x), lanes_axis(x, 1, 1),
+              lanes_axis(x, 0, 0));
     tile_let(t, "mb", "turn %% %s", row_blocks(x)); /* neighbours read the same keys */
     tile_let(t, "span", "turn / %s", row_blocks(x));
     tile_let(t, "group", "%s", heads_of_group(x));
@@ -132,14 +130,14 @@ static void join_part(Lanes *x, int32_t n)
     tile_end(t);
 }
 
-void warps_join_parts_kernel(Lanes *given)
+static void join_kernel(Lanes *given)
 {
     AuTileBuild *t = given->t;
     Lanes one = *given, *x = &one;
     tile_layout(t, "a_row_along", "reg", tile_text(t, "lane:%d@1", x->p->caps->lanes));
     tile_kernel(t, "forward");
     lanes_arguments(x);
-    warps_part_arguments(x, TILE_IN);
+    part_arguments(x, TILE_IN);
     lanes_result_arguments(x);
     const int32_t cuts = x->p->e / columns(x);
     const char *rows = lanes_axis(x, 0, 2);
@@ -152,7 +150,7 @@ void warps_join_parts_kernel(Lanes *given)
     tile_let(t, "hk", "h / group");
     lanes_let_key_length(x);
     tile_let(t, "row", "mb * group + h %% group");
-    tile_let(t, "parts", "%s", warps_parts(x));
+    tile_let(t, "parts", "%s", parts(x));
     tile_role(t, "core", 0, TILE_ON_WARP, 0);
     x->rows = x->block = 1;
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
@@ -172,11 +170,28 @@ void warps_join_parts_kernel(Lanes *given)
     tile_end(t);
 }
 
-void warps_part_regions(Lanes *x)
+void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x))
 {
+    AuTileBuild *t = x->t;
+    keys_head(x);
+    memories(x);
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    part(x);
+    tile_end(t);
+    tile_end(t);
+    join_kernel(x);
     lanes_region(x, "part_acc");
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        lanes_region(x, tile_text(x->t, "part_state%u", n));
+        lanes_region(x, tile_text(t, "part_state%u", n));
+}
+
+void warps_name_rows(Lanes *x, const char *first)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "r", "%s + iota(q:%d)", first, x->rows);
+    tile_set(t, "h", "hk * group + r %% group");
+    tile_set(t, "i", "r / group");
 }
 
 const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)

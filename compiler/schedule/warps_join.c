@@ -37,14 +37,12 @@ static void load_part(Lanes *x, const char *to, const char *states, const char *
 static void join_parts(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    AuText others = {.arena = x->arena};
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&others, ", other%u", n);
-    const char *states = lanes_states(x);
+    const char *states = lanes_states(x), *others = lanes_states_called(x, "other");
     load_part(x, "part", "state", "0");
     for (int32_t n = 1; n < x->shape->executors; n++) {
         load_part(x, "further", "other", tile_text(t, "%d", n));
         tile_set(t, tile_text(t, "first, second%s", states), "online_join(b, h, i%s%s)", states,
-                 au_text_str(&others));
+                 others);
         tile_set(t, "part", "part * first + further * second");
     }
 }

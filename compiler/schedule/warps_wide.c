@@ -19,9 +19,8 @@
 #include "warps_decode.h"
 
 enum {
-    FEW_ROWS = 32,       /* of a block, where there are no more; else */
-    MANY_ROWS = 64,      /* so that keys come once for 64 rows */
-    SPAN = 128,          /* bytes of tiles' rows that stay together, as in the tensor */
+    MANY_ROWS = 64, /* of a block, where WARPS_WIDE_ROWS are too few: keys come once for so many */
+    SPAN = 128,     /* bytes of tiles' rows that stay together, as in the tensor */
     MOST_QUERIES = 128,  /* of a head: the workspace has a part for each row */
     FRAGMENT_SHARE = 48, /* 64ths of a lane's registers, as in warps_shape.c */
 };
@@ -63,15 +62,6 @@ static const char *own_rows(Lanes *x)
 
 /* ---- rows of queries: row r is query r / G of head r % G of the group */
 
-static void name_rows(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_set(t, "r", "mb * %d + self / %d * %d + iota(q:%d)", x->block, x->key_parts, x->rows,
-             x->rows);
-    tile_set(t, "h", "hk * group + r %% group");
-    tile_set(t, "i", "r / group");
-}
-
 /* Each warp brings as many of the block's rows. */
 static void issue_rows(Lanes *x)
 {
@@ -95,27 +85,17 @@ static void show_states(Lanes *x)
     tile_sync(x->t, "all");
 }
 
-static const char *all_states(Lanes *x)
-{
-    AuText text = {.arena = x->arena};
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) au_text_add(&text, ", whole%u", n);
-    return au_text_str(&text);
-}
-
 /* `whole` becomes what joins it and the states of all parts; `before` and `own`: by what sums so far and the warp's weights are multiplied. */
 static void join_states(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *whole = all_states(x);
+    const char *whole = lanes_states_called(x, "whole"), *others = lanes_states_called(x, "other");
     for (int32_t part = 0; part < x->key_parts; part++) {
-        AuText others = {.arena = x->arena};
-        for (uint32_t n = 0; n < x->p->hooks->state_count; n++) {
+        for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
             tile_load(t, tile_numbered(t, "other", n), "%v[%d + %s] as [q] like row_like",
                       part_states(x, n), part * x->block, own_rows(x));
-            au_text_add(&others, ", other%u", n);
-        }
         tile_set(t, tile_text(t, "first, second%s", whole), "online_join(b, h, i%s%s)", whole,
-                 au_text_str(&others));
+                 others);
         tile_set(t, "before", part ? "before * first" : "first");
         if (part)
             tile_set(t, "own", "where(self %% %d == %d, second, own * first)", x->key_parts, part);
@@ -130,7 +110,7 @@ static void share_weights(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *factor = NULL;
-    if (is_joined(x)) tile_set(t, lanes_states(x) + 2, "online_init(row_like, b, h, i)");
+    if (is_joined(x)) lanes_begin_states(x); /* anew */
     lanes_online(x);
     if (is_joined(x)) {
         show_states(x);
@@ -225,7 +205,7 @@ static void fragments(Lanes *x)
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->block, columns(x), x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     tile_frag(t, "sum_like", "f32[q:%d] like acc = 0.0", x->block);
-    name_rows(x);
+    warps_name_rows(x, tile_text(t, "mb * %d + self / %d * %d", x->block, x->key_parts, x->rows));
 }
 
 static void store_part(Lanes *x)
@@ -240,32 +220,20 @@ static void store_part(Lanes *x)
     tile_end(t);
 }
 
-static void keys_kernel(Lanes *x)
+static void part(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    warps_keys_head(x);
-    memories(x);
-    tile_barrier(t, "all", 0, x->shape->executors);
-    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     fragments(x);
     issue_rows(x);
     if (is_joined(x))
-        tile_set(t, all_states(x) + 2, "online_init(row_like, b, h, i)");
+        tile_set(x->t, lanes_states_called(x, "whole") + 2, "online_init(row_like, b, h, i)");
     else
         lanes_begin_states(x);
     warps_pages_begin(x);
     loop(x);
     store_part(x);
-    tile_end(t);
-    tile_end(t);
 }
 
-static void kernels(Lanes *x)
-{
-    keys_kernel(x);
-    warps_join_parts_kernel(x);
-    warps_part_regions(x);
-}
+static void kernels(Lanes *x) { warps_parts_kernels(x, memories, part); }
 
 /* ---- shapes */
 
@@ -304,25 +272,29 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
 static const char *refusal(AuArena *arena, const AuProblem *p)
 {
     AuShape narrow;
-    const char *why = NULL;
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
     if (p->queries != AU_DECODE_QUERIES && p->queries != AU_SOME_QUERIES) return "many queries";
     if (attn_is_stored(p->attn)) return "keys of 8 bits, wider than a warp holds";
     if (p->tf32 || !warps_atom(p) || warps_via_shared(p)) return "units whose sums are no operands";
-    why = warps_packed_refusal(arena, p);
-    if (!why && schedule_warps_shape(arena, &usual, &narrow, &why))
-        return "values that a warp holds";
-    return warps_packed_refusal(arena, p);
+    const char *why = warps_packed_refusal(arena, p), *too_wide;
+    if (why) return why;
+    return schedule_warps_shape(arena, &usual, &narrow, &too_wide) ? "values that a warp holds"
+                                                                   : NULL;
+}
+
+/* Of a problem that is not refused. */
+static const char *fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    warps_complete(p, s);
+    s->swizzle_span = SPAN;
+    return refusal_of_shape(arena, p, s);
 }
 
 const char *schedule_warps_wide_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     const char *why = refusal(arena, p);
-    if (why) return why;
-    warps_complete(p, s);
-    s->swizzle_span = SPAN;
-    return refusal_of_shape(arena, p, s);
+    return why ? why : fit(arena, p, s);
 }
 
 /* The first that fits: long tiles, so that barriers are few, of which the next comes beside the work on one. */
@@ -332,12 +304,12 @@ bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
     *why = refusal(arena, p);
     if (*why) return false;
     for (uint32_t n = 0; n < 2 * 2 * 3 * 2; n++) {
-        AuShape s = {.rows = p->queries == AU_DECODE_QUERIES ? FEW_ROWS : MANY_ROWS,
+        AuShape s = {.rows = p->queries == AU_DECODE_QUERIES ? WARPS_WIDE_ROWS : MANY_ROWS,
                      .key_tile = keys[n / 2 % 3],
                      .stages = 2 - (int32_t)(n / 6 % 2),
                      .executors = warps[n % 2]};
         if (n >= 12) s.rows /= 2; /* memories that hold no more */
-        *why = schedule_warps_wide_fit(arena, p, &s);
+        *why = fit(arena, p, &s);
         if (*why) continue;
         *out = s;
         return true;
@@ -345,27 +317,24 @@ bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
     return false;
 }
 
-int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p, int32_t *rows)
+int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p)
 {
     AuShape shape;
     const char *why;
-    if (!schedule_warps_wide_shape(arena, p, &shape, &why)) return 0;
-    *rows = FEW_ROWS;
-    return MOST_QUERIES;
+    return schedule_warps_wide_shape(arena, p, &shape, &why) ? MOST_QUERIES : 0;
 }
 
 AuSchedule *schedule_warps_wide(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                 const AuShape *shape)
 {
-    AuShape with = *shape;
-    const char *why = schedule_warps_wide_fit(arena, p, &with);
-    AuSchedule *out = schedule_new(arena, diags, p, "warps_wide", &with, why);
+    AuSchedule *out =
+        schedule_new(arena, diags, p, "warps_wide", shape, refusal_of_shape(arena, p, shape));
     if (!out) return NULL;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    x.block = with.rows;
+    x.block = shape->rows;
     x.rows = x.atom->m;
-    x.key_parts = sharers(x.atom, &with);
-    const int32_t resident = warps_resident(p, shared_bytes(p, &with), with.executors);
+    x.key_parts = sharers(x.atom, shape);
+    const int32_t resident = warps_resident(p, shared_bytes(p, shape), shape->executors);
     x.resident = resident > 1 ? resident : 1;
     warps_layouts(&x);
     return lanes_forward_built(&x, diags, kernels);

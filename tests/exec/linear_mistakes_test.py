@@ -157,7 +157,7 @@ WIDE = [
     ("weights are read before they are there", "warps_wide.c", 'tile_sync(t, "all");\n    if (!factor)', 'if (!factor)'),
     ("states are read before they are there", "warps_wide.c", 'own_rows(x));\n    tile_sync(x->t, "all");', 'own_rows(x));'),
     ("the tile after the next one is brought", "warps_wide.c", 'warps_forward_issue_keys(x, "next(n)",', 'warps_forward_issue_keys(x, "n",'),
-    ("rows are all of the first head", "warps_wide.c", '"hk * group + r %% group"', '"hk * group + 0 * r %% group"'),
+    ("rows are all of the first head", "warps_decode_parts.c", '"hk * group + r %% group"', '"hk * group + 0 * r %% group"'),
     ("queries are brought by another head", "warps_wide.c", '"hk * group + brought % group"', '"hk * group + (brought + 1) % group"'),
 ]
 
