@@ -144,6 +144,14 @@ def write_between(path: Path, marker: str, text: str) -> None:
     path.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
 
 
+def tell(a, head: str, lines: list[str]) -> None:
+    """A table under the machine and what else it was measured with: printed, and with --write put between a document's markers."""
+    text = f"{machine(a.device)}. {head}\n\n" + "\n".join(lines)
+    print(text)
+    if a.write:
+        write_between(a.write, a.marker, text)
+
+
 def machine(device: str) -> str:
     if device.startswith("cuda"):
         return f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from bench import TYPES, compile_artifact, machine, note, usable, write_between
+from bench import TYPES, compile_artifact, machine, note, tell, usable
 from measure import graph_of, graph_seconds, median_seconds
 from peers import PEERS, SCRIPTS
 
@@ -282,10 +282,7 @@ def main() -> None:
         lines.append(f"| {case.name} | {' | '.join(cells)} |")
         note(lines[-1])
         torch.cuda.empty_cache()
-    text = f"{machine(a.device)}. {a.dtype}, width 128. Copy: {copy_rate(a.device):.0f} GB/s. Median times, largest error against float64.\n\n" + "\n".join(lines)
-    print(text)
-    if a.write:
-        write_between(a.write, a.marker, text)
+    tell(a, f"{a.dtype}, width 128. Copy: {copy_rate(a.device):.0f} GB/s. Median times, largest error against float64.", lines)
 
 
 if __name__ == "__main__":

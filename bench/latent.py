@@ -1,7 +1,7 @@
 """Measures latent attention (attn_scripts/mla_decode.attn: keys of 576 channels of which 512 are the value, one for all heads) of a few queries over
 caches in pages, beside two products of torch's over the same keys as rows, in one process.
 
-    python bench/latent.py [--dtype bf16] [--filter WORD] [--page 64] [--rounds N] [--artifacts A.so,B.so..] [--write docs/performance.md --marker latent]
+    python bench/latent.py [--device cuda] [--dtype bf16] [--filter WORD] [--page 64] [--rounds N] [--artifacts A.so,B.so..] [--write docs/performance.md --marker latent]
 
 Each call of a turn has a cache of its own, so many that the far cache of the device does not hold them; the calls of a turn are one CUDA graph.
 TFLOP/s count the products of pairs (2 * (576 + 512) operations each), GB/s the keys, read once. Errors are against float64, of the last sequence, over
@@ -11,15 +11,15 @@ the largest value. --artifacts: instead of the compiler's choice, of `aulec attn
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from bench import TYPES, machine, note, usable, write_between
-from decode import FAR, copy_rate
+from bench import TYPES, note, tell, usable
+from decode import FAR, copy_rate, in_pages
 from measure import graph_of, graph_seconds
 
-D, E = 576, 512
+E = 512
 SCRIPT = Path(__file__).resolve().parent.parent / "attn_scripts/mla_decode.attn"
 
 
@@ -29,6 +29,8 @@ class Latent:
     T: int
     H: int = 128
     S: int = 1
+    page: int = 64
+    Hk, D = 1, 576
 
     @property
     def name(self) -> str:
@@ -53,16 +55,13 @@ def products(q, rows):
 
 def row(case: Latent, columns: dict, a) -> dict:
     torch.manual_seed(1)
-    dtype, entries = TYPES[a.dtype], -(-case.T // a.page)
-    copies = max(2, min(64, -(-FAR // (2 * case.B * case.T * D))))
-    q = torch.randn(case.B, case.H, case.S, D, device="cuda").to(dtype)
-    caches = [torch.randn(case.B, case.T, D, device="cuda").to(dtype) for _ in range(copies)]
-    table = torch.randperm(case.B * entries, device="cuda").to(torch.int32).view(case.B, entries)
-    lengths = torch.full((case.B,), case.T, device="cuda", dtype=torch.int32)
-    pools = []
-    for rows in caches:
-        pools.append(torch.empty(case.B * entries, 1, a.page, D, device="cuda", dtype=dtype))
-        pools[-1][table.flatten().long()] = rows.view(-1, 1, a.page, D)
+    dtype, entries = TYPES[a.dtype], case.T // case.page
+    copies = max(2, min(64, -(-FAR // (2 * case.B * case.T * case.D))))
+    q = torch.randn(case.B, case.H, case.S, case.D, device=a.device).to(dtype)
+    caches = [torch.randn(case.B, case.T, case.D, device=a.device).to(dtype) for _ in range(copies)]
+    table = torch.randperm(case.B * entries, device=a.device).to(torch.int32).view(case.B, entries)
+    lengths = torch.full((case.B,), case.T, device=a.device, dtype=torch.int32)
+    pools = in_pages(case, caches, table)
     want, errors, graphs, kept = exact(case, q, caches[-1]), {}, {}, []
     for name, f in columns.items():
         if f is None and case.S > 1:
@@ -77,13 +76,13 @@ def row(case: Latent, columns: dict, a) -> dict:
         if made := usable(f"{name}, {case.name}", prepare):
             errors[name], graphs[name] = made
     seconds = graph_seconds(graphs, copies, a.rounds)
-    work, read = 2 * case.B * case.H * case.S * case.T * (D + E), 2 * case.B * case.T * D
+    work, read = 2 * case.B * case.H * case.S * case.T * (case.D + E), 2 * case.B * case.T * case.D
     return {n: f"{s * 1e6:.3g} us, {work / s * 1e-12:.0f} TFLOP/s, {read / s * 1e-9:.0f} GB/s, {errors[n]:.0e}" for n, s in seconds.items()}
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("dtype", "bf16"), ("filter", ""), ("artifacts", ""), ("marker", "latent")):
+    for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("artifacts", ""), ("marker", "latent")):
         p.add_argument(f"--{name}", default=default)
     p.add_argument("--page", type=int, default=64)
     p.add_argument("--rounds", type=int, default=9)
@@ -97,14 +96,11 @@ def main() -> None:
     for case in CASES:
         if a.filter not in case.name:
             continue
-        found = row(case, columns, a)
+        found = row(replace(case, page=a.page), columns, a)
         lines.append(f"| {case.name} | {' | '.join(found.get(n, '') for n in columns)} |")
         note(lines[-1])
         torch.cuda.empty_cache()
-    text = f"{machine('cuda')}. {a.dtype}, pages of {a.page}. Copy: {copy_rate('cuda'):.0f} GB/s. Median times, largest error against float64.\n\n" + "\n".join(lines)
-    print(text)
-    if a.write:
-        write_between(a.write, a.marker, text)
+    tell(a, f"{a.dtype}, pages of {a.page}. Copy: {copy_rate(a.device):.0f} GB/s. Median times, largest error against float64.", lines)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import torch
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench import TYPES, backward_call, compile_artifact, machine, note, usable, write_between
+from bench import TYPES, backward_call, compile_artifact, machine, note, tell, usable
 from measure import median_seconds
 
 SCRIPTS = Path(__file__).parent.parent / "attn_scripts"
@@ -406,10 +406,7 @@ def main() -> None:
                     note(lines[-1])
     if a.kernels:
         return
-    text = f"{machine(a.device)}. Median time, largest error beside the largest value; of the chunks the fastest, its size behind.\n\n" + "\n".join(lines)
-    print(text)
-    if a.write:
-        write_between(a.write, a.marker, text)
+    tell(a, "Median time, largest error beside the largest value; of the chunks the fastest, its size behind.", lines)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import recurrences as r
 import torch
-from bench import TYPES, machine, note, write_between
+from bench import TYPES, note, tell
 from measure import graph_of, median_seconds
 
 KINDS = ("constant", "scalar", "vector", "delta", "gated delta")
@@ -62,10 +62,7 @@ def main() -> None:
     for kind in KINDS:
         lines.append(row(kind, a))
         note(lines[-1])
-    text = f"{machine(a.device)}. {a.sequences} sequences, {a.heads} heads, K = V = {a.width}, {a.tokens} token(s). Median times.\n\n" + "\n".join(lines)
-    print(text)
-    if a.write:
-        write_between(a.write, a.marker, text)
+    tell(a, f"{a.sequences} sequences, {a.heads} heads, K = V = {a.width}, {a.tokens} token(s). Median times.", lines)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 import varlen_gradients
-from bench import TYPES, compile_artifact, machine, note, usable, write_between
+from bench import TYPES, compile_artifact, machine, note, tell, usable
 from decode import first_of
 from measure import graph_of, graph_seconds
 from peers import SCRIPTS
@@ -302,10 +302,7 @@ def main() -> int:
         lines.append(f"| {case.name}, {sum(case.lengths)} tokens | {' | '.join(cells)} |")
         note(lines[-1])
     head = [f"| sequences | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    text = f"{machine(a.device)}. {a.dtype}, width {WIDTH}, 32 heads of 8, causal, {a.which}. Median times, errors against float64.\n\n" + "\n".join(head + lines)
-    print(text)
-    if a.write:
-        write_between(a.write, a.marker, text)
+    tell(a, f"{a.dtype}, width {WIDTH}, 32 heads of 8, causal, {a.which}. Median times, errors against float64.", head + lines)
     return 0
 
 
