@@ -59,7 +59,7 @@ def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any) -> tup
 def _scale(scale: Any, name: str, cache: Any, like: Any) -> tuple[Any, bool]:
     """[1, heads, 1, 1] or, of tokens, [pages, heads, slots, 1], float32; and whether it is of tokens."""
     pages, heads, slots, _ = cache.shape
-    if isinstance(scale, (int, float)) or not hasattr(scale, "shape"):
+    if not hasattr(scale, "shape"):
         scale = _as_tensor(scale if isinstance(scale, (list, tuple)) else [_number(f"{name}_scale", scale)], f"{name}_scale", like)
     shape = tuple(scale.shape)
     if shape == (pages, slots, heads):

@@ -4,10 +4,7 @@
 
 #include "session.h"
 
-enum {
-    LISTS = AULE_TENSOR_LISTS | AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_TABLE_STARTS |
-            AULE_TENSOR_FIRST | AULE_TENSOR_WHOLE
-};
+enum { LISTS = AULE_TENSOR_BROUGHT & ~AULE_TENSOR_SPREADS }; /* of a layout */
 
 /* ---- shapes */
 
