@@ -1,10 +1,10 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append|stored]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append|stored|texts]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, wide, gradients: those of packed rows, of
 values that no warp holds and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
-of codes that become elements in tiles.
+of codes that become elements in tiles; texts: none, but every text must be where the lists say.
 """
 import json
 import shlex
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-from planted import try_all  # noqa: E402
+import planted  # noqa: E402
 
 # Not among them: U as one number (`Ul` left out). Bounds of single elements, with a rounding of the operands' type for states, allow it.
 # what, file of compiler/schedule, the text, what stands there instead
@@ -142,7 +142,7 @@ ROWS = [
     ("values have no end", "lanes_rows.c", '? " from kv_start + k_low to kv_start + min(k_high, kv_length)"', '? ""'),
     ("items of sequences overlap", "work_list.c", '"q_end"', '"q_start"'),
     ("the last blocks have no item", "work_list.c", '"item - %s / %d - b"', '"item - %s / %d"'),
-    ("rows of no sequence are left as they are", "key_layout.c", '"mb * %d + %d > q_end"', '"mb * %d > q_end + %d"'),
+    ("rows of no sequence are left as they are", "key_layout.c", '"mb * %d + %d > %s"', '"mb * %d + 0 * %d > %s"'),
     ("pages have no end", "warps_pages.c", '"min(k_high, kv_length)"', '"2147483000"'),
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
@@ -191,7 +191,7 @@ APPEND = [
     ("rows of zeros have the scale 0", "append_codes.c", '(t, scale, "where(%s < %s, 1.0,', '(t, scale, "where(%s < -%s, 1.0,'),
     ("scales of slots are the batch's", "append_codes.c", '? "m" : "page"', '? "m" : "m"'),
     ("the odd channel of a byte is the even one", "append_codes.c", 'high ? " + 1" : ""', 'high ? "" : ""'),
-    ("scales of groups do not know their odd channels", "append_codes.c", "if (are_halves(x, s)) {", "if (are_halves(x, s) && !s->n) {"),
+    ("scales of groups do not know their odd channels", "append_codes.c", "if (lanes_stores_halves(x, s->n)) {\n        const char *high", "if (lanes_stores_halves(x, s->n) && !s->n) {\n        const char *high"),
     ("negative codes are added whole", "append_codes.c", '"where(%s < 0.0, %s + 16.0, %s) + 16.0', '"where(%s < -9.0, %s + 16.0, %s) + 16.0'),
     ("what is no number is a code", "append_codes.c", '"where(%s == %s, clamp', '"where(%s == %s || true, clamp'),
 ]
@@ -212,6 +212,8 @@ STORED = [
 def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
+    if sys.argv[3:] == ["texts"]:
+        return planted.all_stand(MISTAKES + ROWS + WIDE + GRADIENTS + STORED + APPEND, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -244,7 +246,7 @@ def main():
             run = subprocess.run([there / "test", *words], capture_output=True, timeout=seconds)
             return run.returncode != 0
 
-        try_all(mistakes, folder, fails)
+        planted.try_all(mistakes, folder, fails)
 
 
 main()
