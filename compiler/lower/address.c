@@ -314,6 +314,8 @@ static AuVal address(AuLower *l, const AuTileExpr *ref, const AuPoint *p, AuOuts
         const bool one = packed || (last && last_stride_is_one);
         AuVal at = one ? whole(l, &parts) : parts.own, stride = place->strides[n];
         if (packed) {
+            if (ref->memory->space != TILE_GLOBAL)
+                lower_refuse(l, "single elements of %s, which is packed", ref->memory->name);
             if (last) sum = sum_of(l, sum, lower_packed_offset(l, place->packed, row, at));
             row = at;
             continue;

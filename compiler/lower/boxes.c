@@ -51,6 +51,7 @@ static bool moves_boxes_of(const AuTileStmts *body, const AuTileMemory *m)
 bool lower_has_map(const AuLower *l, const AuTileMemory *m)
 {
     bool found = false;
+    if (m->packed.kind) return false;
     for (uint32_t n = 0; n < l->tile->roles.count && !found; n++)
         found = moves_boxes_of(&l->tile->roles.at[n]->body, m);
     return found;
@@ -163,8 +164,71 @@ static void move_part(AuLower *l, const Box *x, uint32_t map, int32_t column)
                          map, &ends, lane);
 }
 
+/* ---- packed tiles: rows of bytes */
+
+/* Does the view consist of whole pieces? */
+static bool is_of_pieces(const AuTileExpr *e)
+{
+    const AuTileMemory *m = e->memory;
+    const uint32_t last = m->type.count - 1;
+    bool whole = m->packed.kind && e->type->count == 2;
+    for (uint32_t n = 0; n < 2 && whole; n++) {
+        const int32_t piece = m->piece->axes[n].size;
+        const AuTileExpr *index = e->has_index ? e->args.at[last - 1 + n] : NULL;
+        whole = lower_view_axis(e, last - 1 + n) && e->type->axes[n].size % piece == 0 &&
+                lower_starts_at(index, piece) && !(index && tile_is_limited(index));
+    }
+    return whole;
+}
+
+/* Are they alike on both sides, on their way out of shared memory? */
+static bool do_pieces_leave(const AuTileStmt *s)
+{
+    const AuTileMemory *a = s->move.source->memory, *b = s->move.dest->memory;
+    return a->space == TILE_SHARED && b->space == TILE_GLOBAL && is_of_pieces(s->move.source) &&
+           is_of_pieces(s->move.dest) && a->packed.atom == b->packed.atom &&
+           a->packed.use == b->packed.use && a->type.elem == b->type.elem && !s->move.when;
+}
+
+/* A row of pieces after the other; all at once where they lie so on both sides. */
+static void move_pieces(AuLower *l, const AuTileStmt *s)
+{
+    AuKernel *k = l->k;
+    const AuTileExpr *from = s->move.source, *to = s->move.dest;
+    if (!do_pieces_leave(s)) {
+        lower_refuse(l, "a bulk copy of packed tiles that is none of the same whole pieces out of "
+                        "shared memory");
+        return;
+    }
+    const AuPacked *a = lower_memory(l, from->memory)->packed,
+                   *b = lower_memory(l, to->memory)->packed;
+    const AuTileAxis *axes = from->type->axes, *piece = a->piece->axes;
+    const int32_t across = axes[1].size / piece[1].size, rows = axes[0].size / piece[0].size,
+                  bytes = tile_elem(from->memory->type.elem)->bytes;
+    const bool once = across == a->across && across == b->across;
+    const AuCopyEnds first = {.shared = lower_memory(l, from->memory)->mem,
+                              .global = lower_memory(l, to->memory)->mem,
+                              .shared_at = lower_packed_start(l, from),
+                              .at = {lower_packed_start(l, to)}};
+    for (int32_t row = 0; row < (once ? 1 : rows); row++) {
+        AuCopyEnds ends = first;
+        ends.shared_at =
+            kernel_op2(k, AU_K_ADD, first.shared_at, kernel_i32(k, row * a->across * a->size));
+        ends.at[0] =
+            kernel_op2(k, AU_K_ADD, first.at[0], kernel_i64(k, (int64_t)row * b->across * b->size));
+        kernel_bulk_store(k, s->move.op == TILE_REDUCE_ADD ? AU_K_BULK_REDUCE_ADD : AU_K_BULK_STORE,
+                          &ends, kernel_i32(k, (once ? rows : 1) * across * a->size * bytes),
+                          lower_one_lane(l));
+    }
+    kernel_bulk_commit(k);
+}
+
 void lower_bulk(AuLower *l, const AuTileStmt *s)
 {
+    if (s->move.source->memory->packed.kind || s->move.dest->memory->packed.kind) {
+        move_pieces(l, s);
+        return;
+    }
     Box x = {.s = s, .load = s->move.dest->memory->space != TILE_GLOBAL};
     x.shared = x.load ? s->move.dest : s->move.source;
     x.global = x.load ? s->move.source : s->move.dest;

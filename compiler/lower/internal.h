@@ -359,8 +359,10 @@ AuVal lower_packed_offset(AuLower *l, const AuPacked *p, AuVal row, AuVal column
  * them outside where that is [tested]? */
 bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *type, bool tested);
 /* Then: where the lane's registers from [word] on of that piece of the fragment are. */
-AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32_t column,
-                           int32_t word);
+AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, const AuTileType *type, int32_t row,
+                           int32_t column, int32_t word);
+/* Where a view of whole pieces begins. */
+AuVal lower_packed_start(AuLower *l, const AuTileExpr *ref);
 
 /* ---- registers.c: warps: fragments and memory */
 void lower_fragment_load(AuLower *l, const AuTileStmt *s);

@@ -87,6 +87,16 @@ AuVal lower_packed_offset(AuLower *l, const AuPacked *p, AuVal row, AuVal column
 
 /* ---- a fragment in the order of the tensor */
 
+/* As the piece, or, of an operand of a group, with the pieces of the warps one behind the other. */
+static bool repeats(const AuTilePlaces *places, const AuTilePlaces *piece)
+{
+    if (lower_repeats(places, piece)) return true;
+    for (int32_t i = 0; places && i < places->extent; i++)
+        if (places->place[i] != piece->place[i % piece->extent] + TILE_WARP * (i / piece->extent))
+            return false;
+    return places && places->extent % piece->extent == 0;
+}
+
 bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *type, bool tested)
 {
     const AuPacked *p = lower_memory(l, ref->memory)->packed;
@@ -97,7 +107,7 @@ bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *typ
     for (uint32_t n = 0; n < 2; n++) {
         const uint32_t at = count - 2 + n;
         const AuTileAxis *axis = &type->axes[n], *piece = &p->piece->axes[n];
-        if (lower_view_axis(ref, at) != axis->name || !lower_repeats(axis->places, piece->places) ||
+        if (lower_view_axis(ref, at) != axis->name || !repeats(axis->places, piece->places) ||
             !lower_starts_at(ref->has_index ? ref->args.at[at] : NULL, piece->size))
             return false;
     }
@@ -113,9 +123,19 @@ static AuVal first_piece(AuLower *l, const AuTileExpr *ref, uint32_t n, int32_t 
     return kernel_op2(l->k, AU_K_IDIV, low, kernel_i32(l->k, size));
 }
 
-/* The constant part is added last, that of rows, which loops change, before it. */
-AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32_t column,
-                           int32_t word)
+/* In the offsets of the memory: what is shared has small ones. */
+static AuVal as_offset(AuLower *l, const AuTileExpr *ref, AuVal v)
+{
+    return lower_as(l, v, ref->memory->space == TILE_GLOBAL ? AU_I64 : AU_I32);
+}
+
+static AuVal offset(AuLower *l, const AuTileExpr *ref, int64_t v)
+{
+    return ref->memory->space == TILE_GLOBAL ? kernel_i64(l->k, v) : kernel_i32(l->k, (int32_t)v);
+}
+
+/* Where the view begins: [rows] pieces below what it says, and [own] elements further on. */
+static AuVal start_of(AuLower *l, const AuTileExpr *ref, AuVal rows, AuVal own)
 {
     AuKernel *k = l->k;
     const AuLowerMemory *place = lower_memory(l, ref->memory);
@@ -123,19 +143,45 @@ AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, int32_t row, int32
     const AuPoint nowhere = {.count = 0};
     const uint32_t last = ref->memory->type.count - 1;
     const AuVal columns = first_piece(l, ref, last, p->piece->axes[1].size),
-                rows = first_piece(l, ref, last - 1, p->piece->axes[0].size);
-    const int64_t down = (int64_t)p->across * p->size;
-    const AuVal own =
-        kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, columns, kernel_i32(k, p->size)),
-                   kernel_op2(k, AU_K_MUL, kernel_lane(k), kernel_i32(k, p->words)));
-    AuVal sum = lower_as(l, own, AU_I64);
+                first = first_piece(l, ref, last - 1, p->piece->axes[0].size);
+    rows = rows.i ? kernel_op2(k, AU_K_ADD, first, rows) : first;
+    AuVal sum = kernel_op2(k, AU_K_MUL, columns, kernel_i32(k, p->size));
+    if (own.i) sum = kernel_op2(k, AU_K_ADD, sum, own);
+    sum = as_offset(l, ref, sum);
+    if (ref->field && place->stage)
+        sum = kernel_op2(k, AU_K_ADD, sum,
+                         kernel_op2(k, AU_K_MUL, as_offset(l, ref, lower_stage_of(l, ref->var)),
+                                    offset(l, ref, place->stage)));
     for (uint32_t n = 0; n + 1 < last; n++)
         sum = kernel_op2(k, AU_K_ADD, sum,
                          kernel_op2(k, AU_K_MUL,
-                                    lower_as(l, lower_position(l, ref, n, &nowhere), AU_I64),
+                                    as_offset(l, ref, lower_position(l, ref, n, &nowhere)),
                                     place->strides[n]));
-    sum = kernel_op2(k, AU_K_ADD, sum,
-                     kernel_op2(k, AU_K_MUL, lower_as(l, rows, AU_I64), kernel_i64(k, down)));
     return kernel_op2(k, AU_K_ADD, sum,
-                      kernel_i64(k, row * down + column * p->size + word * p->lanes));
+                      kernel_op2(k, AU_K_MUL, as_offset(l, ref, rows),
+                                 offset(l, ref, (int64_t)p->across * p->size)));
+}
+
+AuVal lower_packed_start(AuLower *l, const AuTileExpr *ref)
+{
+    return start_of(l, ref, (AuVal){0}, (AuVal){0});
+}
+
+/* Do warps have rows of pieces each? */
+static bool is_of_warps(const AuTileType *type, const AuPacked *p)
+{
+    return !lower_repeats(type->axes[0].places, p->piece->axes[0].places);
+}
+
+/* The constant part is added last, that of rows, which loops change, before it. */
+AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, const AuTileType *type, int32_t row,
+                           int32_t column, int32_t word)
+{
+    AuKernel *k = l->k;
+    const AuPacked *p = lower_memory(l, ref->memory)->packed;
+    const AuVal own = kernel_op2(k, AU_K_MUL, kernel_lane(k), kernel_i32(k, p->words)),
+                sum = start_of(l, ref, is_of_warps(type, p) ? l->r.warp : (AuVal){0}, own);
+    const int64_t down = (int64_t)p->across * p->size;
+    return kernel_op2(k, AU_K_ADD, sum,
+                      offset(l, ref, row * down + column * p->size + word * p->lanes));
 }

@@ -128,6 +128,7 @@ static void add_tile(AuLower *l, const AuTileMemory *m)
         if (p.part && n + 1 == last) step *= row / p.part;
     }
     p.stage = step;
+    if (m->packed.kind) p.packed = lower_pack(l, m);
     const int32_t stages = m->pipe ? m->pipe->rings * m->pipe->stage_count : 1;
     if (stages > 1 && (uint32_t)(step * bytes) % (swizzle ? ROWS * swizzle : UNSWIZZLED))
         lower_refuse(l, "stages of %s that begin between rows of eight", m->name);

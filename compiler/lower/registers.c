@@ -52,7 +52,8 @@ static AuVal address_of(AuLower *l, const Registers *x, const int32_t *regs, con
 {
     if (x->packed) {
         const AuTileAxis *piece = x->packed->piece->axes;
-        return lower_packed_address(l, x->ref, regs[0] / tile_axis_registers(piece[0].places),
+        return lower_packed_address(l, x->ref, x->type,
+                                    regs[0] / tile_axis_registers(piece[0].places),
                                     regs[1] / tile_axis_registers(piece[1].places), x->word);
     }
     if (x->wide > 1 && x->type->count == 2 && lower_has_steps(l, x->ref))

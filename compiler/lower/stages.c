@@ -207,31 +207,53 @@ static void fill(AuLower *l, const AuPipePlan *p, const AuHeld *held, AuVal plac
     kernel_mbar_arrive(k, p->full, place, lower_both(l, l->elected, other));
 }
 
-void lower_close_stage(AuLower *l, const AuTileStmt *s)
+/* What lanes did with the stages is done, and units see it, for all of them at once. */
+static void end_touches(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
     const bool fills = s->kind == TILE_S_COMMIT;
-    for (uint32_t n = 0; n < s->close.names.count && !l->failed; n++) {
+    bool by_lanes = false, tensor = false, fence = false, meet = false;
+    for (uint32_t n = 0; n < s->close.names.count; n++) {
         const AuTileVar *handle = s->close.vars[n];
         const AuHeld *held = lower_held(l, handle);
-        const AuTilePipe *pipe = held->pipe;
-        const Touch touch = touch_of(l->r.role, pipe, handle);
-        const AuVal place = lower_stage_of(l, handle);
-        if (s->close.after) {
-            const AuPipePlan *p = plan_of(l, pipe);
-            kernel_tensor_commit(k, fills ? p->full : p->empty, place, lower_one_lane(l));
+        const Touch touch = touch_of(l->r.role, held->pipe, handle);
+        by_lanes |= held->by_lanes;
+        tensor |= is_of_tensor(l, held->pipe);
+        fence |= touch.written && !is_only_tensor(held->pipe);
+        meet |= touch.written || (touch.read && !fills);
+    }
+    if (by_lanes) kernel_copy_wait(k, 0);
+    if (tensor) kernel_fence(k, AU_K_TENSOR_FENCE);
+    if (fence) kernel_fence(k, AU_K_FENCE_PROXY);
+    if (meet) kernel_barrier(k, 1);
+}
+
+static void hand_over(AuLower *l, const AuTileVar *handle, bool fills)
+{
+    AuKernel *k = l->k;
+    const AuHeld *held = lower_held(l, handle);
+    const AuVal place = lower_stage_of(l, handle);
+    if (fills && held->bytes && held->depth != k->depth)
+        lower_refuse(l, "a stage of %s committed in another branch than it was filled in",
+                     held->pipe->name);
+    if (fills)
+        fill(l, plan_of(l, held->pipe), held, place, arrives_by_warps(held->pipe, l->r.role, true));
+    else
+        kernel_mbar_arrive(k, plan_of(l, held->pipe)->empty, place, l->elected);
+}
+
+void lower_close_stage(AuLower *l, const AuTileStmt *s)
+{
+    const bool fills = s->kind == TILE_S_COMMIT;
+    if (!s->close.after) end_touches(l, s);
+    for (uint32_t n = 0; n < s->close.names.count && !l->failed; n++) {
+        const AuTileVar *handle = s->close.vars[n];
+        if (!s->close.after) {
+            hand_over(l, handle, fills);
             continue;
         }
-        if (fills && held->bytes && held->depth != k->depth)
-            lower_refuse(l, "a stage of %s committed in another branch than it was filled in",
-                         pipe->name);
-        if (held->by_lanes) kernel_copy_wait(k, 0);
-        if (is_of_tensor(l, pipe)) kernel_fence(k, AU_K_TENSOR_FENCE);
-        if (touch.written && !is_only_tensor(pipe)) kernel_fence(k, AU_K_FENCE_PROXY);
-        if (touch.written || (touch.read && !fills)) kernel_barrier(k, 1);
-        if (fills)
-            fill(l, plan_of(l, pipe), held, place, arrives_by_warps(pipe, l->r.role, true));
-        else
-            kernel_mbar_arrive(k, plan_of(l, pipe)->empty, place, l->elected);
+        const AuPipePlan *p = plan_of(l, lower_held(l, handle)->pipe);
+        kernel_tensor_commit(l->k, fills ? p->full : p->empty, lower_stage_of(l, handle),
+                             lower_one_lane(l));
     }
 }

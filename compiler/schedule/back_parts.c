@@ -49,16 +49,19 @@ const char *back_sum_place(Lanes *x, const char *head, const char *rows)
     return tile_text(x->t, "0, %s, %s + %s", head, back_sum_start(x), rows);
 }
 
-bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq && !x->sums_by_boxes; }
+bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq; }
+
+const AuTileAtom *back_sum_atom(const Lanes *x) { return x->sum_atom ? x->sum_atom : x->atom; }
 
 /* The sums of dQ that blocks of keys add to: whole tiles of queries as warps hold them, so that no part of a sum is outside, and
  * one takes whole lines. */
 static const char *of_packed_sums(Lanes *x)
 {
     const int32_t m = x->shape->query_tile;
+    const AuTileAtom *atom = back_sum_atom(x);
     return tile_text(x->t, "f32[b:%s, h:%s, q:%s * %d, d:%d] packed %s.C",
                      lanes_row_batch(x, LANES_QUERIES), lanes_axis(x, 0, 1), back_sum_tiles(x), m,
-                     warps_padded(x->atom, x->p->d), x->atom->name);
+                     warps_padded(atom, x->p->d), atom->name);
 }
 
 const char *const back_gradient_names[3] = {"dq", "dk", "dv"}, *const back_sum_names[3] = {

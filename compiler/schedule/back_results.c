@@ -78,7 +78,8 @@ static bool begin_sums(Lanes *x, uint32_t n, int32_t rows)
 static void round_sums(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t rows = x->atom->m;
+    const AuTileAtom *atom = back_sum_atom(x);
+    const int32_t rows = atom->m;
     const char *span = tile_text(t, "nb * %d +: %d", rows, rows);
     tile_kernel(t, "convert_dq");
     lanes_arguments(x);
@@ -91,7 +92,7 @@ static void round_sums(Lanes *x)
     back_row_grid(x, LANES_QUERIES, rows, axes, BACK_SUMS_NOTHING, NULL);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     const bool guarded = begin_sums(x, 0, rows);
-    tile_frag(t, "sum", "f32[q:%d, d:%d] @ %s.C", rows, x->p->d, x->atom->name);
+    tile_frag(t, "sum", "f32[q:%d, d:%d] @ %s.C", rows, x->p->d, atom->name);
     tile_load(t, "sum", "dq_sum[%s, 0 +: %d]", back_sum_place(x, "h", span), x->p->d);
     tile_store(t, "%s(sum) -> dq[%s, :] clip", x->operand,
                lanes_place(x, LANES_QUERIES, "h", span));

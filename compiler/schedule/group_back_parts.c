@@ -38,7 +38,7 @@ AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p,
                              void (*kernel)(Lanes *x))
 {
     Lanes x = group_begin(warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out));
-    x.sums_by_boxes = true;
+    x.sums_by_units = true;
     back_before(&x);
     back_adjoints(&x);
     kernel(&x);

@@ -11,7 +11,7 @@ enum {
     LANES = 128,        /* of a group */
     MOST_WIDTH = 256,   /* elements of a box along an axis */
     MOST_SWIZZLE = 128, /* bytes */
-    BARRIERS = 1024,    /* bytes of shared memory beside tiles */
+    BARRIERS = 512,     /* bytes of shared memory beside tiles, which leave no gaps */
     EXCHANGES = 2,
     RESULTS = 2,
     NARROW = 64,
@@ -84,7 +84,7 @@ int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t k
     const int32_t bytes = tile_elem(p->operand)->bytes, m = s->query_tile,
                   number = (int32_t)sizeof(float);
     const int32_t statistics = number * (int32_t)back_row_count(&x, true);
-    return BARRIERS + WARPS_ALIGNMENT + bytes * keys * (p->d + p->e) +
+    return BARRIERS + bytes * keys * (p->d + p->e) +
            s->stages * m * (bytes * (p->d + p->e) + statistics) +
            s->exchange_stages * bytes * keys * m;
 }
@@ -169,28 +169,23 @@ static bool are_pairs_plain(const AuProblem *p)
     return good;
 }
 
-/* Measured on an H200 (docs/dev/performance-notes.md): two tiles of dS' without a mask, one with; for narrow heads twice the queries, with
- * which units read shared memory less often, and two tiles of dS', or two of dQ. */
+/* Measured (docs/dev/performance-notes.md): two tiles of dS' and two of dQ; where they do not fit, one of dQ and, with a mask, one of dS'.
+ * For narrow heads twice the queries, with which units read shared memory less often. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
     enum { WIDER = 2 };
     const bool narrow = p->d <= NARROW && p->e <= NARROW;
-    const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, results = narrow ? RESULTS : 1;
+    const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, rows = GROUP_ROWS;
     const AuShape all[] = {
-        {.query_tile = WIDER * GROUP_ROWS, .stages = 2, .exchange_stages = 2, .result_stages = 1},
-        {.query_tile = GROUP_ROWS,
-         .stages = 2,
-         .exchange_stages = masked,
-         .result_stages = results},
-        {.query_tile = GROUP_ROWS,
-         .stages = 1,
-         .exchange_stages = masked,
-         .result_stages = results},
+        {.query_tile = WIDER * rows, .stages = 2, .exchange_stages = 2, .result_stages = RESULTS},
+        {.query_tile = rows, .stages = 2, .exchange_stages = 2, .result_stages = RESULTS},
+        {.query_tile = rows, .stages = 2, .exchange_stages = masked, .result_stages = 1},
+        {.query_tile = rows, .stages = 1, .exchange_stages = masked, .result_stages = 1},
     };
     *why = group_back_refusal_of_problem(arena, p);
-    for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1;
-         n < sizeof all / sizeof *all && !group_back_refusal_of_problem(arena, p); n++) {
+    if (*why) return false;
+    for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1; n < sizeof all / sizeof *all; n++) {
         AuShape s = all[n];
         s.executors = 2;
         group_back_give_registers(fragment_registers(p, &s), &s);

@@ -52,17 +52,19 @@ static void weights(Lanes *x)
 static void query_gradient(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t width = group_back_wide_part(x->p, x->shape), m = x->shape->query_tile;
+    const int32_t width = group_back_wide_part(x->p, x->shape), m = x->shape->query_tile,
+                  buffers = x->shape->result_stages;
     tile_wait_stage(t, "all", "exchange");
     for (int32_t n = 0; n < x->shape->query_parts; n++) {
         const char *sent = tile_text(t, "sent%d", n);
         tile_product(t, "dq", x->atom, TILE_START, TILE_NAME("all.dS"),
                      tile_text(t, "x.K[:, %d +: %d]", n * width, width));
-        if (n > 0) tile_wait(t, tile_text(t, "sent%d", n - 1));
+        if (n >= buffers) tile_wait(t, tile_text(t, "sent%d", n - buffers));
         tile_wait(t, "dq");
-        tile_store(t, "dq -> dQ");
-        tile_async_reduce_add(t, sent, "dQ -> dq_sum[b, h, m * %d +: %d, %d +: %d] clip", m, m,
-                              n * width, width);
+        tile_store(t, "dq -> dQ%d", n % buffers);
+        tile_async_reduce_add(t, sent, "dQ%d -> dq_sum[%s, %d +: %d]", n % buffers,
+                              back_sum_place(x, "h", tile_text(t, "m * %d +: %d", m, m)), n * width,
+                              width);
     }
     tile_release(t, "all");
 }
@@ -80,7 +82,9 @@ static void step_of_values(Lanes *x)
     tile_product(t, "dv_acc", x->atom, TILE_ADD, TILE_NAME("weight"), "z.dO");
     tile_wait(t, "dv_acc");
     tile_release(t, "z");
-    tile_wait(t, tile_text(t, "sent%d", x->shape->query_parts - 1));
+    const int32_t parts = x->shape->query_parts, buffers = x->shape->result_stages;
+    for (int32_t n = parts > buffers ? parts - buffers : 0; n < parts; n++)
+        tile_wait(t, tile_text(t, "sent%d", n));
 }
 
 static void group_of_values(Lanes *x)
@@ -174,8 +178,9 @@ static void kernel_of_keys(Lanes *x)
     warps_back_head(x);
     list_again(x);
     group_back_tiles(x, width);
-    tile_shared(x->t, "dQ", "f32[q:%d, d:%d] swizzle %d", x->shape->query_tile, width,
-                group_back_swizzle(width * (int32_t)sizeof(float)));
+    for (int32_t n = 0; n < x->shape->result_stages; n++)
+        tile_shared(x->t, tile_text(x->t, "dQ%d", n), "f32[q:%d, d:%d] packed %s.C",
+                    x->shape->query_tile, width, back_sum_atom(x)->name);
     group_back_load(x);
     group_role(x);
     tile_end(x->t);

@@ -27,14 +27,10 @@ static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
     return most(values, keys) + group_back_distance_registers(p, m);
 }
 
-/* Little stays free at width 256, so that it counts where statistics begin. */
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
-    AuSchedule scratch = {.shape = *s};
-    const Lanes x = warps_back_begin(p->attn->arena, NULL, p, &scratch);
     return group_back_operand_bytes(p, s, GROUP_ROWS) +
-           WARPS_ALIGNMENT * (int32_t)back_row_count(&x, true) +
-           (int32_t)sizeof(float) * s->query_tile * group_back_wide_part(p, s);
+           s->result_stages * (int32_t)sizeof(float) * s->query_tile * group_back_wide_part(p, s);
 }
 
 void group_back_wide_complete(const AuProblem *p, AuShape *s)
@@ -56,6 +52,7 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
                          unit);
     if (s->exchange_stages < 1 || s->exchange_stages > EXCHANGES)
         return "more than two tiles of dS";
+    if (s->result_stages < 1 || s->result_stages > EXCHANGES) return "more than two tiles of dQ";
     why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
     return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
@@ -63,22 +60,23 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
 
 /* ---- by rule */
 
-/* Two stages, since one loses what this gains (measured, docs/dev/hopper.md); of dS' two tiles where they fit; as few parts of dQ, each
- * sent before the next, as take no more registers than the rest of a tile. Narrow heads were not measured. */
+/* Measured (docs/dev/hopper.md): two stages, and two tiles of dQ before two of dS', even where that makes more parts; then as few parts as
+ * take no more registers than the rest of a tile. Narrow heads were not measured. */
 bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                     const char **why)
 {
-    enum { NARROW = 128, MOST_PARTS = 4, STAGES = 2 };
+    enum { NARROW = 128, MOST_PARTS = 8, STAGES = 2, BOTH = EXCHANGES * EXCHANGES };
     int32_t fewest = 0;
     if (p->d <= NARROW && p->e <= NARROW) {
         if (!*why) *why = "widths to 128 that 'group_backward' does not take";
         return false;
     }
-    for (int32_t exchange = EXCHANGES; exchange > 0 && !fewest; exchange--)
+    for (int32_t tiles = 0; tiles < BOTH && !fewest; tiles++)
         for (int32_t parts = 1; parts <= MOST_PARTS; parts *= 2) {
             AuShape s = {.query_tile = GROUP_ROWS,
                          .stages = STAGES,
-                         .exchange_stages = exchange,
+                         .exchange_stages = EXCHANGES - tiles % EXCHANGES,
+                         .result_stages = EXCHANGES - tiles / EXCHANGES,
                          .query_parts = parts};
             const int32_t registers = fragment_registers(p, &s);
             group_back_give_registers(registers, &s);

@@ -30,8 +30,7 @@ static void memories(Lanes *x)
     const int32_t m = x->shape->query_tile, d = x->p->d, part = d / group_back_columns(x->shape);
     group_back_tiles(x, part);
     tile_pipeline(x->t, "result", x->shape->result_stages, "mma", "send",
-                  "dQ: f32[q:%d, d:%d] swizzle %d", m, d,
-                  group_back_swizzle(part * (int32_t)sizeof(float)));
+                  "dQ: f32[q:%d, d:%d] packed %s.C", m, d, back_sum_atom(x)->name);
 }
 
 /* ---- the warp that adds dQ to its sums */
@@ -41,9 +40,14 @@ static void send_role(Lanes *x)
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
     tile_role(t, "send", 0, TILE_ON_WARP, x->shape->producer_registers);
+    if (x->shape->result_stages > 1) { /* the first one carries nothing */
+        tile_wait_stage(t, "r", "result");
+        tile_release(t, "r");
+    }
     group_back_open_walk(x);
     tile_wait_stage(t, "r", "result");
-    tile_async_reduce_add(t, "sent", "r.dQ -> dq_sum[b, h, m * %d +: %d, :] clip", m, m);
+    tile_async_reduce_add(t, "sent", "r.dQ -> dq_sum[%s, :]",
+                          back_sum_place(x, "h", tile_text(t, "m * %d +: %d", m, m)));
     tile_wait(t, "sent");
     tile_release(t, "r");
     group_back_end_walk(x);
@@ -95,6 +99,10 @@ static void query_gradient(Lanes *x)
                  tile_text(t, "x.K[:, %s]", part_column(x)));
 }
 
+/* With two tiles of dQ who sends one is told late, by the fence that dS' of the next tile needs anyway: what was stored long before costs it
+ * nothing, while right behind the stores it is waited for. */
+static bool is_late(const Lanes *x) { return x->shape->result_stages > 1; }
+
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -106,7 +114,7 @@ static void step(Lanes *x)
     pairs(x);
     tile_acquire(t, "own", "exchange");
     tile_store(t, "ds_operand -> %s", group_own_rows(x, "own.dS"));
-    tile_commit(t, "own");
+    tile_commit(t, is_late(x) ? "own, r" : "own");
     tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
     query_gradient(x);
     tile_product(t, "dk_acc", x->atom, TILE_ADD, "ds_operand", "y.Q");
@@ -116,7 +124,7 @@ static void step(Lanes *x)
     tile_release(t, "all");
     tile_acquire(t, "r", "result");
     tile_store(t, "dq -> r.dQ[%s, %s]", part_row(x), part_column(x));
-    tile_commit(t, "r");
+    if (!is_late(x)) tile_commit(t, "r");
     warps_add_values(x);
     tile_wait(t, "dk_acc");
     tile_release(t, "y");
@@ -128,11 +136,14 @@ static void group_role(Lanes *x)
     tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
     fragments(x);
     tile_wait_stage(t, "x", "keys");
+    if (is_late(x))
+        tile_acquire(t, "r", "result"); /* carries nothing: step() hands over the one before */
     group_back_open_walk(x);
     step(x);
     tile_end(t);
     warps_add_totals(x);
     warps_end_heads(x);
+    if (is_late(x)) tile_commit(t, "r");
     tile_release(t, "x");
     warps_end_weights(x);
     for (uint32_t n = 1; n < 3; n++) warps_store_gradient(x, n, ":", (AuTileHandle){NULL});

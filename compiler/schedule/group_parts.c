@@ -5,6 +5,7 @@
 Lanes group_begin(Lanes of_warps)
 {
     Lanes x = of_warps;
+    x.sum_atom = x.atom;
     x.atom = group_atom(x.p);
     x.via_shared = false;
     warps_layouts(&x);

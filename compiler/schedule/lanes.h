@@ -46,8 +46,9 @@ typedef struct Lanes {
     int32_t item_rows[2]; /* backward: of an item of the list of queries, of keys; 0: `block` */
     bool rows_across;     /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
     bool via_shared;      /* sums become operands on a way through shared memory */
-    bool sums_by_boxes;   /* backward: dQ is added by boxes, to sums that lie as rows */
-    bool too_many;        /* regions of the workspace */
+    bool sums_by_units;   /* backward: dQ is added out of shared memory, by bulk reductions */
+    const AuTileAtom *sum_atom; /* of whose C pieces the sums of dQ consist; NULL: of `atom`'s */
+    bool too_many;              /* regions of the workspace */
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */
 } Lanes;

@@ -31,7 +31,8 @@ const char *back_gradient(const Lanes *x,
 void back_argument(Lanes *x, const char *name,
                    AuTileMode mode);    /* one of those above, by its name */
 bool back_dq_is_packed(const Lanes *x); /* dq_sum, in pieces of the product's */
-const char *back_sum_tiles(Lanes *x);   /* and how many tiles of queries that has */
+const AuTileAtom *back_sum_atom(const Lanes *x);
+const char *back_sum_tiles(Lanes *x); /* and how many tiles of queries that has */
 /* Where they begin in a packed sequence, and "b, h, rows" of them. */
 const char *back_sum_start(Lanes *x);
 const char *back_sum_place(Lanes *x, const char *head, const char *rows);

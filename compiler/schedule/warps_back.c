@@ -48,7 +48,7 @@ bool back_is_paired(const Lanes *x, uint32_t final)
     const AuOnline *online = x->p->attn->online;
     uint32_t adjoints = 0;
     for (uint32_t n = 0; n < online->final_count; n++) adjoints += g->reads[n].adjoint_by_pairs;
-    return x->sums_by_boxes && g->weights_are_parts && adjoints == 1 &&
+    return x->sums_by_units && g->weights_are_parts && adjoints == 1 &&
            !online->finals[final].kept && g->reads[final].adjoint_by_pairs &&
            g->reads[final].final_by_pairs;
 }

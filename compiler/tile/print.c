@@ -60,12 +60,18 @@ static void print_many(const AuTileExpr *e, AuText *out)
     au_text_add(out, "]");
 }
 
+static void print_packed(const AuTileMemory *m, AuText *out)
+{
+    if (m->packed.kind) au_text_add(out, " packed %s", operand_text(&m->packed, out));
+}
+
 static void print_memory(const AuTileMemory *m, AuText *out)
 {
     au_text_add(out, "%s: ", m->name);
     tile_print_type(&m->type, out);
     print_option("swizzle", m->swizzle, out);
     print_option("span", m->swizzle_span, out);
+    print_packed(m, out);
     if (m->space == TILE_TENSOR) au_text_add(out, " tensor");
 }
 
@@ -266,7 +272,7 @@ static void print_signature(const AuTileKernel *k, AuText *out)
         au_text_add(out, "%s%s: ", i ? ", " : "", m->name);
         if (m->mode != TILE_PARAM) au_text_add(out, "%s ", tile_mode_names[m->mode]);
         tile_print_type(&m->type, out);
-        if (m->packed.kind) au_text_add(out, " packed %s", operand_text(&m->packed, out));
+        print_packed(m, out);
     }
     au_text_add(out, ")\ngrid(");
     for (uint32_t i = 0; i < k->grid.count; i++) {

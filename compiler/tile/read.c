@@ -16,6 +16,7 @@ AuTileMemory *read_memory(Reader *r, AuTileSpace space)
     m->type = read_type(r);
     if (space == TILE_SHARED && accept(r, "swizzle")) m->swizzle = read_expr(r);
     if (m->swizzle && accept(r, "span")) m->swizzle_span = read_expr(r);
+    if (space == TILE_SHARED && !m->swizzle && accept(r, "packed")) m->packed = read_operand(r);
     if (space == TILE_SHARED && accept(r, "tensor")) m->space = TILE_TENSOR;
     m->span = span_from(r, begin);
     return m;

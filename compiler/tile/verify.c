@@ -185,6 +185,7 @@ static void check_memory(Verify *v, AuTileMemory *m, int32_t times)
         if (bytes < INT32_MAX) bytes *= axis->size;
     }
     check_swizzle_span(v, m);
+    check_packed(v, m);
     int32_t *used = m->space == TILE_TENSOR ? &v->kernel->tensor_used : &v->kernel->shared_used;
     const int64_t sum = *used + bytes;
     *used = sum > INT32_MAX ? INT32_MAX : (int32_t)sum;

@@ -50,7 +50,7 @@ bool exec_find_arch(AuArena *arena, const char *name, const AuTarget **target, c
 static const AuShapes *shapes_of(Run *r)
 {
     static const char WIDE[] =
-        "group_back_wide: parts=2 stages=2 exchange=1 producer=24 consumer=240";
+        "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240";
     if (!exec_has(r, "wide")) return NULL;
     AuShapes *shapes = shapes_new(r->arena, r->diags);
     return shapes_read(shapes, r->diags, "wide", WIDE, sizeof WIDE - 1, SHAPES_FORCED) ? shapes

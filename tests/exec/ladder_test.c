@@ -96,6 +96,7 @@ static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "ti
 /* Heads that two groups share backward, and others: masks, grouped heads, gradients of inputs. */
 static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "wide"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=68 T=200 D=224 E=224", NULL, "wide dfinals"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},

@@ -270,9 +270,10 @@ static void test_groups(void **state)
 /* The same of heads that two groups share: all widths do. */
 static void test_wide(void **state)
 {
-    static const AuShape wide[] = {{.query_parts = 1, .stages = 2, .exchange_stages = 2},
-                                   {.query_parts = 2, .stages = 1, .exchange_stages = 1},
-                                   {.query_parts = 1, .stages = 2, .exchange_stages = 1}};
+    static const AuShape wide[] = {
+        {.query_parts = 1, .stages = 2, .exchange_stages = 2, .result_stages = 1},
+        {.query_parts = 4, .stages = 1, .exchange_stages = 1, .result_stages = 2},
+        {.query_parts = 2, .stages = 2, .exchange_stages = 1, .result_stages = 1}};
     enum { SHAPES = sizeof wide / sizeof *wide, LEAST = 20 };
     uint32_t ran = 0;
     for (uint32_t n = 0; n < CASES; n++)

@@ -314,23 +314,23 @@ static void test_groups_backward(void **state)
         bool deterministic;
     } all[] = {
         {"mha.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=1 producer=24 "
+         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 producer=24 "
          "consumer=240",
          false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=1 producer=24 "
+         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 producer=24 "
          "consumer=240",
          false},
         {"../../../attn_scripts/softcap.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 producer=40 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=40 "
          "consumer=232",
          false},
         {"mha.attn", "D=96 E=96",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 producer=40 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=40 "
          "consumer=232",
          false},
         {"mha.attn", "D=128 E=128",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 producer=24 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=24 "
          "consumer=240",
          false},
         {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false},
@@ -343,7 +343,7 @@ static void test_groups_backward(void **state)
         {"documents_bias_sink.attn", "D=64 E=64", "masks of data", false},
         {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 producer=24 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=24 "
          "consumer=240",
          false},
         {"../../../attn_scripts/alibi.attn", "D=128 E=128",
