@@ -68,6 +68,7 @@ void cuda_copy(AuEmit *e, AuVal v);
 /* cuda_matrix.c */
 void cuda_mma(AuEmit *e, AuVal v);
 void cuda_load_matrix(AuEmit *e, AuVal v);
+void cuda_store_matrix(AuEmit *e, AuVal v);
 
 /* cuda_barriers.c: lanes and executors that wait for each other, and fences; false: not one of them */
 bool cuda_barriers(AuEmit *e, AuVal v);

@@ -148,6 +148,7 @@ static bool instruction(AuEmit *e, AuVal v)
     case AU_K_COPY_WAIT: cuda_copy(e, v); return true;
     case AU_K_MMA: cuda_mma(e, v); return true;
     case AU_K_LOAD_MATRIX: cuda_load_matrix(e, v); return true;
+    case AU_K_STORE_MATRIX: cuda_store_matrix(e, v); return true;
     }
     return cuda_barriers(e, v) || cuda_bulk(e, v) || cuda_group(e, v);
 }

@@ -1,4 +1,4 @@
-/* cuda_matrix.c - mma.sync and ldmatrix. A fragment is a vector of the kernel IR; the instructions take its 32-bit parts. */
+/* cuda_matrix.c - mma.sync, ldmatrix and stmatrix. A fragment is a vector of the kernel IR; the instructions take its 32-bit parts. */
 #include "cuda.h"
 
 enum { MOST_PARTS = 4 };
@@ -62,24 +62,18 @@ void cuda_mma(AuEmit *e, AuVal v)
     emit_set(e, v, all, false);
 }
 
-static LLVMValueRef fetch(AuEmit *e, uint32_t how, LLVMValueRef at)
-{
-    LLVMTypeRef type = LLVMTypeOf(at);
-    switch (how) {
-    case 1: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.b16", type, NULL, &at, 1);
-    case 2: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", type, NULL, &at, 1);
-    case 4: return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", type, NULL, &at, 1);
-    case 9:
-        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.trans.b16", type, NULL, &at,
-                         1);
-    case 10:
-        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", type, NULL, &at,
-                         1);
-    default:
-        return emit_call(e, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", type, NULL, &at,
-                         1);
-    }
-}
+/* Names by what is moved: 1, 2 or 4 matrices, from 8 on transposed. */
+enum { MOVES = 13 };
+// clang-format off
+static const char *const fetches[MOVES] = {
+    [1] = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.b16", [9] = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x1.trans.b16",
+    [2] = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", [10] = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16",
+    [4] = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", [12] = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"};
+static const char *const stores[MOVES] = {
+    [1] = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x1.b16", [9] = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x1.trans.b16",
+    [2] = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x2.b16", [10] = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x2.trans.b16",
+    [4] = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.b16", [12] = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.trans.b16"};
+// clang-format on
 
 void cuda_load_matrix(AuEmit *e, AuVal v)
 {
@@ -91,8 +85,8 @@ void cuda_load_matrix(AuEmit *e, AuVal v)
         emit_fault(e, in, "ldmatrix needs sm_75");
         return;
     }
-    LLVMValueRef rows =
-        fetch(e, (uint32_t)in->imm, gpu_address(e, in->mem, kernel_operand(e->k, in, 0)));
+    LLVMValueRef at = gpu_address(e, in->mem, kernel_operand(e->k, in, 0));
+    LLVMValueRef rows = emit_call(e, fetches[in->imm], LLVMTypeOf(at), NULL, &at, 1);
     for (uint32_t n = 0; n < count; n++) {
         LLVMValueRef one = count > 1 ? LLVMBuildExtractValue(e->builder, rows, n, "") : rows;
         one = LLVMBuildBitCast(e->builder, one, emit_type(e, scalar, part), "");
@@ -104,4 +98,19 @@ void cuda_load_matrix(AuEmit *e, AuVal v)
             all = emit_put(e, all, part > 1 ? emit_at(e, one, x) : one, n * part + x);
     }
     emit_set(e, v, all, false);
+}
+
+void cuda_store_matrix(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const uint32_t count = (uint32_t)in->imm & 7;
+    LLVMValueRef held = emit_base(e, kernel_operand(e->k, in, 1)),
+                 arguments[1 + MOST_PARTS] = {gpu_address(e, in->mem, kernel_operand(e->k, in, 0))};
+    if (cuda_host(e)->capability < 90) {
+        emit_fault(e, in, "stmatrix needs sm_90");
+        return;
+    }
+    for (uint32_t n = 0; n < count; n++)
+        arguments[1 + n] = LLVMBuildBitCast(e->builder, pair(e, held, n), e->element[AU_I32], "");
+    emit_call(e, stores[in->imm], LLVMTypeOf(arguments[0]), NULL, arguments, 1 + count);
 }

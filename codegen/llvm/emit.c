@@ -141,6 +141,7 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_SLICE: emit_slice(e, v); return;
     case AU_K_MMA:
     case AU_K_LOAD_MATRIX:
+    case AU_K_STORE_MATRIX:
     case AU_K_COPY_ASYNC:
     case AU_K_BLOCKS:
     case AU_K_COPY_COMMIT:

@@ -240,6 +240,13 @@ AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bo
     return kernel_emit(k, in, &index, 1);
 }
 
+void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed)
+{
+    const uint32_t count = kernel_at(k, value)->type.width / 2u;
+    const AuInstr in = {.op = AU_K_STORE_MATRIX, .mem = mem, .imm = count + (transposed ? 8 : 0)};
+    kernel_emit(k, in, (AuVal[]){index, value}, 2);
+}
+
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask)
 {

@@ -93,7 +93,7 @@ void kernel_step_memory(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_matmul(AuMachine *m, AuExecutor *e, const AuStep *s);
 const AuMatrixPlaces *kernel_matrix_places(AuArena *arena, AuMatrix which);
 void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame);
-void kernel_step_load_matrix(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_fail_flight(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,

@@ -1,6 +1,7 @@
 /* interpret_matrix.c - matrices in the registers of an executor (MATRIX of atoms.def): operands are
  * gathered from the lanes by their places, multiplied, and the sums scattered, so that a wrong
- * layout is a wrong number. load_matrix brings rows of shared memory to the lanes. */
+ * layout is a wrong number. load_matrix brings rows of shared memory to the lanes, store_matrix takes
+ * them there. */
 #include "interpret.h"
 
 #include <inttypes.h>
@@ -96,9 +97,9 @@ void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame)
     for (uint32_t i = 0; i < n; i++) out[i] = c[p->at[AU_MATRIX_C][i]];
 }
 
-/* Element [n] of the row at [index], read by [lane]. NULL: the run has failed. */
-static const char *row_element(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane,
-                               int64_t index, uint32_t n)
+/* Element [n] of the row at [index], which [lane] reads or writes. NULL: the run has failed. */
+static char *row_element(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, int64_t index,
+                         uint32_t n)
 {
     const AuMemory *mem = &m->k->mems[s->mem];
     if (index < 0 || (uint64_t)index + 16 / s->bytes > mem->count || index * s->bytes % 16) {
@@ -111,20 +112,21 @@ static const char *row_element(AuMachine *m, AuExecutor *e, const AuStep *s, uin
     return m->places[s->mem].data + at * s->bytes;
 }
 
-void kernel_step_load_matrix(AuMachine *m, AuExecutor *e, const AuStep *s)
+/* Between rows of shared memory and lanes, the one way or the other. */
+void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
     const uint32_t count = (uint32_t)s->imm & 7, part = 4 / s->bytes;
-    const bool transposed = s->imm & 8;
+    const bool transposed = s->imm & 8, stores = s->op == AU_K_STORE_MATRIX;
     for (uint32_t n = 0; n < count; n++)
         for (uint32_t l = 0; l < AU_LOAD_MATRIX_LANES; l++)
             for (uint32_t x = 0; x < part; x++) {
                 const uint32_t row = transposed ? l % 4 * part + x : l / 4;
                 const uint32_t column = transposed ? l / 4 : l % 4 * part + x;
                 const int64_t index = kernel_index_at(s, e->frame, 8 * n + row);
-                const char *from = row_element(m, e, s, l, index, column);
-                if (!from) return;
-                memcpy(e->frame + s->result +
-                           ((n * part + x) * AU_LOAD_MATRIX_LANES + l) * s->bytes,
-                       from, s->bytes);
+                char *in_row = row_element(m, e, s, l, index, column),
+                     *held = e->frame + (stores ? s->b : s->result) +
+                             ((n * part + x) * AU_LOAD_MATRIX_LANES + l) * s->bytes;
+                if (!in_row) return;
+                memcpy(stores ? in_row : held, stores ? held : in_row, s->bytes);
             }
 }

@@ -289,6 +289,7 @@ void kernel_tensor_take(AuKernel *k, AuKOp op, uint32_t columns); /* TENSOR_ALLO
 enum { AU_LOAD_MATRIX_LANES = 32 }; /* of the executors that have it */
 /* core.def, LOAD_MATRIX: each lane gets [count] times 4 bytes, as one vector. */
 AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed);
+void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed);
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */
 void kernel_copy_commit(AuKernel *k);

@@ -43,7 +43,7 @@ void verify_range(AuVerifier *v, uint32_t i, int64_t low, int64_t high); /* of i
 void verify_matmul(AuVerifier *v, uint32_t i);
 void verify_slice(AuVerifier *v, uint32_t i);
 void verify_mma(AuVerifier *v, uint32_t i);
-void verify_load_matrix(AuVerifier *v, uint32_t i);
+void verify_rows_of_matrix(AuVerifier *v, uint32_t i);
 void verify_copy(AuVerifier *v, uint32_t i);
 
 /* verify_opaque.c */

@@ -85,24 +85,27 @@ static bool is_aligned_to(const AuMemory *m, uint32_t bytes)
     return m->swizzle || m->align >= bytes || kernel_scalar_bytes(m->scalar) >= bytes;
 }
 
-void verify_load_matrix(AuVerifier *v, uint32_t i)
+/* load_matrix and store_matrix, which is for 16 bits. */
+void verify_rows_of_matrix(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     const AuMemory *m = &v->k->mems[in->mem.i];
+    const bool stores = in->op == AU_K_STORE_MATRIX;
+    const AuKType moved = stores ? verify_type_at(v, in, 1) : in->type;
     const int64_t count = in->imm & 7;
     verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
     if (!needs_lanes(v, i, AU_LOAD_MATRIX_LANES)) return;
-    if (m->space != AU_SHARED || !((HALF | F32) >> m->scalar & 1) || !is_aligned_to(m, 16))
-        verify_wrong(v, AU_E0807, i,
-                     "@%s must be shared memory of f16, bf16 or f32, aligned to 16 bytes", m->name);
+    if (m->space != AU_SHARED || !((stores ? HALF : HALF | F32) >> m->scalar & 1) ||
+        !is_aligned_to(m, 16))
+        verify_wrong(v, AU_E0807, i, "@%s must be shared memory of f16%s, aligned to 16 bytes",
+                     m->name, stores ? " or bf16" : ", bf16 or f32");
     else if ((in->imm & ~15) || (count != 1 && count != 2 && count != 4) ||
              (in->imm & 8 && m->scalar == AU_F32))
         verify_wrong(v, AU_E0808, i, "#%lld is none of 1, 2, 4, and for 16 bits 9, 10, 12",
                      (long long)in->imm);
-    else if (in->type.scalar != m->scalar ||
-             in->type.width * kernel_scalar_bytes(m->scalar) != count * 4)
-        verify_wrong(v, AU_E0804, i, "the result is %lld times 4 bytes of %s", (long long)count,
-                     kernel_scalar_name(m->scalar));
+    else if (moved.scalar != m->scalar || moved.width * kernel_scalar_bytes(m->scalar) != count * 4)
+        verify_wrong(v, AU_E0804, i, "the %s is %lld times 4 bytes of %s",
+                     stores ? "value" : "result", (long long)count, kernel_scalar_name(m->scalar));
 }
 
 void verify_copy(AuVerifier *v, uint32_t i)

@@ -53,15 +53,16 @@ bool lower_repeats(const AuTilePlaces *places, const AuTilePlaces *piece)
     return true;
 }
 
-AuVal lower_lane_part(AuLower *l, const AuTilePlaces *places)
+/* What warps and, if asked for, lanes say of an index. */
+static AuVal part_of(AuLower *l, const AuTilePlaces *places, bool lanes)
 {
     AuKernel *k = l->k;
     const AuAxisDigits digits = lower_digits(places);
     AuVal sum = kernel_i32(k, 0);
     for (uint32_t n = 0; n < digits.count; n++) {
         const AuAxisDigit *d = &digits.at[n];
-        if (d->unit == TILE_UNIT_REG || d->size == 1) continue;
         const bool lane = d->unit == TILE_UNIT_LANE;
+        if (d->unit == TILE_UNIT_REG || d->size == 1 || (lane && !lanes)) continue;
         const int32_t all = (int32_t)(lane ? k->lanes : l->r.plan->warps);
         AuVal digit = lane ? kernel_lane(k) : l->r.warp;
         if (d->apart > 1) digit = kernel_op2(k, AU_K_IDIV, digit, kernel_i32(k, d->apart));
@@ -72,6 +73,10 @@ AuVal lower_lane_part(AuLower *l, const AuTilePlaces *places)
     }
     return sum;
 }
+
+AuVal lower_lane_part(AuLower *l, const AuTilePlaces *places) { return part_of(l, places, true); }
+
+AuVal lower_warp_part(AuLower *l, const AuTilePlaces *places) { return part_of(l, places, false); }
 
 AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg)
 {

@@ -76,6 +76,8 @@ AuCoord lower_coord(AuLower *l, const AuTileAxis *axis, int32_t reg);
 AuCoord lower_coord_in_groups(AuLower *l, const AuTileAxis *axis, int32_t reg);
 /* What the lane and the warp say about the index along an axis. */
 AuVal lower_lane_part(AuLower *l, const AuTilePlaces *places);
+AuVal lower_warp_part(
+    AuLower *l, const AuTilePlaces *places); /* of the index that a lane says, what its warp does */
 /* The lane, added to *lane, and the register along the axis, that have element [index]. */
 AuVal lower_find(AuLower *l, const AuTilePlaces *places, AuVal index, AuVal *lane);
 /* Whether this lane is the one of those that hold copies of a value of this type; none: all differ. */

@@ -326,6 +326,9 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s);
 /* The load of an operand's fragment by load_matrix; false: it cannot be loaded so. */
 bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s);
 
+/* ---- matrix_store.c: the store of a fragment by store_matrix; false: it cannot be stored so */
+bool lower_store_by_matrices(AuLower *l, const AuTileStmt *s);
+
 /* ---- transfer.c: warps: memory to memory */
 void lower_transfer(AuLower *l, const AuTileStmt *s);
 

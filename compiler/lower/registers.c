@@ -255,6 +255,7 @@ void lower_fragment_store(AuLower *l, const AuTileStmt *s)
         lower_tensor_store(l, s);
         return;
     }
+    if (lower_store_by_matrices(l, s)) return;
     Registers x = {.s = s,
                    .ref = s->move.dest,
                    .type = s->move.source->type,

@@ -33,9 +33,10 @@ typedef struct AuTileCaps {
     uint32_t executors;               /* set of 1 << TILE_ON_... */
     const char *atoms;                /* names, in order of preference, between spaces */
     uint32_t loads, copies, exchange; /* sets of AuTileLoads, AuTileCopies, AuTileExchange */
-    int32_t direct_bytes;             /* that a lane brings by TILE_COPIES_DIRECT at most */
-    bool pipelines;                   /* rings of stages between roles */
-    bool has_private;                 /* memory of one executor (a CPU's stack) */
+    bool matrix_stores;   /* fragments go to shared memory by rows of 16 bytes: stmatrix */
+    int32_t direct_bytes; /* that a lane brings by TILE_COPIES_DIRECT at most */
+    bool pipelines;       /* rings of stages between roles */
+    bool has_private;     /* memory of one executor (a CPU's stack) */
     uint32_t
         converts; /* set of 1 << TILE_E4M3 ...: codes that instructions make numbers of, and back */
     bool max_with_nan; /* a maximum that is NaN where an operand is costs no more than another */

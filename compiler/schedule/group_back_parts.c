@@ -6,10 +6,12 @@
 void group_back_tiles(Lanes *x, int32_t part)
 {
     const int32_t m = x->shape->query_tile;
+    const bool turned = x->shape->exchange_turned;
     group_back_pipelines(x, part);
     tile_pipeline(x->t, "exchange", x->shape->exchange_stages, "mma", "mma",
-                  "dS: %s[kv:%d, q:%d] swizzle %d", x->operand, x->block, m,
-                  group_swizzle(x->p, m));
+                  turned ? "dS: %s[q:%d, kv:%d] swizzle %d" : "dS: %s[kv:%d, q:%d] swizzle %d",
+                  x->operand, turned ? m : x->block, turned ? x->block : m,
+                  group_swizzle(x->p, turned ? x->block : m));
 }
 
 void group_back_open_walk(Lanes *x)

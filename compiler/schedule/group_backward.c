@@ -91,11 +91,24 @@ static void pairs(Lanes *x)
     warps_pair_gradients(x, rows);
 }
 
+/* The pairs of the group's keys, and those of the queries whose part of dQ it makes. */
+static const char *own_pairs(Lanes *x)
+{
+    if (!x->shape->exchange_turned) return group_own_rows(x, "own.dS");
+    return tile_text(x->t, "own.dS[:, self * %d +: %d]", x->rows, x->rows);
+}
+
+static const char *pairs_of_part(Lanes *x)
+{
+    return tile_text(x->t, x->shape->exchange_turned ? "all.dS[%s, :]" : "all.dS[:, %s]",
+                     part_row(x));
+}
+
 static void query_gradient(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_wait_stage(t, "all", "exchange");
-    tile_product(t, "dq", x->atom, TILE_START, tile_text(t, "all.dS[:, %s]", part_row(x)),
+    tile_product(t, "dq", x->atom, TILE_START, pairs_of_part(x),
                  tile_text(t, "x.K[:, %s]", part_column(x)));
 }
 
@@ -113,7 +126,7 @@ static void step(Lanes *x)
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     pairs(x);
     tile_acquire(t, "own", "exchange");
-    tile_store(t, "ds_operand -> %s", group_own_rows(x, "own.dS"));
+    tile_store(t, "ds_operand -> %s", own_pairs(x));
     tile_commit(t, is_late(x) ? "own, r" : "own");
     tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
     query_gradient(x);

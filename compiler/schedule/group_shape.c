@@ -211,6 +211,7 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
                          .stages = STAGES - n % STAGES,
                          .grown = p->hooks->has_scale,
                          .lag = p->hooks->free_reference ? LAG : 0,
+                         .matrix_stores = p->caps->matrix_stores,
                          .scores_ahead = true};
             s.turns = s.executors > 1;
             s.passes = can_pass(p, &s);

@@ -69,7 +69,9 @@ typedef struct AuShape {
     bool passes;       /* a group passes over tiles that none of its rows sees */
     bool persistent;   /* as many blocks as processors, each for several of the grid's */
     bool output_apart; /* the output has a tile of its own, not that of the queries */
+    bool matrix_stores; /* operands go to shared memory by rows of matrices (stmatrix) */
     int32_t exchange_stages, result_stages; /* backward: tiles of dS, of dQ in shared memory */
+    bool exchange_turned; /* tiles of dS lie [queries, keys], as dQ reads them by rows */
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
     bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */

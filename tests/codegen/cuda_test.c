@@ -134,6 +134,9 @@ static const Claim claims[] = {
     {"quad pairs multiply", "sm_70", "kernel k lanes 32 warps 1\nmemory @a: global f16 align 16 reads\nmemory @o: global f32 align 16 writes\narg a: pointer @a\narg o: pointer @o\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 8\n"
         "%3 = load.f16x4 @a[%2]\n%4 = const.f32x8 0.0\n%5 = mma.f32x8 %4, %3, %3 #m8n8k4_f16_col_row\nstore @o[%2], %5\n}\n", "mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32", "", ""},
     {"matrices of a later GPU", "sm_70", SMALL("") "%10 = load_matrix.f32 @s[%2] #1\nstore @o[%1], %10\n}\n", NULL, NULL, "ldmatrix needs sm_75"},
+    {"matrices to memory", "sm_90", "kernel k lanes 32 warps 1\nmemory @a: global bf16 align 16 reads\nmemory @s: shared bf16[256] swizzle 128\narg a: pointer @a\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 8\n%3 = load.bf16x8 @a[%2]\n"
+        "store_matrix @s[%2], %3 #12\n}\n", "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "st.shared", ""},
+    {"matrices to memory of a later GPU", "sm_89", "kernel k lanes 32 warps 1\nmemory @s: shared f16[256] align 16\n{\n%1 = lane.i32\n%2 = mul.i32 %1, 8\n%3 = const.f16x2 1.0\nstore_matrix @s[%2], %3 #1\n}\n", NULL, NULL, "stmatrix needs sm_90"},
     {"barriers in memory", "sm_90", "kernel k lanes 32 warps 1\nmemory @m: shared i64[1]\n{\n%1 = elect.i1\nmbar_init @m[0], 1 if %1\n}\n", "mbarrier.init.shared::cta.b64", "bra", ""},
     {"barriers in memory of a later GPU", "sm_80", "kernel k lanes 32 warps 1\n{\n%1 = elect.i1\n}\n", NULL, NULL, "needs sm_90: elect"},
     {"fences of units", "sm_90", SMALL("") "fence_proxy\n}\n", "fence.proxy.async.shared::cta;", "minnctapersm", ""},

@@ -49,12 +49,19 @@ bool exec_find_arch(AuArena *arena, const char *name, const AuTarget **target, c
 /* Shapes that a case asks for; NULL: rules decide. */
 static const AuShapes *shapes_of(Run *r)
 {
-    static const char WIDE[] =
-        "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240";
-    if (!exec_has(r, "wide")) return NULL;
+    static const struct {
+        const char *word, *row;
+    } asked[] = {{"wide", "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240"},
+                 {"stored", "group_backward: stmatrix=1"},
+                 {"turned", "group_backward: stmatrix=1 turned=1"}};
+    const uint32_t all = sizeof asked / sizeof *asked;
+    uint32_t n = 0;
+    while (n < all && !exec_has(r, asked[n].word)) n++;
+    if (n == all) return NULL;
     AuShapes *shapes = shapes_new(r->arena, r->diags);
-    return shapes_read(shapes, r->diags, "wide", WIDE, sizeof WIDE - 1, SHAPES_FORCED) ? shapes
-                                                                                       : NULL;
+    const char *row = asked[n].row;
+    return shapes_read(shapes, r->diags, asked[n].word, row, strlen(row), SHAPES_FORCED) ? shapes
+                                                                                         : NULL;
 }
 
 /* The layout of keys, or of queries and keys. */

@@ -101,6 +101,10 @@ static const ExecCase wide_cases[] = {
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=128 E=208", NULL, "wide"},
+    /* dS through store_matrix, as it lies and across */
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", "window=90", "turned nan"},
     /* of two groups with keys of their own: rows without a pair, of which NaN is given */
     {EMPTY, "B=2 H=1 S=68 T=37 D=64 E=64", NULL, "unseen"},
     {"mha.attn", "B=1 H=2 Hk=1 S=200 T=50 D=64 E=64", NULL, "unseen dfinals"},

@@ -1,5 +1,5 @@
 /* Matrices in registers: fragments lie where the PTX ISA says, products through swizzled shared
- * memory and load_matrix are right, and what copies may not do is found. */
+ * memory and load_matrix are right, store_matrix puts rows where lanes say, and what copies may not do is found. */
 #include "kernel_test.h"
 #include "matrix_kernel.h"
 
@@ -271,6 +271,60 @@ static void products_of_lanes_are_right(void **state)
     }
 }
 
+/* Row n of [count] matrices, stored where lane n says, at [first] + 40 n of 256, and read from 24 + 40 n. */
+static const char *rows_of_lanes(Bench *bench, uint32_t count, bool transposed, int first)
+{
+    return au_format(
+        bench->arena,
+        "kernel k lanes 32 warps 1\n"
+        "memory @a: global bf16 reads\nmemory @out: global bf16 writes\n"
+        "memory @s: shared bf16[256] swizzle 128\narg a: pointer @a\narg out: pointer @out\n{\n"
+        "  %%1 = lane.i32\n  %%2 = mul.i32 %%1, %u\n  %%3 = load.bf16x%u @a[%%2]\n"
+        "  %%4 = mul.i32 %%1, 40\n  %%5 = add.i32 %%4, %d\n  %%6 = and.i32 %%5, 255\n"
+        "  %%7 = add.i32 %%4, 24\n  %%8 = and.i32 %%7, 255\n"
+        "  store_matrix @s[%%6], %%3 #%u\n  barrier #1\n"
+        "  %%9 = mul.i32 %%1, 8\n  %%10 = lt.i32 %%1, %u\n  %%11 = load.bf16x8 @s[%%8] if %%10\n"
+        "  store @out[%%9], %%11\n}\n",
+        2 * count, 2 * count, first, count + (transposed ? 8 : 0), 8 * count);
+}
+
+/* Does the kernel run, and store what the PTX ISA says of stmatrix: to row r and column c from lane 4 r + c / 2, transposed the others? */
+static bool are_rows_stored(Bench *bench, const char *text, uint32_t count, bool transposed)
+{
+    uint16_t a[256], out[256];
+    for (uint32_t n = 0; n < 256; n++) a[n] = kernel_to_bf16((float)n);
+    AuKBuffer buffers[2] = {{a, 64 * count, true}, {out, 256, false}};
+    const uint64_t slots[2] = {0};
+    const AuKRun run = {.slots = slots, .buffers = buffers, .grid = {1, 1, 1}};
+    const char *why = NULL;
+    if (!kernel_run(bench_kernel(bench, text), &run, bench->arena, &why)) return false;
+    for (uint32_t row = 0; row < 8 * count; row++)
+        for (uint32_t column = 0; column < 8; column++) {
+            const uint32_t r = transposed ? column : row % 8, c = transposed ? row % 8 : column;
+            const uint32_t lane = 4 * r + c / 2, element = row / 8 * 2 + c % 2;
+            if (out[row * 8 + column] != a[lane * 2 * count + element]) return false;
+        }
+    return true;
+}
+
+/* And mistakes are found: rows for columns, a lane that says another row. */
+static void rows_are_stored(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count <= 4; count *= 2)
+        for (int transposed = 0; transposed < 2; transposed++) {
+            Bench b = bench_new();
+            const char *text = rows_of_lanes(&b, count, transposed, 24);
+            assert_string_equal(bench_print(&b, bench_kernel(&b, text)), text);
+            assert_true(are_rows_stored(&b, text, count, transposed));
+            assert_false(
+                are_rows_stored(&b, rows_of_lanes(&b, count, !transposed, 24), count, transposed));
+            assert_false(
+                are_rows_stored(&b, rows_of_lanes(&b, count, transposed, 64), count, transposed));
+            bench_free(&b);
+        }
+}
+
 /* 1 + 2^-11 lies between two numbers of tf32 and goes away from zero. */
 static void tf32_is_rounded(void **state)
 {
@@ -299,6 +353,7 @@ int main(void)
         cmocka_unit_test(products_are_right),
         cmocka_unit_test(fragments_of_other_vendors),
         cmocka_unit_test(products_of_lanes_are_right),
+        cmocka_unit_test(rows_are_stored),
         cmocka_unit_test(tf32_is_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -272,6 +272,101 @@ static void test_waves(void **state)
     }
 }
 
+/* Fragments of 16 bits to shared memory by rows of matrices: sums, operands, rows and columns exchanged, a part of a tile that is wider
+ * than its swizzle, half as many matrices; what begins inside of a vector goes by lanes. */
+static const char stores[] =
+    "target %s\n"
+    "option matrix_stores = 1\n"
+    "kernel turn(x: in bf16[q:128, d:48], y: out bf16[q:128, d:48], z: out bf16[d:48, q:128],\n"
+    "            w: out bf16[q:128, d:48], v: out bf16[q:128, d:48], u: out bf16[n:2, q:128, "
+    "d:8])\n"
+    "grid(m: 1) {\n"
+    "    shared A: bf16[q:128, d:48] swizzle 32\n"
+    "    shared B: bf16[d:48, q:128] swizzle 128\n"
+    "    shared C: bf16[q:128, d:80] swizzle 32\n"
+    "    shared D: bf16[q:128, d:64] swizzle 128\n"
+    "    role r[2] on %s {\n"
+    "        part = load x[self * 64 +: 64, :] @ %s.C\n"
+    "        operand = load x[self * 64 +: 64, :] @ %s.A\n"
+    "        narrow = load x[self * 64 +: 64, 40 +: 8] @ %s.C\n"
+    "        store bf16(2.0 * f32(part)) -> A[self * 64 +: 64, :]\n"
+    "        store operand -> B[:, self * 64 +: 64]\n"
+    "        store operand -> C[self * 64 +: 64, 16 +: 48]\n"
+    "        store part -> D[self * 64 +: 64, 0 +: 48]\n"
+    "        store narrow -> C[self * 64 +: 64, 64 +: 8]\n"
+    "        store narrow -> D[self * 64 +: 64, 52 +: 8]\n"
+    "        sync self\n"
+    "        first = load A[self * 64 +: 64, :] like part\n"
+    "        store first -> y[self * 64 +: 64, :]\n"
+    "        second = load C[self * 64 +: 64, 16 +: 48] like part\n"
+    "        store second -> w[self * 64 +: 64, :]\n"
+    "        third = load D[self * 64 +: 64, 0 +: 48] like part\n"
+    "        store third -> v[self * 64 +: 64, :]\n"
+    "        fourth = load B[:, self * 64 +: 64] like operand\n"
+    "        store fourth -> z[:, self * 64 +: 64]\n"
+    "        fifth = load C[self * 64 +: 64, 64 +: 8] like narrow\n"
+    "        store fifth -> u[0, self * 64 +: 64, :]\n"
+    "        last = load D[self * 64 +: 64, 52 +: 8] like narrow\n"
+    "        store last -> u[1, self * 64 +: 64, :]\n"
+    "    }\n"
+    "}\n";
+
+static uint32_t lines_with(const char *text, const char *first, const char *second)
+{
+    uint32_t count = 0;
+    for (const char *at = text; (at = strstr(at, first)); at += strlen(first)) {
+        const char *found = strstr(at, second);
+        count += found && found < strchr(at, '\n');
+    }
+    return count;
+}
+
+/* What is said of the kernel with [instead] for the first [what] of its stores. */
+static const char *changed_store(Session *s, const LoweredBench *bench, const char *text,
+                                 const char *what, const char *instead)
+{
+    const char *at = strstr(strstr(text, "store_matrix"), what);
+    const char *other =
+        au_format(s->arena, "%.*s%s%s", (int)(at - text), text, instead, at + strlen(what));
+    AuKernel *k = kernel_read(s->arena, au_names_new(s->arena), s->diags,
+                              au_source_add(s->diags, "changed", other, strlen(other)));
+    assert_true(k && kernel_verify(k, s->diags));
+    return lowered_run(bench, s->arena, k, 1);
+}
+
+static void test_matrix_stores(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *executor, *atom;
+        uint32_t rows; /* of a lane, by two */
+    } cases[] = {{"sm_90a", "warpgroup", "wgmma", 1},
+                 {"sm_90", "warp", "mma16816", 4},
+                 {"sm_89", "warp", "mma16816", 0}};
+    const Size none[] = {{NULL, 0}};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        Session s = session_begin();
+        const char *atom = cases[n].atom;
+        const Lowered t = {.file = cases[n].target,
+                           .text = au_format(s.arena, stores, cases[n].target, cases[n].executor,
+                                             atom, atom, atom),
+                           .sizes = none};
+        const LoweredBench *bench = lowered_bench(&s, &t);
+        AuText all = {.arena = s.arena};
+        kernel_print(lowered_bench_kernel(bench, 0), &all);
+        const char *text = au_text_str(&all);
+        assert_null(lowered_run(bench, s.arena, NULL, 0));
+        assert_int_equal(lines_with(text, "store_matrix @", "#4"), 9 * cases[n].rows);
+        assert_int_equal(lines_with(text, "store_matrix @B", "#12"), 3 * cases[n].rows);
+        assert_int_equal(lines_with(text, "store_matrix @C", "#2"), cases[n].rows);
+        if (cases[n].rows) { /* planted */
+            assert_non_null(changed_store(&s, bench, text, "#12", "#4"));
+            assert_non_null(changed_store(&s, bench, text, "#4", "#12"));
+        }
+        session_end(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,7 +375,7 @@ int main(void)
         cmocka_unit_test(test_packed),       cmocka_unit_test(test_tf32),
         cmocka_unit_test(test_quad_pairs),   cmocka_unit_test(test_decode),
         cmocka_unit_test(test_waves),        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_running_sums),
+        cmocka_unit_test(test_running_sums), cmocka_unit_test(test_matrix_stores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,12 @@ static const AuShape shapes[] = {
 static const AuShape group_shapes[] = {
     {.executors = 2, .query_tile = 64, .stages = 2, .exchange_stages = 1, .result_stages = 2},
     {.executors = 2, .query_tile = 128, .stages = 1, .exchange_stages = 2, .result_stages = 1},
+    {.executors = 2,
+     .query_tile = 128,
+     .stages = 1,
+     .exchange_stages = 1,
+     .result_stages = 1,
+     .exchange_turned = true},
     {.executors = 1, .query_tile = 64, .stages = 3, .exchange_stages = 1, .result_stages = 1},
     {.executors = 3, .query_tile = 192, .stages = 1, .exchange_stages = 1, .result_stages = 1},
     {.executors = 3, .query_tile = 64, .stages = 2, .exchange_stages = 2, .result_stages = 1},

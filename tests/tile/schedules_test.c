@@ -138,11 +138,11 @@ static void test_forced(void **state)
          TILE_F32},
         {"sm_90a",
          "group_forward: groups=3 keys=48 stages=3 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=0 producer=32 consumer=160",
+         "persistent=0 apart=0 stmatrix=1 producer=32 consumer=160",
          TILE_F16},
         {"sm_90a",
          "group_forward: groups=2 keys=32 stages=2 held=1 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=1 apart=1 producer=24 consumer=240",
+         "persistent=1 apart=1 stmatrix=1 producer=24 consumer=240",
          TILE_BF16},
     };
     (void)state;
@@ -217,46 +217,46 @@ static void test_groups(void **state)
     } all[] = {
         {"../../tile/scripts/full.attn", "D=64 E=64",
          "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=0 apart=0 producer=32 consumer=112"},
+         "persistent=0 apart=0 stmatrix=1 producer=32 consumer=112"},
         {"mha.attn", "D=64 E=64",
          "group_forward: groups=4 keys=64 stages=4 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=0 producer=32 consumer=112"},
+         "persistent=0 apart=0 stmatrix=1 producer=32 consumer=112"},
         {"../../tile/scripts/full.attn", "D=96 E=96",
          "group_forward: groups=3 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=0 apart=0 producer=32 consumer=160"},
+         "persistent=0 apart=0 stmatrix=1 producer=32 consumer=160"},
         {"mha.attn", "D=96 E=96",
          "group_forward: groups=3 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=0 producer=32 consumer=160"},
+         "persistent=0 apart=0 stmatrix=1 producer=32 consumer=160"},
         {"../../tile/scripts/full.attn", "D=128 E=128",
          "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=0 apart=0 producer=32 consumer=160"},
+         "persistent=0 apart=0 stmatrix=1 producer=32 consumer=160"},
         {"mha.attn", "D=128 E=128",
          "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=0 producer=32 consumer=160"},
+         "persistent=0 apart=0 stmatrix=1 producer=32 consumer=160"},
         {"../../tile/scripts/full.attn", "D=192 E=128",
          "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=0 apart=1 producer=32 consumer=160"},
+         "persistent=0 apart=1 stmatrix=1 producer=32 consumer=160"},
         {"mha.attn", "D=192 E=128",
          "group_forward: groups=3 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=1 producer=32 consumer=160"},
+         "persistent=0 apart=1 stmatrix=1 producer=32 consumer=160"},
         {"../../tile/scripts/full.attn", "D=128 E=256",
          "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=0 apart=1 producer=24 consumer=240"},
+         "persistent=0 apart=1 stmatrix=1 producer=24 consumer=240"},
         {"mha.attn", "D=128 E=256",
          "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=1 producer=24 consumer=240"},
+         "persistent=0 apart=1 stmatrix=1 producer=24 consumer=240"},
         {"../../tile/scripts/full.attn", "D=192 E=192",
          "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=0 apart=0 producer=24 consumer=240"},
+         "persistent=0 apart=0 stmatrix=1 producer=24 consumer=240"},
         {"mha.attn", "D=192 E=192",
          "group_forward: groups=2 keys=112 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=0 producer=24 consumer=240"},
+         "persistent=0 apart=0 stmatrix=1 producer=24 consumer=240"},
         {"../../tile/scripts/full.attn", "D=256 E=256",
          "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=0 "
-         "persistent=0 apart=0 producer=24 consumer=240"},
+         "persistent=0 apart=0 stmatrix=1 producer=24 consumer=240"},
         {"mha.attn", "D=256 E=256",
          "group_forward: groups=2 keys=80 stages=2 held=0 ahead=1 grown=1 lag=8 turns=1 passes=1 "
-         "persistent=0 apart=0 producer=24 consumer=240"},
+         "persistent=0 apart=0 stmatrix=1 producer=24 consumer=240"},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
@@ -314,23 +314,28 @@ static void test_groups_backward(void **state)
         bool deterministic;
     } all[] = {
         {"mha.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 producer=24 "
+         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "producer=24 "
          "consumer=240",
          false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 producer=24 "
+         "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "producer=24 "
          "consumer=240",
          false},
         {"../../../attn_scripts/softcap.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=40 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "producer=40 "
          "consumer=232",
          false},
         {"mha.attn", "D=96 E=96",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=40 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "producer=40 "
          "consumer=232",
          false},
         {"mha.attn", "D=128 E=128",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=24 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "producer=24 "
          "consumer=240",
          false},
         {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false},
@@ -343,7 +348,8 @@ static void test_groups_backward(void **state)
         {"documents_bias_sink.attn", "D=64 E=64", "masks of data", false},
         {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 producer=24 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "producer=24 "
          "consumer=240",
          false},
         {"../../../attn_scripts/alibi.attn", "D=128 E=128",
