@@ -144,7 +144,11 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_legalize_codes(k, tile_caps(v->arch->caps)->converts);
     if (!lower_is_small(diags, k, how)) return NULL;
     kernel_simplify(k);
-    return kernel_verify(k, diags) && fits(diags, v, k) && slots_verify(diags, v, k) ? k : NULL;
+    const uint32_t registers = (uint32_t)tile_caps(v->arch->caps)->processor_registers;
+    return kernel_verify(k, diags) && kernel_verify_products(k, registers, diags) &&
+                   fits(diags, v, k) && slots_verify(diags, v, k)
+               ? k
+               : NULL;
 }
 
 static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuTileModule *m,

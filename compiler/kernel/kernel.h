@@ -395,6 +395,9 @@ AuKernel *kernel_read(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t s
 
 /* ---- checks and analyses */
 bool kernel_verify(const AuKernel *k, AuDiags *diags);
+/* Of a verified kernel: products of groups go on beside each other, which asks for more than right results: verify_flight.c. A
+ * processor has so many registers. */
+bool kernel_verify_products(const AuKernel *k, uint32_t processor_registers, AuDiags *diags);
 
 typedef enum AuLaneKind { AU_UNIFORM, AU_AFFINE, AU_VARYING } AuLaneKind;
 typedef struct AuLanes {

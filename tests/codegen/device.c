@@ -30,36 +30,41 @@ static AuBlob compile(Host *host)
     return code;
 }
 
-/* C7510 to C7517: "wgmma.mma_async instructions are serialized", and waits that nobody asked for. */
-static bool is_serial(const char *line)
-{
-    const char *at = strstr(line, "(C751");
-    return at && at[5] >= '0' && at[5] <= '7';
-}
-
-static void assemble(const Host *host, const AuBlob *code)
+int device_assemble(AuArena *arena, const AuArch *arch, const AuBlob *code, AuText *said)
 {
     char path[] = "/tmp/aule-test-XXXXXX";
     const int handle = mkstemp(path);
     assert_true(handle >= 0);
     close(handle);
     write_file(path, code->bytes, code->length);
-    const char *arch = host->arch->name; /* CUDA 13 has no sm_70: its PTX is for the next, too */
-    if (strcmp(arch, "sm_70") == 0) arch = "sm_75";
-    const char *command =
-        au_format(host->arena, "%s -arch=%s %s -o /dev/null 2>&1", PTXAS, arch, path);
-    FILE *said = popen(command, "r");
-    assert_non_null(said);
+    /* CUDA 13 has no sm_70: its PTX is for the next, too */
+    const char *name = strcmp(arch->name, "sm_70") == 0 ? "sm_75" : arch->name;
+    const char *command = au_format(arena, "%s -arch=%s %s -o /dev/null 2>&1", PTXAS, name, path);
+    FILE *from = popen(command, "r");
+    assert_non_null(from);
     char line[1024];
-    bool serial = false;
-    while (fgets(line, sizeof line, said)) {
-        print_error("%s", line);
-        serial |= is_serial(line);
-    }
-    const int status = pclose(said);
+    while (fgets(line, sizeof line, from)) au_text_add(said, "%s", line);
+    const int status = pclose(from);
     unlink(path);
+    return status;
+}
+
+/* C7510 to C7517: "wgmma.mma_async instructions are serialized", and waits that nobody asked for. */
+static bool is_serial(const char *said)
+{
+    const char *at = said;
+    while ((at = strstr(at, "(C751")) && (at[5] < '0' || at[5] > '7')) at++;
+    return at;
+}
+
+static void assemble(const Host *host, const AuBlob *code)
+{
+    AuText text = {.arena = host->arena};
+    const int status = device_assemble(host->arena, host->arch, code, &text);
+    const char *said = au_text_str(&text);
+    print_error("%s", said);
     if (status) fail_msg("ptxas refuses the module");
-    if (serial) fail_msg("ptxas makes products wait for each other");
+    if (is_serial(said)) fail_msg("ptxas makes products wait for each other");
 }
 
 /* The file's words (cuda_runner.c): numbers of 64 bits, texts and buffers padded to 64 bytes. */

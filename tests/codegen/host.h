@@ -54,6 +54,8 @@ void host_interpret(Case *c, bool lockstep);
 /* device.c */
 bool device_has_use(void); /* someone assembles, or takes the cases */
 void device_run(Host *host);
+/* What ptxas says of the code, and its status; where there is none (PTXAS is empty) it must not be called. */
+int device_assemble(AuArena *arena, const AuArch *arch, const AuBlob *code, AuText *said);
 void host_check(Host *host, bool good); /* fails with the diagnostics */
 
 Case *host_case(Host *host, const char *format, ...) __attribute__((format(printf, 2, 3)));
