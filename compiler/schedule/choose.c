@@ -335,6 +335,8 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
     with.boxes = true;
     *why = NULL;
     if (!p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR)) return false;
+    if (family->name == AU_FAMILY_LINEAR && (operation == AU_FORWARD || operation == AU_BACKWARD))
+        *why = "recurrences, for which no groups of warps multiply";
     if (attn_is_stored(p->attn))
         *why = "keys or values stored in 8 bits, of which a box brings codes";
     if (attn_has_layout(p->attn) && family->name == AU_FAMILY_ONLINE)
