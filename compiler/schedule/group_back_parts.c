@@ -42,6 +42,7 @@ AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p,
     Lanes x = group_begin(warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out));
     x.sums_by_units = true;
     back_before(&x);
+    if (p->hooks->needs_lists) lanes_query_lists(&x, out->shape.query_tile, x.block);
     back_adjoints(&x);
     kernel(&x);
     back_after(&x);

@@ -115,7 +115,6 @@ const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (p->deterministic) return "sums of dQ in one order";
     if (p->grads->pass_count) return "sums over keys that need a pass of their own";
     if (p->hooks->dot_count) return "further products";
-    if (p->hooks->needs_lists) return "masks of data, whose tiles come from lists";
     if (is_read_by_query(p)) return "gradients of inputs that pairs read by their query";
     return NULL;
 }
@@ -151,7 +150,7 @@ void group_back_give_registers(int32_t fragments, AuShape *s)
     if (fragments <= ROOMY) s->producer_registers = PRODUCER, s->consumer_registers = CONSUMER;
 }
 
-/* Are scores sums and products of what pairs have, and weights what the online function gives? Others keep numbers of each pair (a soft
+/* Are scores sums and products of what pairs have, weights what the online function gives, and masks ranges? Others keep numbers of each pair (a soft
  * cap's slope, what dropout draws), which have no place in the count above beside 128 queries. */
 static bool are_pairs_plain(const AuProblem *p)
 {
@@ -159,7 +158,8 @@ static bool are_pairs_plain(const AuProblem *p)
         [AU_OP_SCORE] = true, [AU_OP_INDEX] = true, [AU_OP_TO_F32] = true, [AU_OP_ADD] = true,
         [AU_OP_SUB] = true,   [AU_OP_MUL] = true,   [AU_OP_DIV] = true,    [AU_OP_NEG] = true};
     AuAttn *a = p->attn;
-    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count), good = !p->hooks->has_weight_mod;
+    bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count),
+         good = !p->hooks->has_weight_mod && !p->hooks->needs_lists;
     if (!a->score_mod.i) return good;
     attn_mark(a, a->score_mod, mark);
     for (uint32_t n = 1; n < a->node_count && good; n++) {

@@ -166,6 +166,10 @@ static void group_role(Lanes *x)
 /* The tiles of queries once more: loops over the segments of one list have the same variables, and those of the groups are not. */
 static void list_again(Lanes *x)
 {
+    if (x->p->hooks->needs_lists) {
+        lanes_list_segments(x, "again", "back_", x->heads_apart ? "h" : "hk", "nb");
+        return;
+    }
     tile_list(x->t, "again");
     tile_segment(x->t, "partial", TILE_RANGE, "m_low", "f_low");
     tile_segment(x->t, "full", TILE_RANGE, "f_low", "f_high");

@@ -101,6 +101,11 @@ static const ExecCase wide_cases[] = {
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=128 E=208", NULL, "wide"},
+    /* masks of data, tiles of queries from lists */
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=64 E=64", NULL, "listed"},
+    {"../../../attn_scripts/documents.attn", "B=2 H=2 S=140 D=128 E=128", NULL, "listed sorted"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=140 T=190 D=64 E=64", NULL, "listed"},
+    {"../../../attn_scripts/block_causal.attn", "B=1 H=1 S=132 T=132 D=192 E=192", NULL, "listed wide"},
     /* dS through store_matrix, as it lies and across */
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},

@@ -345,7 +345,11 @@ static void test_groups_backward(void **state)
         {"mha.attn", "D=24 E=24", "are no multiples of 16", false},
         {"mha.attn", "D=64 E=64", "sums of dQ in one order", true},
         {"mla_train.attn", "D=32 E=16 P=16", "further products", false},
-        {"documents_bias_sink.attn", "D=64 E=64", "masks of data", false},
+        {"../../../attn_scripts/documents.attn", "D=64 E=64",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 stmatrix=0 turned=0 "
+         "producer=40 consumer=232",
+         false},
+        {"documents_bias_sink.attn", "D=64 E=64", "inputs that pairs read by their query", false},
         {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
