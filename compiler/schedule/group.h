@@ -52,6 +52,9 @@ void group_back_complete(const AuProblem *p, AuShape *shape);
 const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);
 /* Groups side by side along dQ's channels; the others share its rows. 0: they do not divide them. */
 int32_t group_back_columns(const AuShape *s);
+/* Do pairs read inputs by their query? Their gradients go to memory from each tile. */
+bool group_back_adds_pairs(const AuProblem *p);
+int32_t group_back_values(const AuProblem *p); /* that a pair has at once, of gradients of inputs */
 /* Bytes of rows of dS, keys and sums that units read from where a group's part begins. */
 int32_t group_back_swizzle(int32_t bytes);
 /* What of the problem no backward kernel of groups has; NULL: it does. */

@@ -1,7 +1,8 @@
 /* group_back_shape.c - block shapes of the schedule `group_backward`: what fits a problem, and what is best by rule.
  *
  * Registers of a lane of a consumer, of its 64 keys: sums of dK (d / 2) and dV (e / 2) all the time; beside them S' and dP' (queries / 2
- * each), later P' and dS' as operands (queries / 4 each) and the group's part of dQ; gradients of inputs that pairs read, one at a time.
+ * each), later P' and dS' as operands (queries / 4 each) and the group's part of dQ; gradients of inputs that pairs read, one at a
+ * time, or all where pairs read one by their query.
  *
  * Shared memory: keys and values of the block, queries and output gradients of each stage with what rows know, tiles of dS', one of dQ. */
 #include "group.h"
@@ -67,12 +68,27 @@ int32_t group_back_distance_registers(const AuProblem *p, int32_t queries)
     return reads_positions(p) ? DISTANCES * queries / QUARTER : 0;
 }
 
+bool group_back_adds_pairs(const AuProblem *p)
+{
+    const Lanes x = {.p = p};
+    bool found = false;
+    for (uint32_t n = 0; n < p->grads->pairs.count; n++)
+        found |= (back_read_axes(&x, &p->grads->pairs.at[n]) & AU_AX_Q) != 0;
+    return found;
+}
+
+int32_t group_back_values(const AuProblem *p)
+{
+    const int32_t inputs = (int32_t)p->grads->pairs.count;
+    return group_back_adds_pairs(p) ? inputs : inputs > 0;
+}
+
 /* Sums of inputs' gradients are a number a key, of which a lane has two, or one in all. */
 static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
 {
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
-    const int32_t dq = rows * p->d / group_back_columns(s), values = p->grads->pairs.count > 0;
+    const int32_t dq = rows * p->d / group_back_columns(s), values = group_back_values(p);
     return (rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
            group_back_distance_registers(p, m) + SUM * (int32_t)p->grads->pairs.count;
 }
@@ -97,17 +113,6 @@ static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 
 /* ---- what does not do */
 
-/* Sums over keys of what a tile's pairs give go from warp to warp, and those of pairs by themselves to memory: nothing is known of either
- * here. Sums over queries stay in registers. */
-static bool is_read_by_query(const AuProblem *p)
-{
-    const Lanes x = {.p = p};
-    bool found = false;
-    for (uint32_t n = 0; n < p->grads->pairs.count; n++)
-        found |= (back_read_axes(&x, &p->grads->pairs.at[n]) & AU_AX_Q) != 0;
-    return found;
-}
-
 const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = group_refusal_of_problem(arena, p);
@@ -115,7 +120,6 @@ const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (p->deterministic) return "sums of dQ in one order";
     if (p->grads->pass_count) return "sums over keys that need a pass of their own";
     if (p->hooks->dot_count) return "further products";
-    if (is_read_by_query(p)) return "gradients of inputs that pairs read by their query";
     return NULL;
 }
 

@@ -23,7 +23,7 @@ static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
                   pair = rows * m / LANES;
     const int32_t values = rows * p->e / LANES + pair / 2 +
                            most(pair, m * group_back_wide_part(p, s) / LANES),
-                  keys = rows * p->d / LANES + (2 + (inputs > 0)) * pair + SUM * inputs;
+                  keys = rows * p->d / LANES + (2 + group_back_values(p)) * pair + SUM * inputs;
     return most(values, keys) + group_back_distance_registers(p, m);
 }
 

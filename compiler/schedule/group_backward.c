@@ -125,6 +125,7 @@ static void step(Lanes *x)
     tile_product(t, "dp", x->atom, TILE_START, group_own_rows(x, "x.V"), "z.dO");
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     pairs(x);
+    if (group_back_adds_pairs(x->p)) warps_add_values(x);
     tile_acquire(t, "own", "exchange");
     tile_store(t, "ds_operand -> %s", own_pairs(x));
     tile_commit(t, is_late(x) ? "own, r" : "own");
@@ -138,7 +139,7 @@ static void step(Lanes *x)
     tile_acquire(t, "r", "result");
     tile_store(t, "dq -> r.dQ[%s, %s]", part_row(x), part_column(x));
     if (!is_late(x)) tile_commit(t, "r");
-    warps_add_values(x);
+    if (!group_back_adds_pairs(x->p)) warps_add_values(x);
     tile_wait(t, "dk_acc");
     tile_release(t, "y");
 }

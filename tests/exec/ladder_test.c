@@ -106,6 +106,13 @@ static const ExecCase wide_cases[] = {
     {"../../../attn_scripts/documents.attn", "B=2 H=2 S=140 D=128 E=128", NULL, "listed sorted"},
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=140 T=190 D=64 E=64", NULL, "listed"},
     {"../../../attn_scripts/block_causal.attn", "B=1 H=1 S=132 T=132 D=192 E=192", NULL, "listed wide"},
+    /* gradients of inputs that pairs read by their query: tables of distances, a number a pair, a number a row and a key */
+    {"../../../attn_scripts/relative_bias.attn", "B=1 H=2 S=132 T=150 D=64 E=64 W=21", NULL, "queried"},
+    {PAIR_BIAS, "B=1 H=2 S=132 D=64 E=64", NULL, "queried"},
+    {"../../../attn_scripts/forgetting.attn", "B=2 H=2 S=132 T=132 D=64 E=64", NULL, "queried"},
+    {"../../../attn_scripts/t5_encoder.attn", "B=1 H=2 S=132 T=132 D=64 E=64", NULL, "queried"},
+    {"documents_bias_sink.attn", "B=2 H=2 S=140 T=140 D=64 E=64", NULL, "queried sorted"},
+    {PAIR_BIAS, "B=1 H=1 S=68 D=64 E=144", NULL, "queried wide"},
     /* dS through store_matrix, as it lies and across */
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},
