@@ -115,6 +115,14 @@ static bool add_recurrence_backward(AuJob *job, AuAttentionBuild *build, const A
     return true;
 }
 
+/* Further operations may be asked for alone; where there are no parts after all, forward is made, and a note has said so. */
+static bool is_asked_for(const aulec_options *o, const AuAttentionBuild *build, AuOperation n)
+{
+    const bool parts = o->parts == AULEC_ALONE && build->parts, append = o->append == AULEC_ALONE;
+    return (!parts && !append) || (parts && (n == AU_UNFINISHED || n == AU_COMBINE)) ||
+           (append && n == AU_APPEND);
+}
+
 /* In the order of the operations, the kernels for few queries first, then those that move boxes. */
 static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
 {
@@ -124,7 +132,8 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
         one.operation = (AuOperation)n;
         const bool of_parts = n == AU_UNFINISHED || n == AU_COMBINE;
         if (!schedule_makes(family, one.operation) || (n == AU_BACKWARD && !backward) ||
-            (of_parts && !build->parts) || (n == AU_APPEND && !v->attn->new_sizes))
+            (of_parts && !build->parts) || (n == AU_APPEND && !v->attn->new_sizes) ||
+            !is_asked_for(job->options, build, one.operation))
             continue;
         if (n == AU_BACKWARD && family->name == AU_FAMILY_LINEAR) {
             if (!add_recurrence_backward(job, build, &one)) return false;

@@ -63,6 +63,9 @@ typedef enum aulec_emit {
     AULEC_EMIT_METAL = 16       /* target metal: source text in Metal's shading language */
 } aulec_emit;
 
+/* Of `parts` and `append`: kernels of these operations and of no others, for who has the others already. */
+enum { AULEC_ALONE = 2 };
+
 /* Lists are names between commas; NULL: the default. */
 typedef struct aulec_options {
     size_t struct_size;
@@ -95,7 +98,7 @@ typedef struct aulec_options {
                            the compiler's alone */
     const char *shapes_name; /* what diagnostics call it, a file's name; NULL: "<shapes>" */
     uint32_t
-        parts; /* 1: kernels of the operations "unfinished" and "combine", too, of which an attention of keys in several
+        parts; /* 1: kernels of the operations "unfinished" and "combine", too (AULEC_ALONE: alone), of which an attention of keys in several
                        places is made; not of static builds */
     const char *
         layout; /* "T=padded", "T=paged", "S=packed,T=packed": how the rows of axes of keys and queries lie in memory
@@ -104,7 +107,7 @@ typedef struct aulec_options {
         storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero": keys and values are stored in 8 or 4 bits, with scales and
                     zero points (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
     uint32_t
-        append; /* 1: kernels of the operation "append", too, which writes new keys and values into a cache; not of static builds */
+        append; /* 1: kernels of the operation "append", too (AULEC_ALONE: alone), which writes new keys and values into a cache; not of static builds */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

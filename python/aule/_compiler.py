@@ -32,6 +32,7 @@ EMIT = {
 }
 # What is compiled to learn a script's signature: the target that takes least time, without what it may not have
 SIGNATURE = {"targets": "opencl", "dtypes": "f32", "f32": "exact"}
+ALONE = 2  # of an option that asks for further operations: those and no others
 OPERANDS = {TYPES["float32"]: "f32", TYPES["float16"]: "f16", TYPES["bfloat16"]: "bf16"}
 
 
@@ -284,7 +285,7 @@ class Compiled(AttentionFunction):
             if not gradients:
                 asked["no_gradients"] = 1
             if more:
-                asked[more] = 1
+                asked[more] = ALONE
             self._made[key] = self._make(asked)
         return self._made[key]
 

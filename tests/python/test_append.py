@@ -9,6 +9,7 @@ import unittest
 import numpy as np
 
 import aule
+from aule._devices import Device
 from support import FULL, OTHERS, ROOT
 from test_storage import NAN, meaning, numbers
 
@@ -244,6 +245,14 @@ class Append(unittest.TestCase):
         slots[0] = [3, 4, 5, 6, 7, -1, -1, 5, 8, 9, 10, 11]
         with self.assertRaisesRegex(aule.ArgumentError, re.escape("slots[0, 2] and slots[0, 7] are both 5: one slot for two rows")):
             f.append(*new, *cache.caches, slots=slots)
+
+    def test_its_kernels_are_no_others(self):
+        """Of what a script has beside, the kernels are in another artifact, and not made again."""
+        f = aule.compile(WIDE, layout="T=paged", optimize=1)
+        for more, wanted in (("append", {"append"}), ("parts", {"unfinished", "combine"})):
+            made = aule.compile(WIDE, optimize=1) if more == "parts" else f
+            loaded = made._built(Device.get("cpu"), "f32", (16, 16), False, more)
+            self.assertEqual({v.operation.decode() for v in loaded._variants()}, wanted)
 
     def test_wrong_lists(self):
         """On a processor they are refused as calls of the attention refuse them; kernels of devices write no row that has no place."""
