@@ -88,7 +88,8 @@ static bool compile(AuJob *job, AuBlob *out)
     else if (emit == AULEC_EMIT_GRADIENTS)
         good =
             stages_gradients(job->arena, job->diags, job->signatures, job->signature_count, &text);
-    else if (!builds_widths_exist(job) || !build_all(job))
+    else if (!stages_is_there(&job->choice, emit, job->diags) || !builds_widths_exist(job) ||
+             !build_all(job))
         return false;
     else if (emit == AULEC_EMIT_ARTIFACT)
         return emission_code(job, AU_CODE_FINAL) && emission_link(job, out);

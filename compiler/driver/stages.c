@@ -128,6 +128,23 @@ bool stages_passed(AuArena *arena, AuDiags *diags, const AuAttentionBuild *build
     return true;
 }
 
+static bool no_such_stage(uint32_t emit, AuDiags *diags)
+{
+    au_error(diags, AU_E0601, (AuSpan){0},
+             "this stage exists for target %s only, which was not asked for",
+             names_with_stage(emit, diags->arena));
+    return false;
+}
+
+bool stages_is_there(const AuChoice *choice, uint32_t emit, AuDiags *diags)
+{
+    /* Targets without LLVM's stages say so themselves, by what they have instead. */
+    bool found = emit != AULEC_EMIT_OPENCL_C && emit < AULEC_EMIT_SPIRV;
+    for (uint32_t n = 0; n < choice->target_count; n++)
+        found |= has_stage(choice->targets[n], emit);
+    return found || no_such_stage(emit, diags);
+}
+
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,
                  AuText *out)
 {
@@ -140,11 +157,7 @@ bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, 
             au_text_bytes(out, v->code.bytes, v->code.length);
             if (emit != AULEC_EMIT_SPIRV) au_text_add(out, "\n");
         }
-    if (!found)
-        au_error(diags, AU_E0601, (AuSpan){0},
-                 "this stage exists for target %s only, which was not asked for",
-                 names_with_stage(emit, out->arena));
-    return found;
+    return found || no_such_stage(emit, diags);
 }
 
 bool stages_is_useful(const AuChoice *choice, uint32_t target, const AuArch *arch,

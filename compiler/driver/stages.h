@@ -21,6 +21,8 @@ bool stages_passed(AuArena *arena, AuDiags *diags, const AuAttentionBuild *build
                    const char *after, AuText *out);
 /* Tiled or kernel IR of every variant. */
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out);
+/* Has one of the targets this stage of source text or of modules? Asked before anything is compiled; all else is for later. */
+bool stages_is_there(const AuChoice *choice, uint32_t emit, AuDiags *diags);
 /* The generated code of every variant of the stage's target; false: there is none. */
 bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuDiags *diags,
                  AuText *out);
