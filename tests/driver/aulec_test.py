@@ -522,11 +522,15 @@ class AllExamples(Case):  # the full suite's
     def widths(self, number):
         return self.WIDTHS[number % 3:][:1]
 
+    def archs(self, number):
+        """Of the processors' two each other one: code of both runs in tests/exec."""
+        return ["--arch", ("x86-64-v3", "x86-64-v4")[number % 2] + ",generic"]
+
     def test_they_compile_for_all_targets(self):
-        for script in sorted(EXAMPLES.glob("*.attn")):
+        for number, script in enumerate(sorted(EXAMPLES.glob("*.attn"))):
             with self.subTest(script.stem):
                 width = [] if script.stem in FIXED | RECURRENCES else ["--width", "D=64"]
-                done = aulec(script, "--dtype", "f32", *width, "-o", self.folder / "x.so")
+                done = aulec(script, "--dtype", "f32", *width, *self.archs(number), "-o", self.folder / "x.so")
                 self.expect(done, 0)
                 self.assertEqual((self.folder / "x.so").read_bytes()[:4], b"\x7fELF")
 
@@ -555,6 +559,9 @@ class AllWidths(AllExamples):  # the slow suite's
 
     def widths(self, number):
         return self.WIDTHS
+
+    def archs(self, number):
+        return []
 
 
 if __name__ == "__main__":
