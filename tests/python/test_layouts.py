@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import ROOT
+from support import ROOT, narrow
 
 SCRIPTS = ROOT / "attn_scripts"
 # A slope; lists of tiles; rotated keys; values in keys; sinks. Groups are in the test of pages
@@ -81,7 +81,7 @@ def outputs(f, tensors, params, device=None):
 
 
 def compiled(path, layout=None):
-    return aule.compile(path, layout=layout, optimize=1)
+    return aule.compile(narrow(path), layout=layout, optimize=1)
 
 
 class Layouts(unittest.TestCase):

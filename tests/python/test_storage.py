@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import aule
-from support import DEVICE, FULL, OTHERS, ROOT
+from support import DEVICE, FULL, OTHERS, ROOT, narrow
 
 SCRIPTS = ROOT / "attn_scripts"
 GQA = SCRIPTS / "gqa.attn"
@@ -193,9 +193,7 @@ class Storage(unittest.TestCase):
         parts = (("rope", "e4m3:channels8"), ("rope", "k=i8:channels16:zero"), ("mla_decode", "k=e4m3:channels32"), ("mla_decode", "i8:zero"), ("attention_sink", "i8:channels4:zero"), ("alibi", "v=e5m2:channels16"),
                  ("block_causal", "e4m3:channels32"), ("qk_norm", "k=i8:token:zero"), ("rope", "i4:channels8:zero"), ("mla_decode", "k=i4:channels32:zero"), ("attention_sink", "k=i4:token"), ("block_causal", "v=i4:zero"))
         for n, (stem, storage) in enumerate(whole + parts):
-            script = (SCRIPTS / f"{stem}.attn").read_text()
-            if stem == "mla_decode" and not FULL:  # at its own widths the compiler takes seconds for each of nine
-                script = script.replace("576", "96").replace("512", "64")
+            script = narrow(SCRIPTS / f"{stem}.attn")
             dense = aule.compile(script, optimize=1)
             for layout in every if FULL or n < len(whole) else (every[n % 3],):
                 f = aule.compile(script, layout=layout, storage=storage, optimize=1)
