@@ -2,7 +2,7 @@
  * must be is a matter of shapes (signature.c); the values are read where memory is the host's and a run is done when it returns,
  * and of artifacts that were compiled with --checked by the report of a run. Kernels on devices take what they find as a part of
  * the tensors, so that no value makes a wild address. */
-#include "plan.h"
+#include "key_pages.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -165,8 +165,8 @@ static uint32_t first_of(const aule_attention_v1 *a, uint32_t role)
     return i;
 }
 
-static int64_t i32_at(const aule_plan *plan, uint32_t index, const aule_address *at, int64_t row,
-                      int64_t column)
+int64_t rt_i32_at(const aule_plan *plan, uint32_t index, const aule_address *at, int64_t row,
+                  int64_t column)
 {
     const int64_t *strides = plan->bound.strides[index];
     const int64_t offset = row * strides[0] + (column ? column * strides[1] : 0);
@@ -222,25 +222,12 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
 
 /* ---- keys in a layout: `lengths` and, of pages, `table` */
 
-static int32_t list_of(const aule_attention_v1 *a, uint32_t flag, uint32_t rank)
+int32_t rt_list_of(const aule_attention_v1 *a, uint32_t flag, uint32_t rank)
 {
     for (uint32_t i = 0; i < a->tensor_count; i++)
         if (is_list(rt_tensor(a, i), flag, rank)) return (int32_t)i;
     return -1;
 }
-
-/* What a call gives of keys in pages; with no table, of padded ones. */
-typedef struct Pages {
-    int32_t table;        /* tensor; -1: none */
-    int32_t starts;       /* tensor, of a table that is one list; -1: it has a row for each */
-    int32_t rows;         /* tensor; -1: sequence b has row b of the table, or of k */
-    int64_t lines;        /* rows of the table, or of k */
-    int64_t pages, slots; /* of k: how many, rows of one */
-    int64_t room;         /* keys of a sequence at most; in a table that is one list, of a page */
-    int32_t first, whole; /* tensors; -1: row j is position j, and there are no others */
-    int64_t every;        /* positions from a row to the next */
-    int64_t most;         /* keys that the call says there are at most */
-} Pages;
 
 /* The value of a parameter that is called so: X_most beside X_table_starts. */
 static int64_t param_beside(const aule_plan *plan, const AuBound *bound, int32_t index,
@@ -253,22 +240,23 @@ static int64_t param_beside(const aule_plan *plan, const AuBound *bound, int32_t
     return INT32_MAX;
 }
 
-static Pages pages_of(const aule_plan *plan, const AuBound *bound)
+static AuKeyPages pages_of(const aule_plan *plan, const AuBound *bound)
 {
     const aule_attention_v1 *a = plan->attention;
     const uint32_t k = first_of(a, AULE_ROLE_K);
-    const int32_t starts = list_of(a, AULE_TENSOR_TABLE_STARTS, 1),
-                  first = list_of(a, AULE_TENSOR_FIRST, 1);
-    Pages p = {.table = list_of(a, AULE_TENSOR_TABLE, starts < 0 ? 2 : 1),
-               .starts = starts,
-               .rows = list_of(a, AULE_TENSOR_ROWS, 1),
-               .pages = rt_bound_extent(plan, k, 0),
-               .slots = rt_bound_extent(plan, k, 2),
-               .most = starts < 0 ? INT32_MAX
-                                  : param_beside(plan, bound, starts, "_table_starts", "_most"),
-               .first = first,
-               .whole = list_of(a, AULE_TENSOR_WHOLE, 1),
-               .every = first < 0 ? 1 : param_beside(plan, bound, first, "_first", "_every")};
+    const int32_t starts = rt_list_of(a, AULE_TENSOR_TABLE_STARTS, 1),
+                  first = rt_list_of(a, AULE_TENSOR_FIRST, 1);
+    AuKeyPages p = {.table = rt_list_of(a, AULE_TENSOR_TABLE, starts < 0 ? 2 : 1),
+                    .starts = starts,
+                    .rows = rt_list_of(a, AULE_TENSOR_ROWS, 1),
+                    .pages = rt_bound_extent(plan, k, 0),
+                    .slots = rt_bound_extent(plan, k, 2),
+                    .most = starts < 0
+                                ? INT32_MAX
+                                : param_beside(plan, bound, starts, "_table_starts", "_most"),
+                    .first = first,
+                    .whole = rt_list_of(a, AULE_TENSOR_WHOLE, 1),
+                    .every = first < 0 ? 1 : param_beside(plan, bound, first, "_first", "_every")};
     const uint32_t table = (uint32_t)p.table;
     p.room = p.table < 0 || starts >= 0 ? p.slots : p.slots * rt_bound_extent(plan, table, 1);
     p.lines = starts >= 0   ? rt_bound_extent(plan, (uint32_t)starts, 0) - 1
@@ -278,13 +266,13 @@ static Pages pages_of(const aule_plan *plan, const AuBound *bound)
 }
 
 /* Which row of the table, or of k, sequence b has. */
-static aule_status line_of(const aule_plan *plan, const Pages *p, const aule_address *at, int64_t b,
-                           int64_t *line, AuSink sink)
+aule_status rt_line_of(const aule_plan *plan, const AuKeyPages *p, const aule_address *at,
+                       int64_t b, int64_t *line, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
     *line = b;
     if (p->rows < 0) return AULE_OK;
-    *line = i32_at(plan, (uint32_t)p->rows, &at[p->rows], b, 0);
+    *line = rt_i32_at(plan, (uint32_t)p->rows, &at[p->rows], b, 0);
     if (*line >= 0 && *line < p->lines) return AULE_OK;
     return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows", a->name,
                    rt_tensor(a, (uint32_t)p->rows)->name, (long long)b, (long long)*line,
@@ -293,7 +281,7 @@ static aule_status line_of(const aule_plan *plan, const Pages *p, const aule_add
 }
 
 /* How the message calls page [n] of row [line] of the table. */
-static aule_status fail_page(const aule_plan *plan, const Pages *p, int64_t line, int64_t at,
+static aule_status fail_page(const aule_plan *plan, const AuKeyPages *p, int64_t line, int64_t at,
                              int64_t n, int64_t page, AuSink sink)
 {
     const char *name = rt_tensor(plan->attention, (uint32_t)p->table)->name;
@@ -308,14 +296,21 @@ static aule_status fail_page(const aule_plan *plan, const Pages *p, int64_t line
                    (long long)(n * p->slots));
 }
 
-/* The pages in use of a sequence, which has [length] keys and row [line] of the table: of one list, what lies from [first] on. */
-static aule_status check_pages(const aule_plan *plan, const Pages *p, const aule_address *table,
-                               int64_t line, int64_t first, int64_t length, AuSink sink)
+int64_t rt_page_at(const aule_plan *plan, const AuKeyPages *p, const aule_address *table,
+                   int64_t line, int64_t entry)
 {
     const uint32_t index = (uint32_t)p->table;
+    return p->starts < 0 ? rt_i32_at(plan, index, table, line, entry)
+                         : rt_i32_at(plan, index, table, entry, 0);
+}
+
+/* The pages in use of a sequence, which has [length] keys and row [line] of the table: of one list, what lies from [first] on. */
+static aule_status check_pages(const aule_plan *plan, const AuKeyPages *p,
+                               const aule_address *table, int64_t line, int64_t first,
+                               int64_t length, AuSink sink)
+{
     for (int64_t n = 0; n * p->slots < length; n++) {
-        const int64_t page = p->starts < 0 ? i32_at(plan, index, table, line, n)
-                                           : i32_at(plan, index, table, first + n, 0);
+        const int64_t page = rt_page_at(plan, p, table, line, first + n);
         if (page < 0 || page >= p->pages) return fail_page(plan, p, line, first + n, n, page, sink);
     }
     return AULE_OK;
@@ -328,14 +323,14 @@ static int64_t inputs_have(const aule_plan *plan, uint32_t whole)
 }
 
 /* Row [length] - 1 is a position of the sequence. */
-static aule_status check_positions(const aule_plan *plan, const Pages *p, const aule_address *at,
-                                   int64_t b, int64_t length, AuSink sink)
+static aule_status check_positions(const aule_plan *plan, const AuKeyPages *p,
+                                   const aule_address *at, int64_t b, int64_t length, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
     if (p->first < 0) return AULE_OK;
     const uint32_t first = (uint32_t)p->first, whole = (uint32_t)p->whole;
-    const int64_t from = i32_at(plan, first, &at[first], b, 0),
-                  all = i32_at(plan, whole, &at[whole], b, 0),
+    const int64_t from = rt_i32_at(plan, first, &at[first], b, 0),
+                  all = rt_i32_at(plan, whole, &at[whole], b, 0),
                   last = from + p->every * (length > 0 ? length - 1 : 0);
     if (from < 0 || from > all)
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld positions",
@@ -353,20 +348,20 @@ static aule_status check_positions(const aule_plan *plan, const Pages *p, const 
     return AULE_OK;
 }
 
-static aule_status check_sequence(const aule_plan *plan, const Pages *p, int32_t lengths,
+static aule_status check_sequence(const aule_plan *plan, const AuKeyPages *p, int32_t lengths,
                                   const aule_address *at, int64_t b, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
     int64_t line, first = 0, room = p->room;
-    aule_status status = line_of(plan, p, at, b, &line, sink);
+    aule_status status = rt_line_of(plan, p, at, b, &line, sink);
     if (!status && lengths < 0) status = check_positions(plan, p, at, b, room, sink);
     if (status || lengths < 0) return status;
-    const int64_t length = i32_at(plan, (uint32_t)lengths, &at[lengths], b, 0);
+    const int64_t length = rt_i32_at(plan, (uint32_t)lengths, &at[lengths], b, 0);
     const char *name = rt_tensor(a, (uint32_t)lengths)->name;
     if (p->starts >= 0) {
         const uint32_t starts = (uint32_t)p->starts;
-        first = i32_at(plan, starts, &at[starts], line, 0);
-        room *= i32_at(plan, starts, &at[starts], line + 1, 0) - first;
+        first = rt_i32_at(plan, starts, &at[starts], line, 0);
+        room *= rt_i32_at(plan, starts, &at[starts], line + 1, 0) - first;
     }
     if (length < 0 || length > room)
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s to %lld", a->name, name,
@@ -384,13 +379,13 @@ static aule_status check_sequence(const aule_plan *plan, const Pages *p, int32_t
 static aule_status check_queries(const aule_plan *plan, const aule_address *at, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    const int32_t list = list_of(a, AULE_TENSOR_LENGTHS_Q, 1);
+    const int32_t list = rt_list_of(a, AULE_TENSOR_LENGTHS_Q, 1);
     if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
     const uint32_t index = (uint32_t)list;
     const int64_t count = rt_bound_extent(plan, index, 0),
                   room = rt_bound_extent(plan, first_of(a, AULE_ROLE_Q), 2);
     for (int64_t b = 0; b < count; b++) {
-        const int64_t length = i32_at(plan, index, &at[index], b, 0);
+        const int64_t length = rt_i32_at(plan, index, &at[index], b, 0);
         if (length < 0 || length > room)
             return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, q has %lld rows",
                            a->name, rt_tensor(a, index)->name, (long long)b, (long long)length,
@@ -403,14 +398,14 @@ static aule_status check_queries(const aule_plan *plan, const aule_address *at, 
 static aule_status check_layout(const aule_plan *plan, const AuBound *bound, const aule_address *at,
                                 AuSink sink)
 {
-    const int32_t lengths = list_of(plan->attention, AULE_TENSOR_LENGTHS, 1),
-                  rows = list_of(plan->attention, AULE_TENSOR_ROWS, 1),
-                  first = list_of(plan->attention, AULE_TENSOR_FIRST, 1),
+    const int32_t lengths = rt_list_of(plan->attention, AULE_TENSOR_LENGTHS, 1),
+                  rows = rt_list_of(plan->attention, AULE_TENSOR_ROWS, 1),
+                  first = rt_list_of(plan->attention, AULE_TENSOR_FIRST, 1),
                   list = lengths >= 0 ? lengths
                          : rows >= 0  ? rows
                                       : first;
     if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
-    const Pages p = pages_of(plan, bound);
+    const AuKeyPages p = pages_of(plan, bound);
     const int64_t count = rt_bound_extent(plan, (uint32_t)list, 0);
     aule_status status = AULE_OK;
     if (p.starts >= 0) {
@@ -420,7 +415,7 @@ static aule_status check_layout(const aule_plan *plan, const AuBound *bound, con
     }
     for (int64_t b = 0; b < count && !status; b++)
         status = check_sequence(plan, &p, lengths, at, b, sink);
-    return status;
+    return status ? status : rt_check_groups(plan, &p, at, count, sink);
 }
 
 aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, const aule_address *at,

@@ -38,7 +38,7 @@ static const char usage[] =
     "      --append             the operation append, too: new keys and values into a cache\n"
     "      --layout AXIS=HOW[,AXIS=HOW]    rows of that axis are packed (starts) or padded "
     "(lengths), keys paged (table); default dense.\n"
-    "                       Behind keys :rows, :csr, :positions (docs/dev/serving.md)\n"
+    "                       Behind keys :rows, :csr, :positions, :groups (docs/dev/serving.md)\n"
     "      --storage [k=|v=]HOW keys and values are stored as e4m3, e5m2, i8 or i4, with scales; "
     "HOW:token: one a token,\n"
     "                       HOW:channels32: one for so many of its channels; HOW:zero: with zero "

@@ -170,7 +170,8 @@ static uint32_t add_list(AuAttn *a, const char *name, AuExpr first, AuExpr secon
 /* Nothing of the script is called like the sizes that come. */
 static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char *axis)
 {
-    static const char *const sizes[] = {"pages", "slots", "entries", "ends", "most", "lines"};
+    static const char *const sizes[] = {"pages", "slots", "entries", "ends",
+                                        "most",  "lines", "shares"};
     for (uint32_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
         if (!driver_is_free(diags, a, a->size_count, au_format(arena, "%s_%s", axis, sizes[n])))
             return false;
@@ -231,6 +232,21 @@ static void add_positions(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
         ask_for_more(a, 0, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer);
 }
 
+/* Sequences groups[g] .. groups[g + 1] have the same first shared[g] keys. Kernels find a group by halves, in so many steps. */
+static void add_groups(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
+{
+    const AuSpan at = a->span;
+    keys->has_groups = true;
+    keys->shares = add_size(a, of.axis, "shares");
+    const AuExpr shares = size_node(a, keys->shares);
+    keys->groups = add_list(a, au_format(a->arena, "%s_groups", of.axis),
+                            attn_op2(a, AU_OP_ADD, shares, attn_i32(a, 1, at), at), (AuExpr){0});
+    keys->shared = add_list(a, au_format(a->arena, "%s_shared", of.axis), shares, (AuExpr){0});
+    ask_for_more(a, 0, keys->shares);
+    attn_add_require(a, attn_op2(a, AU_OP_LE, shares, attn_i32(a, SCHEDULE_MOST_GROUPS, at), at),
+                     at, false);
+}
+
 static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
 {
     const AuExpr batch = a->tensors[0].axes[0];
@@ -259,6 +275,7 @@ static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
         if (of.csr) add_csr(a, of, &keys);
     }
     if (of.positions) add_positions(a, of, &keys);
+    if (of.groups) add_groups(a, of, &keys);
     if (of.has_no_lengths) return keys;
     keys.lengths = add_list(a, au_format(a->arena, "%s_lengths", of.axis), batch, (AuExpr){0});
     return keys;
@@ -449,5 +466,7 @@ uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
     if (k->has_positions && tensor == k->first) return AULE_TENSOR_FIRST;
     if (k->has_positions && tensor == k->whole) return AULE_TENSOR_WHOLE;
     if (k->is_csr && tensor == k->table_starts) return AULE_TENSOR_TABLE_STARTS;
+    if (k->has_groups && tensor == k->groups) return AULE_TENSOR_GROUPS;
+    if (k->has_groups && tensor == k->shared) return AULE_TENSOR_SHARED;
     return k->layout == AU_LAYOUT_PAGED && tensor == k->table ? AULE_TENSOR_TABLE : 0;
 }

@@ -278,6 +278,9 @@ static const char *wrong_beside(const AuAxisLayout *of)
     if (of->positions && of->layout == AU_LAYOUT_PACKED)
         return "packed rows are positions from 0 on, others are not carried yet";
     if (of->csr && of->layout != AU_LAYOUT_PAGED) return "`csr` is a table of pages";
+    if (of->groups && of->layout != AU_LAYOUT_PAGED) return "`groups` share pages";
+    if (of->groups && of->positions)
+        return "what `groups` share are keys from position 0 on, `positions` are not carried yet";
     return NULL;
 }
 
@@ -288,6 +291,7 @@ static bool *beside(AuAxisLayout *of, const char *word, size_t length)
     if (is_word(word, length, "csr")) return &of->csr;
     if (is_word(word, length, "modified")) return &of->modified;
     if (is_word(word, length, "positions")) return &of->positions;
+    if (is_word(word, length, "groups")) return &of->groups;
     return NULL;
 }
 
@@ -300,7 +304,9 @@ static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
         const char *name = au_strndup(c->arena, word, length);
         bool *set = beside(of, word, length);
         text += length;
-        if (!set) return wrong(c, "word behind a layout", name, "rows, csr, positions or modified");
+        if (!set)
+            return wrong(c, "word behind a layout", name,
+                         "rows, csr, positions, groups or modified");
         if (*set)
             return refuse_layout(c, of->axis, au_format(c->arena, "`%s` is there twice", name));
         *set = true;

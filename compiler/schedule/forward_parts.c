@@ -275,11 +275,16 @@ void lanes_store_part(Lanes *x)
         tile_store(t, "state%u -> part_%u%s] clip", n, n, rows);
 }
 
-void lanes_join_part(Lanes *x, const char *acc, const char *state)
+const char *lanes_part_place(Lanes *x)
+{
+    return tile_text(x->t, "part, b, h, %s +: %d", lanes_first_row(x), x->rows);
+}
+
+void lanes_join_part(Lanes *x, const char *acc, const char *state, const char *at)
 {
     AuTileBuild *t = x->t;
     const char *states = lanes_states(x), *pad = x->block > 1 ? " pad 0" : "";
-    const char *rows = tile_text(t, "[part, b, h, %s +: %d", lanes_first_row(x), x->rows);
+    const char *rows = tile_text(t, "[%s", at);
     tile_load(t, "further", "%s%s, :]%s", acc, rows, pad);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_load(t, tile_numbered(t, "other", n), "%s%s] like row_like%s", tile_text(t, state, n),

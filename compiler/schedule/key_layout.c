@@ -54,7 +54,19 @@ const char *lanes_row_b(const Lanes *x, LanesSide side)
     return lanes_is_packed(x, side) ? "0" : "b";
 }
 
-const char *lanes_key_line(const Lanes *x) { return layout(x)->has_rows ? "kv_line" : "b"; }
+/* What is known of a sequence's keys has names of its own where it is a group's first. */
+static const char *of_keys(Lanes *x, const char *what)
+{
+    return tile_text(x->t, "%s_%s", x->of_group ? "shared" : "kv", what);
+}
+
+static const char *sequence(const Lanes *x) { return x->of_group ? "leader" : "b"; }
+
+const char *lanes_key_line(const Lanes *x)
+{
+    if (!layout(x)->has_rows) return sequence(x);
+    return x->of_group ? "shared_line" : "kv_line";
+}
 
 const char *lanes_key_lines(Lanes *x)
 {
@@ -65,7 +77,7 @@ const char *lanes_key_lines(Lanes *x)
 const char *lanes_page_entry(Lanes *x, const char *page)
 {
     const char *table = lanes_tensor(x, layout(x)->table);
-    if (layout(x)->is_csr) return tile_text(x->t, "%s[kv_pages + %s]", table, page);
+    if (layout(x)->is_csr) return tile_text(x->t, "%s[%s + %s]", table, of_keys(x, "pages"), page);
     return tile_text(x->t, "%s[%s, %s]", table, lanes_key_line(x), page);
 }
 
@@ -140,38 +152,57 @@ static const char *let_pages(Lanes *x)
 {
     const AuRowLayout *keys = layout(x);
     const char *starts = lanes_tensor(x, keys->table_starts), *all = size(x, keys->entries),
-               *line = lanes_key_line(x);
-    tile_let(x->t, "kv_pages", "clamp(%s[%s], 0, %s)", starts, line, all);
-    tile_let(x->t, "kv_pages_end", "clamp(%s[%s + 1], kv_pages, %s)", starts, line, all);
-    return tile_text(x->t, "min((kv_pages_end - kv_pages) * %s, %s)", size(x, keys->slots),
+               *line = lanes_key_line(x), *first = of_keys(x, "pages"),
+               *end = of_keys(x, "pages_end");
+    tile_let(x->t, first, "clamp(%s[%s], 0, %s)", starts, line, all);
+    tile_let(x->t, end, "clamp(%s[%s + 1], %s, %s)", starts, line, first, all);
+    return tile_text(x->t, "min((%s - %s) * %s, %s)", end, first, size(x, keys->slots),
                      lanes_most_keys(x));
+}
+
+/* Of what the table has room for: there are pages, and inputs end where they have no more for a sequence. */
+static const char *room_in_pages(Lanes *x, const char *room)
+{
+    const AuAttn *a = x->p->attn;
+    const char *some = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
+    if (!schedule_inputs_have_keys(a) || a->keys.has_positions) return some;
+    return tile_text(x->t, "min(%s, %s)", some,
+                     size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
+}
+
+const char *lanes_length_of(Lanes *x)
+{
+    return tile_text(x->t, "min(max(%s[b], 0), %s)", lanes_tensor(x, layout(x)->lengths),
+                     room_in_pages(x, lanes_most_keys(x)));
 }
 
 static void let_key_length(Lanes *x)
 {
     const AuAttn *a = x->p->attn;
     /* Clamped to what there is room for. */
-    const char *room = lanes_axis(x, 1, 2);
+    const char *room = lanes_axis(x, 1, 2), *b = sequence(x), *length = of_keys(x, "length");
     if (a->keys.has_rows)
-        tile_let(x->t, "kv_line", "clamp(%s[b], 0, %s - 1)", lanes_tensor(x, a->keys.rows),
-                 lanes_key_lines(x));
+        tile_let(x->t, lanes_key_line(x), "clamp(%s[%s], 0, %s - 1)", lanes_tensor(x, a->keys.rows),
+                 b, lanes_key_lines(x));
     if (a->keys.is_csr) room = let_pages(x);
     if (a->keys.has_positions) {
         tile_let(x->t, "kv_whole", "max(%s[b], 0)", lanes_tensor(x, a->keys.whole));
         tile_let(x->t, "kv_first", "clamp(%s[b], 0, kv_whole)", lanes_tensor(x, a->keys.first));
     }
-    if (lanes_keys_are_paged(x)) {
-        room = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
-        if (schedule_inputs_have_keys(a) &&
-            !a->keys.has_positions) /* what they have for a sequence ends there */
-            room = tile_text(x->t, "min(%s, %s)", room,
-                             size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
-    }
+    if (lanes_keys_are_paged(x)) room = room_in_pages(x, room);
     if (a->keys.has_no_lengths)
-        tile_let(x->t, "kv_length", "%s", room);
+        tile_let(x->t, length, "%s", room);
     else
-        tile_let(x->t, "kv_length", "min(max(%s[b], 0), %s)", lanes_tensor(x, a->keys.lengths),
+        tile_let(x->t, length, "min(max(%s[%s], 0), %s)", lanes_tensor(x, a->keys.lengths), b,
                  room);
+}
+
+void lanes_let_leader_length(Lanes *x)
+{
+    const bool before = x->of_group;
+    x->of_group = true;
+    let_key_length(x);
+    x->of_group = before;
 }
 
 void lanes_let_key_length(Lanes *x)
@@ -188,6 +219,7 @@ void lanes_let_key_length(Lanes *x)
 
 const char *lanes_key_end(Lanes *x)
 {
+    if (x->of_group) return "prefix_end";
     return layout(x)->layout ? "kv_length" : lanes_axis(x, 1, 2);
 }
 

@@ -12,6 +12,10 @@ const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n);
 /* After the grid, in kernels that have `b`: lets kv_length, the keys of the sequence, of packed ones kv_start and kv_end; of packed
  * queries q_length, q_start, q_end. Nothing for dense ones. */
 void lanes_let_key_length(Lanes *x);
+/* Lets shared_length, that of the keys of sequence `leader`, and where its pages are. */
+void lanes_let_leader_length(Lanes *x);
+/* What kv_length is of the sequences `b`, a number or a tile of them. */
+const char *lanes_length_of(Lanes *x);
 /* Of padded keys, or of a table: the row that a kernel's sequence has, as an index; how many there are. */
 const char *lanes_key_line(const Lanes *x);
 const char *lanes_key_lines(Lanes *x);

@@ -49,6 +49,8 @@ typedef struct Lanes {
     bool sums_by_units;   /* backward: dQ is added out of shared memory, by bulk reductions */
     const AuTileAtom *sum_atom; /* of whose C pieces the sums of dQ consist; NULL: of `atom`'s */
     bool too_many;              /* regions of the workspace */
+    bool of_group; /* keys are those that a group of sequences shares (key_groups.h) */
+    int32_t shared_tile; /* of so many keys are whole tiles of them */
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */
 } Lanes;
@@ -144,8 +146,9 @@ void lanes_store_rest(Lanes *x, const char *place);
 /* Instead of both, of the operation `unfinished`: sums and states as they are. */
 void lanes_store_part(Lanes *x);
 void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */
-/* acc and states become those joined with part `part` of these tensors [part, b, h, q], whose names are "acc", "state%u". */
-void lanes_join_part(Lanes *x, const char *acc, const char *state);
+/* acc and states become those joined with part `part` of these tensors, whose names are "acc", "state%u", at [at], "part, b, h, rows". */
+void lanes_join_part(Lanes *x, const char *acc, const char *state, const char *at);
+const char *lanes_part_place(Lanes *x); /* of the executor's rows in [part, b, h, q] */
 /* The tensors of a part, which are written; of so many parts, which are read: "part_acc_parts", "part_0_parts".. */
 void lanes_part_arguments(Lanes *x, const char *parts);
 /* `row_like`, a number a row, the queries' numbers i, and the states. */

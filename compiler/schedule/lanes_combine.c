@@ -37,7 +37,7 @@ static void kernel(Lanes *x)
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
     lanes_begin_states(x);
     tile_for_range(t, "part", "0", hooks_name(x->arena, a->sizes[a->online->parts_size - 1].name));
-    lanes_join_part(x, "part_acc_parts", "part_%u_parts");
+    lanes_join_part(x, "part_acc_parts", "part_%u_parts", lanes_part_place(x));
     tile_end(t);
     lanes_results(x);
     tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, lanes_first_row(x), x->rows);

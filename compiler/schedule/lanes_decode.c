@@ -8,7 +8,7 @@
  *     scores   s[j] = sum over channels q . k[j]     a few keys at a time; a sum over the lanes each
  *     weights  as in other schedules, keys along the lanes
  *     output   o += p[j] v[j] */
-#include "key_layout.h"
+#include "key_groups.h"
 #include "key_storage.h"
 
 enum {
@@ -78,14 +78,20 @@ static void fragments(Lanes *x)
     tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
 }
 
-/* Row [row] of the block: its head, its query, where its values are. */
+/* Row [row] of the block: of a group's its sequence; its head, its query, where its values are. */
 static void begin_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1);
+    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *of = "row";
     tile_for_range(t, "row", "0", "rows");
-    tile_set(t, "h", "hk * (%s / %s) + row / %s", heads, lanes_axis(x, 1, 1), s);
-    tile_set(t, "mb", "row %% %s", s);
+    if (x->of_group) {
+        const char *rows = lanes_group_rows(x);
+        tile_set(t, "b", "(first_row + row) / %s", rows);
+        tile_set(t, "kv_length", "%s", lanes_length_of(x));
+        of = tile_text(t, "(first_row + row) %% %s", rows);
+    }
+    tile_set(t, "h", "hk * (%s / %s) + %s / %s", heads, lanes_axis(x, 1, 1), of, s);
+    tile_set(t, "mb", "%s %% %s", of, s);
     tile_set(t, "i", "mb + iota(q:1)");
 }
 
@@ -149,29 +155,10 @@ static void sum_row(Lanes *x)
     tile_store(t, "acc -> ACC[row +: 1, :]");
 }
 
-static void keys_kernel(Lanes *x)
+/* Tiles first .. last of keys, for the block's rows. */
+static void walk_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t keys = x->shape->key_tile;
-    const char *s = lanes_axis(x, 0, 2), *all = lanes_key_end(x);
-    const char *own = tile_text(t, "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
-    tile_kernel(t, "keys");
-    lanes_arguments(x);
-    lanes_changed_arguments(x, 1);
-    part_arguments(x, TILE_OUT);
-    tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
-    lanes_let_key_length(x);
-    tile_let(t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
-    tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
-    tile_let(t, "first", "max(k_low, part * %d) / %d", PART, keys);
-    tile_let(t, "last", "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART, PART, keys);
-    tile_role(t, "core", 0, lanes_executor(x), 0);
-    memories(x);
-    fragments(x);
-    if (x->p->attn->keys.layout)
-        tile_set(t, "rows", "where(part < %s, %s, 0)", parts_of(x, all), own);
-    else
-        tile_set(t, "rows", "%s", own);
     begin_queries(x);
     tile_for_range(t, "n", "first", "last");
     copy_rows(x, 1, "K");
@@ -185,38 +172,144 @@ static void keys_kernel(Lanes *x)
     sum_row(x);
     tile_end(t);
     tile_end(t);
+}
+
+/* What they come to, to [name]_acc and [name]_state0.. at [at]. */
+static void store_rows(Lanes *x, const char *name, const char *at)
+{
+    AuTileBuild *t = x->t;
     begin_rows(x);
     tile_load(t, "acc", "ACC[row +: 1, :]");
     lanes_scale_values(x);
-    tile_store(t, "acc -> part_acc[part, b, h, mb +: 1, :]");
+    tile_store(t, "acc -> %s_acc[%s, :]", name, at);
     get_states(x, "state", "STATE%u[row +: 1]");
-    put_states(x, "part_state%u[part, b, h, mb +: 1]");
+    put_states(x, tile_text(t, "%s_state%%u[%s]", name, at));
     tile_end(t);
+}
+
+/* Of keys in a layout, a part behind the sequence's last key, or before those that are its own, has no rows. */
+static const char *rows_of_part(Lanes *x, const char *own)
+{
+    AuTileBuild *t = x->t;
+    if (!x->p->attn->keys.layout) return own;
+    const char *shared = lanes_shares_keys(x) ? tile_text(t, " && part >= own_low / %d", PART) : "";
+    return tile_text(t, "where(part < %s%s, %s, 0)", parts_of(x, lanes_key_end(x)), shared, own);
+}
+
+static void keys_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    const char *s = lanes_axis(x, 0, 2), *all = lanes_key_end(x);
+    const char *own = tile_text(t, "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    tile_kernel(t, "keys");
+    lanes_arguments(x);
+    lanes_changed_arguments(x, 1);
+    part_arguments(x, TILE_OUT);
+    tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+    lanes_let_key_length(x);
+    lanes_let_own_keys(x);
+    tile_let(t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+    tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
+    tile_let(t, "first", "max(%s, part * %d) / %d", lanes_own_low(x), PART, keys);
+    tile_let(t, "last", "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART, PART, keys);
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    memories(x);
+    fragments(x);
+    tile_set(t, "rows", "%s", rows_of_part(x, own));
+    walk_keys(x);
+    store_rows(x, "part", "part, b, h, mb +: 1");
+    tile_end(t);
+    tile_end(t);
+}
+
+/* ---- what sequences of a group share, for items of their rows */
+
+/* Keys that a row of the item sees, of sequences that have all of them. */
+static void set_range_of_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "k_low", x->p->attn->mask.i ? "prefix_end" : "0");
+    tile_set(t, "k_high", x->p->attn->mask.i ? "0" : "prefix_end");
+    if (!x->p->attn->mask.i) return;
+    begin_rows(x);
+    tile_set(t, "low, high, full_low, full_high", "key_range(b, 0, 0, %s)", lanes_axis(x, 0, 2));
+    tile_set(t, "k_low", "where(kv_length >= prefix_end, min(k_low, max(low, 0)), k_low)");
+    tile_set(t, "k_high",
+             "where(kv_length >= prefix_end, max(k_high, min(high, prefix_end)), k_high)");
+    tile_end(t);
+}
+
+static void prefix_kernel(const Lanes *given)
+{
+    Lanes group = *given, *x = &group;
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    x->block = ROWS;
+    tile_kernel(t, "prefix");
+    lanes_arguments(x);
+    lanes_shared_arguments(x, TILE_OUT, parts(x));
+    tile_grid(t, "part: %s, hk: %s, item: %s", parts(x), lanes_axis(x, 1, 1),
+              lanes_group_blocks(x));
+    lanes_let_item(x);
+    tile_let(t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    memories(x);
+    fragments(x);
+    tile_set(t, "rows", "where(part * %d < prefix_end, min(last_row - first_row, %d), 0)", PART,
+             ROWS);
+    set_range_of_rows(x);
+    tile_set(t, "first", "max(k_low, part * %d) / %d", PART, keys);
+    tile_set(t, "last", "cdiv(min(k_high, part * %d + %d), %d)", PART, PART, keys);
+    walk_keys(x);
+    store_rows(x, "shared", "part, hk, first_row + row +: 1");
     tile_end(t);
     tile_end(t);
 }
 
 /* ---- the parts of a row */
 
+/* The parts of what the sequence shares come first. */
+static void join_shared(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *s = lanes_axis(x, 0, 2),
+               *group = tile_text(t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    lanes_begin_states(x);
+    tile_set(t, "hk", "h / %s", group);
+    tile_set(t, "place", "b * %s + h %% %s * %s + mb", lanes_group_rows(x), group, s);
+    tile_for_range(t, "part", "0", tile_text(t, "cdiv(own_low, %d)", PART));
+    lanes_join_part(x, "shared_acc", "shared_state%u", "part, hk, place +: 1");
+    tile_end(t);
+}
+
 static void join_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const bool shares = lanes_shares_keys(x);
     tile_kernel(t, "forward");
     lanes_arguments(x);
     part_arguments(x, TILE_IN);
+    if (shares) lanes_shared_arguments(x, TILE_IN, parts(x));
     lanes_result_arguments(x);
     tile_grid(t, "mb: %s, h: %s, b: %s", lanes_axis(x, 0, 2), lanes_axis(x, 0, 1),
               lanes_axis(x, 0, 0));
     lanes_let_key_length(x);
+    lanes_let_own_keys(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along", x->p->e);
+    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along%s", x->p->e, shares ? " = 0.0" : "");
     tile_frag(t, "further", "f32[q:1, e:%d] @ a_row_along", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
-    tile_load(t, "acc", "part_acc[0, b, h, mb +: 1, :]");
-    get_states(x, "state", "part_state%u[0, b, h, mb +: 1]");
-    tile_for_range(t, "part", "1", parts_of(x, lanes_key_end(x)));
-    lanes_join_part(x, "part_acc", "part_state%u");
+    if (shares)
+        join_shared(x);
+    else {
+        tile_load(t, "acc", "part_acc[0, b, h, mb +: 1, :]");
+        get_states(x, "state", "part_state%u[0, b, h, mb +: 1]");
+    }
+    tile_for_range(t, "part", shares ? tile_text(t, "own_low / %d", PART) : "1",
+                   parts_of(x, lanes_key_end(x)));
+    lanes_join_part(x, "part_acc", "part_state%u", lanes_part_place(x));
     tile_end(t);
     lanes_results(x);
     tile_store(t, "%s(out) -> o[b, h, mb +: 1, :]", x->operand);
@@ -228,8 +321,10 @@ static void join_kernel(Lanes *x)
 static void kernels(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    if (lanes_shares_keys(x)) prefix_kernel(x);
     keys_kernel(x);
     join_kernel(x);
+    if (lanes_shares_keys(x)) lanes_shared_regions(x);
     lanes_region(x, "part_acc");
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         lanes_region(x, tile_text(t, "part_state%u", n));
@@ -241,6 +336,7 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.rows = x.block = 1;
+    x.shared_tile = out->shape.key_tile;
     x.held = "f32";
     x.makes_elements = lanes_makes_elements(p);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);

@@ -146,7 +146,8 @@ static void copy_pages(Lanes *x, LanesRows view, AuTileHandle to)
     const char *own = shared ? tile_text(t, "self * %d", share) : "0";
     tile_set(t, "at", "n * %d + %s + iota(kv:%d)", rows, own, share);
     const AuTileHandle pages = lanes_at_pages(x, view, "at");
-    const char *when = x->p->attn->mask.i ? "at >= k_low && at < k_high" : "at < kv_length";
+    const char *when = x->p->attn->mask.i ? "at >= k_low && at < k_high"
+                                          : tile_text(t, "at < %s", lanes_key_end(x));
     if (shared)
         tile_copy(t, "%v -> %v[%s +: %d, :] pad 0 when %s", pages, to, own, share, when);
     else

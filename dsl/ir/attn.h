@@ -202,13 +202,16 @@ typedef struct AuRowLayout {
     uint32_t
         most; /* 1 + the size of axes of inputs that count the packed rows of a sequence; 0: no input has such */
     /* What keys, padded or paged, may have beside: */
-    bool has_rows, has_positions, is_csr, has_no_lengths;
+    bool has_rows, has_positions, is_csr, has_no_lengths, has_groups;
     uint32_t rows,
         lines; /* tensor i32 [B]: the row of the table or of the cache that a sequence has; size: how many there are */
     uint32_t table_starts; /* tensor i32 [lines + 1]: the table is i32 [entries], of all lines */
     uint32_t most_keys;    /* parameter, with it: no sequence has more */
     uint32_t first, whole,
         every; /* tensors i32 [B], parameter: row j is position first + every * j of whole */
+    uint32_t groups, shared; /* tensors i32 [n + 1], i32 [n]: sequences groups[g] .. groups[g + 1] have
+                                the same first shared[g] keys, on the same pages */
+    uint32_t shares;         /* the size n */
 } AuRowLayout;
 
 /* Of k and v in a call: as operands are, or as codes of 8 or 4 bits with a scale. The element is scale * (stored - zero), in f32, then of

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 14
+#define AULE_VERSION_MINOR 15
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -142,8 +142,11 @@ typedef struct aule_tensor_v1 {
 /* i32 [B + 1], since 1.13: the table is i32 [entries], of which starts[b] .. starts[b + 1] are those of sequence b. */
 #define AULE_TENSOR_TABLE_STARTS 2048u
 /* i32 [B], since 1.13: row j of k and v is position first[b] + X_every * j of a sequence of whole[b], X_every a parameter. */
-#define AULE_TENSOR_FIRST     16384u
-#define AULE_TENSOR_WHOLE     32768u
+#define AULE_TENSOR_FIRST 16384u
+#define AULE_TENSOR_WHOLE 32768u
+/* i32 [n + 1], i32 [n], of keys in pages (since 1.15): sequences groups[g] .. groups[g + 1] have the same first shared[g] keys. */
+#define AULE_TENSOR_GROUPS    131072u
+#define AULE_TENSOR_SHARED    262144u
 #define AULE_TENSOR_LENGTHS_Q 65536u /* i32 [B]: how many queries each sequence has (since 1.13) */
 /* Of scales (since 1.12): f32 k_scale and v_scale [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie. The element of k or v is scale * stored.
  * An axis may also have one element, which then is that of all; its stride is 0 for kernels. */
@@ -157,7 +160,7 @@ typedef struct aule_tensor_v1 {
 /* Inputs that no script declares: what a layout or a storage brings. */
 #define AULE_TENSOR_BROUGHT                                                                        \
     (AULE_TENSOR_LISTS | AULE_TENSOR_TABLE_STARTS | AULE_TENSOR_FIRST | AULE_TENSOR_WHOLE |        \
-     AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_SPREADS)
+     AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_GROUPS | AULE_TENSOR_SHARED | AULE_TENSOR_SPREADS)
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;

@@ -19,17 +19,22 @@ class Axis:
         self.layout, self.tensors = layout, tensors
 
     def __repr__(self) -> str:
-        return f"aule.{self.layout}({', '.join(f'{name}={list(x.shape)}' for name, x in self.tensors.items())})"
+        return f"aule.{self.layout.partition(':')[0]}({', '.join(f'{name}={list(x.shape)}' for name, x in self.tensors.items())})"
 
 
-def paged(table: Any, lengths: Any) -> Axis:
+def paged(table: Any, lengths: Any, *, groups: Any = None, shared: Any = None) -> Axis:
     """Keys in pages: k is [pages, Hk, slots, D], and row j of sequence b is slot j % slots of page table[b, j // slots].
 
     Args:
         table: int32 [B, entries]; what is behind a sequence's last page is not read.
         lengths: int32 [B].
+        groups: int32 [n + 1], from 0 to B: sequences groups[g] to groups[g + 1] have the same first shared[g] keys, on the same pages, which are then
+            read once where there are few queries. Results are the same. With shared, or neither.
+        shared: int32 [n], whole pages.
     """
-    return Axis("paged", table=table, lengths=lengths)
+    if (groups is None) != (shared is None):
+        raise ArgumentError("groups and shared say together which sequences have the same first keys; one of them is missing", "tensor")
+    return Axis("paged", table=table, lengths=lengths) if groups is None else Axis("paged:groups", table=table, lengths=lengths, groups=groups, shared=shared)
 
 
 def padded(lengths: Any) -> Axis:

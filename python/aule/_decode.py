@@ -80,7 +80,7 @@ def check_unrecorded(caller: str, **tensors: Any) -> None:
 def decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, k: Any = None, v: Any = None, page_table: Any = None, causal: bool = True,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
-    k_scale: Any = None, v_scale: Any = None, out: Any = None, return_lse: bool = False, backend: str | None = None,
+    k_scale: Any = None, v_scale: Any = None, groups: Any = None, shared: Any = None, out: Any = None, return_lse: bool = False, backend: str | None = None,
 ) -> Any:
     """:func:`aule.attention` of a few new rows of each sequence over a cache, to which their keys and values are added first where they are given.
 
@@ -98,6 +98,9 @@ def decode(
         causal: row i sees keys j <= i + (lengths[b] - S); False: all of them.
         alibi: slopes [H] or [B, H].
         k_scale: a number, [Hk], or of each token [pages, slots, Hk], written too where k is. v_scale as well.
+        groups: int32 [n + 1], from 0 to B, with shared and a page_table: sequences groups[g] to groups[g + 1] have the same first shared[g] keys, on the same pages.
+            These are then read once for all of them; results are the same.
+        shared: int32 [n], whole pages; 0 for a group that shares nothing.
         window, softcap, sinks, scale, backend: as of :func:`aule.attention`.
         out: a tensor to write o into.
         return_lse: also return the log of the normaliser, [B, S, H] in float32.
@@ -120,6 +123,7 @@ def decode(
     for what, x in (("lengths", lengths), ("page_table", table), ("k_cache", k_cache if table is None else None)):
         if x is not None and x.shape[0] != q.shape[0]:
             raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences", "tensor")
+    prefixes = _prefixes(groups, shared, table)
     storage, scales = storage_of(caches, {"k": k_scale, "v": v_scale}, q)
     if (k is None) != (v is None):
         raise ArgumentError("k and v are added to the cache together; one of them is missing", "tensor")
@@ -130,12 +134,23 @@ def decode(
         q, caches["k"], causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
         deterministic=False, gradients=False,
     )
-    named |= scales | {"T_lengths": lengths} | ({} if table is None else {"T_table": table})
+    named |= scales | {"T_lengths": lengths} | ({} if table is None else {"T_table": table}) | prefixes
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
-    f = f._laid_out("T=padded" if table is None else "T=paged", storage)
+    f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage)
     results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, **named)
     o = heads_first(results["o"]) if out is None else out
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
+
+
+def _prefixes(groups: Any, shared: Any, table: Any) -> dict[str, Any]:
+    """What says which sequences have the same first keys, as calls take it."""
+    if groups is None and shared is None:
+        return {}
+    if groups is None or shared is None:
+        raise ArgumentError("groups and shared say together which sequences have the same first keys; one of them is missing", "tensor")
+    if table is None:
+        raise ArgumentError("groups share pages, and there is no page_table", "tensor")
+    return {"T_groups": whole_numbers(groups, "groups", "[n + 1]"), "T_shared": whole_numbers(shared, "shared", "[n]")}
 
 
 def _new_rows(x: Any, name: str, cache: Any, q: Any) -> Any:

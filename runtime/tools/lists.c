@@ -40,6 +40,7 @@ static int64_t element(const AuSession *s, uint32_t flags, int64_t i, int64_t la
         return i * (flags & AULE_TENSOR_STARTS_Q ? q : k)->shape[2] / last;
     if (flags & AULE_TENSOR_TABLE_STARTS) return i * marked(s, AULE_TENSOR_TABLE)->shape[0] / last;
     if (flags & AULE_TENSOR_LENGTHS_Q) return q->shape[2];
+    if (flags & AULE_TENSOR_GROUPS) return i * q->shape[0] / last; /* which share no key */
     if (flags & (AULE_TENSOR_LENGTHS | AULE_TENSOR_WHOLE)) return room(s);
     if (flags & AULE_TENSOR_TABLE) return i % k->shape[0];
     return flags & AULE_TENSOR_ROWS ? i % lines(s) : 0;
