@@ -187,7 +187,14 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
     if (masked == LANES_MASK_PARTIAL) tile_end(t);
 }
 
-void lanes_scores(Lanes *x) { lanes_scores_of(x, "n", LANES_MASK_PARTIAL); }
+/* What sequences share is whole tiles, which no list has in segments. */
+void lanes_scores(Lanes *x)
+{
+    lanes_scores_of(x, "n",
+                    !x->of_group         ? LANES_MASK_PARTIAL
+                    : x->p->attn->mask.i ? LANES_MASK_ALWAYS
+                                         : LANES_MASK_NOWHERE);
+}
 
 void lanes_online(Lanes *x)
 {

@@ -28,10 +28,7 @@ const char *schedule_prefix_refusal(const AuProblem *p)
     return NULL;
 }
 
-bool lanes_shares_keys(const Lanes *x)
-{
-    return layout(x)->has_groups && !schedule_prefix_refusal(x->p);
-}
+bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }
 
 /* ---- which group */
 

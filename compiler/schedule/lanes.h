@@ -51,6 +51,9 @@ typedef struct Lanes {
     bool too_many;              /* regions of the workspace */
     bool of_group; /* keys are those that a group of sequences shares (key_groups.h) */
     int32_t shared_tile; /* of so many keys are whole tiles of them */
+    bool of_group;        /* keys are those that a group of sequences shares (key_groups.h) */
+    int32_t shared_tile; /* of so many keys are whole tiles of them; 0: each sequence has its own */
+    const AuShape *group_shape; /* warps: of the kernel of such keys; NULL: there is none */
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */
 } Lanes;

@@ -336,7 +336,8 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.rows = x.block = 1;
-    x.shared_tile = out->shape.key_tile;
+    if (p->attn->keys.has_groups && !schedule_prefix_refusal(p))
+        x.shared_tile = out->shape.key_tile;
     x.held = "f32";
     x.makes_elements = lanes_makes_elements(p);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);

@@ -134,7 +134,7 @@ const char *schedule_prefix_refusal(const AuProblem *problem);
 /* choose.c: of the kernels that there are for the problem. */
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
-enum { SCHEDULE_PAGE_ROWS = 16 }; /* of which paged keys must be multiples for warps */
+enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which paged keys must be multiples for warps */
 
 /* lanes_backward.c */
 AuShape schedule_lanes_back_shape(const AuProblem *problem);

@@ -8,7 +8,8 @@
  *
  * There are as many parts as keep the machine's processors busy once; the keys of each are a run of tiles of the mask's range.
  *
- * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `keys`, `forward` (joins). */
+ * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `prefix` (keys that sequences share, warps_prefix.c), `keys`,
+ * `forward` (joins). */
 #include "key_layout.h"
 #include "key_storage.h"
 #include "warps_decode.h"
@@ -54,7 +55,11 @@ static void part(Lanes *x)
     store_part(x);
 }
 
-static void kernels(Lanes *x) { warps_parts_kernels(x, warps_forward_memories, part); }
+static void kernels(Lanes *x)
+{
+    warps_prefix_kernel(x);
+    warps_parts_kernels(x, warps_forward_memories, part);
+}
 
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)
@@ -65,6 +70,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);
+    warps_prefix_begin(&x);
     return lanes_forward_built(&x, diags, kernels);
 }
 

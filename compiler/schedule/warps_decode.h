@@ -8,6 +8,14 @@
  * them as `part_acc` and `part_state0`..; and the kernel `forward`, which joins a row's parts. Of a block's rows (Lanes.block) and how many
  * blocks are on a processor (Lanes.resident). */
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
+/* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
+const char *warps_parts_for(Lanes *x, const char *blocks);
+/* warps_prefix.c, of keys that sequences share: whether there are some (Lanes.group_shape); the kernel of them, if so; what it leaves, as
+ * arguments; how many parts of them a sequence has, in kernels that have own_low. */
+void warps_prefix_begin(Lanes *x);
+void warps_prefix_kernel(const Lanes *x);
+void warps_prefix_arguments(const Lanes *x, AuTileMode mode);
+const char *warps_prefix_parts(const Lanes *x);
 /* Lanes.rows rows from [first] on: `r`, and the head `h` and the query `i` of each. */
 void warps_name_rows(Lanes *x, const char *first);
 /* Why blocks of such rows would not do, whatever their shape; NULL: they would. */

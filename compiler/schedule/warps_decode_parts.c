@@ -1,6 +1,6 @@
 /* warps_decode_parts.c - what kernels for a few queries have in common, whose blocks have each a part of the keys of one head and of all query
  * heads that share it (warps_decode.c, warps_wide.c): grids, parts, and the kernel that joins a row's parts in their order. */
-#include "key_layout.h"
+#include "key_groups.h"
 #include "warps_decode.h"
 
 enum {
@@ -27,13 +27,16 @@ static const char *row_blocks(Lanes *x)
     return tile_text(x->t, "cdiv(%s, %d)", packed_rows(x), x->block);
 }
 
-/* As many as fill the processors with blocks, at most as there are tiles. */
+const char *warps_parts_for(Lanes *x, const char *blocks)
+{
+    return tile_text(x->t, "min(max(%d / max(%s, 1), 1), max(cdiv(%s, %d), 1))",
+                     PROCESSORS * x->resident, blocks, lanes_axis(x, 1, 2), x->shape->key_tile);
+}
+
 static const char *parts(Lanes *x)
 {
-    const int32_t blocks = PROCESSORS * x->resident;
-    return tile_text(x->t, "min(max(%d / max(%s * %s * %s, 1), 1), max(cdiv(%s, %d), 1))", blocks,
-                     lanes_axis(x, 0, 0), lanes_axis(x, 1, 1), row_blocks(x), lanes_axis(x, 1, 2),
-                     x->shape->key_tile);
+    return warps_parts_for(x, tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0),
+                                        lanes_axis(x, 1, 1), row_blocks(x)));
 }
 
 /* What a block leaves of each row. */
@@ -55,8 +58,8 @@ static void key_tiles(Lanes *x)
     AuTileBuild *t = x->t;
     tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
     tile_let(t, "n_low, f_low, f_high, n_high",
-             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", lanes_key_end(x),
-             x->shape->key_tile);
+             "key_tiles(%s, k_high, k_full_low, k_full_high, %s, %d)", lanes_own_low(x),
+             lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
     tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
     tile_let(t, "last_tile", "min(first_tile + share, n_high)");
@@ -83,6 +86,7 @@ static void keys_head(Lanes *x)
     tile_let(t, "span", "turn / %s", row_blocks(x));
     tile_let(t, "group", "%s", heads_of_group(x));
     lanes_let_key_length(x);
+    lanes_let_own_keys(x);
     if (x->own_v) tile_let(t, "hv", "hk");
     key_tiles(x);
 }
@@ -104,30 +108,54 @@ static const char *own_columns(Lanes *x)
     return own == x->p->e ? ":" : tile_text(x->t, "cut * %d +: %d", own, own);
 }
 
+/* Parts of a row: tensors `NAME_acc`, `NAME_state0`.., where the row is behind the part, and the name of their number. */
+typedef struct Parts {
+    const char *name, *at, *count;
+} Parts;
+
 /* Of part round * at_once(x) + n; of none behind the last. */
-static void load_part(Lanes *x, int32_t n)
+static void load_part(Lanes *x, const Parts *of, int32_t n)
 {
     AuTileBuild *t = x->t;
     const char *at =
-        tile_text(t, "min(round * %d + %d, parts - 1), b, hk, row +: 1", at_once(x), n);
-    tile_load(t, tile_numbered(t, "further", (uint32_t)n), "part_acc[%s, %s] @ a_row_along", at,
-              own_columns(x));
+        tile_text(t, "min(round * %d + %d, %s - 1), %s", at_once(x), n, of->count, of->at);
+    tile_load(t, tile_numbered(t, "further", (uint32_t)n), "%s_acc[%s, %s] @ a_row_along", of->name,
+              at, own_columns(x));
     for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
-        tile_load(t, tile_text(t, "other%u_%d", s, n), "part_state%u[%s] like row_like", s, at);
+        tile_load(t, tile_text(t, "other%u_%d", s, n), "%s_state%u[%s] like row_like", of->name, s,
+                  at);
 }
 
-static void join_part(Lanes *x, int32_t n)
+static void join_part(Lanes *x, const Parts *of, int32_t n)
 {
     AuTileBuild *t = x->t;
     AuText others = {.arena = x->arena};
     const char *states = lanes_states(x);
     for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
         au_text_add(&others, ", other%u_%d", s, n);
-    tile_if(t, "round * %d + %d < parts", at_once(x), n);
+    tile_if(t, "round * %d + %d < %s", at_once(x), n, of->count);
     tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
              au_text_str(&others));
     tile_set(t, "acc", "acc * before + further%d * behind", n);
     tile_end(t);
+}
+
+static void join_parts(Lanes *x, const Parts *of)
+{
+    AuTileBuild *t = x->t;
+    tile_for_range(t, "round", "0", tile_text(t, "cdiv(%s, %d)", of->count, at_once(x)));
+    for (int32_t n = 0; n < at_once(x); n++) load_part(x, of, n);
+    for (int32_t n = 0; n < at_once(x); n++) join_part(x, of, n);
+    tile_end(t);
+}
+
+/* The row among those of all sequences, and how many parts it has of what its sequence shares. */
+static void let_shared_parts(Lanes *x)
+{
+    lanes_let_own_keys(x);
+    if (!lanes_shares_keys(x)) return;
+    tile_let(x->t, "place", "b * %s + row", lanes_group_rows(x));
+    tile_let(x->t, "shared_parts", "%s", warps_prefix_parts(x));
 }
 
 static void join_kernel(Lanes *given)
@@ -138,6 +166,7 @@ static void join_kernel(Lanes *given)
     tile_kernel(t, "forward");
     lanes_arguments(x);
     part_arguments(x, TILE_IN);
+    warps_prefix_arguments(x, TILE_IN);
     lanes_result_arguments(x);
     const int32_t cuts = x->p->e / columns(x);
     const char *rows = lanes_axis(x, 0, 2);
@@ -151,16 +180,15 @@ static void join_kernel(Lanes *given)
     lanes_let_key_length(x);
     tile_let(t, "row", "mb * group + h %% group");
     tile_let(t, "parts", "%s", parts(x));
+    let_shared_parts(x);
     tile_role(t, "core", 0, TILE_ON_WARP, 0);
     x->rows = x->block = 1;
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
     lanes_begin_states(x);
-    tile_for_range(t, "round", "0", tile_text(t, "cdiv(parts, %d)", at_once(x)));
-    for (int32_t n = 0; n < at_once(x); n++) load_part(x, n);
-    for (int32_t n = 0; n < at_once(x); n++) join_part(x, n);
-    tile_end(t);
+    if (lanes_shares_keys(x)) join_parts(x, &(Parts){"shared", "hk, place +: 1", "shared_parts"});
+    join_parts(x, &(Parts){"part", "b, hk, row +: 1", "parts"});
     lanes_results(x);
     tile_store(t, "%s(out) -> o[b, h, mb +: 1, %s]", x->operand, own_columns(x));
     if (cuts > 1) tile_if(t, "cut == 0");
@@ -181,6 +209,7 @@ void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lane
     tile_end(t);
     tile_end(t);
     join_kernel(x);
+    if (lanes_shares_keys(x)) lanes_shared_regions(x);
     lanes_region(x, "part_acc");
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         lanes_region(x, tile_text(t, "part_state%u", n));

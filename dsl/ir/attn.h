@@ -209,9 +209,10 @@ typedef struct AuRowLayout {
     uint32_t most_keys;    /* parameter, with it: no sequence has more */
     uint32_t first, whole,
         every; /* tensors i32 [B], parameter: row j is position first + every * j of whole */
-    uint32_t groups, shared; /* tensors i32 [n + 1], i32 [n]: sequences groups[g] .. groups[g + 1] have
+    uint32_t groups,
+        shared;      /* tensors i32 [n + 1], i32 [n]: sequences groups[g] .. groups[g + 1] have
                                 the same first shared[g] keys, on the same pages */
-    uint32_t shares;         /* the size n */
+    uint32_t shares; /* the size n */
 } AuRowLayout;
 
 /* Of k and v in a call: as operands are, or as codes of 8 or 4 bits with a scale. The element is scale * (stored - zero), in f32, then of

@@ -65,7 +65,7 @@ static const AuShapes *shapes_of(Run *r)
 }
 
 /* The layout of keys, or of queries and keys. */
-static uint32_t layouts_of(const Run *r, const AuAttn *a, AuAxisLayout *out)
+static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLayout *out)
 {
     const char *axes[2];
     uint32_t count = 0;
@@ -84,11 +84,12 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, AuAxisLayout *out)
                                       .axis = axes[1],
                                       .rows = exec_has(r, "rows"),
                                       .csr = exec_has(r, "csr"),
-                                      .positions = exec_has(r, "positions")};
+                                      .positions = exec_has(r, "positions"),
+                                      .groups = groups};
     return count;
 }
 
-static bool build(Run *r, const AuScript *script, AuVariant *v)
+static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
 {
     uint32_t count;
     AuAttn *attn = front_check(r->arena, r->names, r->diags, script, &count)[0];
@@ -100,7 +101,7 @@ static bool build(Run *r, const AuScript *script, AuVariant *v)
     attn_simplify(attn);
     driver_add_sizes(attn);
     AuAxisLayout layouts[2];
-    const uint32_t layout = layouts_of(r, attn, layouts);
+    const uint32_t layout = layouts_of(r, attn, groups, layouts);
     if (!driver_add_layouts(r->arena, r->diags, attn, layouts, layout))
         return exec_fail(r, "layout", "refused");
     AuStorage storage[2];
@@ -372,11 +373,19 @@ bool exec_run_variant(Run *r, const AuVariant *v)
     return m && run_tiles(r, v, m);
 }
 
+/* `groups`, beside the oracle: sequences of other lengths. */
+static bool run_uneven(Run *r, const AuScript *script, const AuVariant *with)
+{
+    AuVariant *without = AU_NEW(r->arena, AuVariant);
+    return build(r, script, false, without) && exec_uneven_groups(r, with, without);
+}
+
 bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation)
 {
     AuVariant *v = AU_NEW(r->arena, AuVariant);
     exec_begin(r, operation);
-    if (!build(r, script, v)) return false;
+    if (!build(r, script, exec_has(r, "groups"), v)) return false;
+    if (v->attn->keys.has_groups && !run_uneven(r, script, v)) return false;
     const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
     const bool is_stored = attn_is_stored(v->attn);
     Run *stored = is_stored ? exec_stored(r, v->attn) : r;

@@ -394,11 +394,14 @@ Run *exec_paged(Run *r, AuAttn *paged)
     for (size_t n = 0; n < table.elements; n++) exec_put_at(&table, n, n % 2 ? INT_MAX : -1);
     for (int64_t b = 0; b < batch; b++)
         for (int64_t e = 0; e * p.slots < keys; e++)
-            exec_put_at(&table, (size_t)(line_of(r, b) * each + e), (double)page_of(&p, b, e));
+            exec_put_at(
+                &table, (size_t)(line_of(r, b) * each + e),
+                (double)page_of(&p, e * p.slots < exec_shared(r) ? exec_leader(r, b) : b, e));
     if (csr) add_csr(r, out, each);
     out->tensors[paged->keys.table] = table;
     out->tensors[paged->keys.lengths] = lengths_of(r, &r->tensors[1]);
     add_rows(r, out);
+    exec_add_groups(r, out);
     exec_add_outputs(r, out);
     return out;
 }

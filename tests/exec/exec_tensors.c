@@ -189,6 +189,7 @@ void exec_fill(Run *r, Tensor *t, uint32_t index)
             exec_put(at, t->dtype, NAN); /* what is not written shows */
         t->values[n] = exec_get(at, t->dtype);
     }
+    if (t->role == AULE_ROLE_K || t->role == AULE_ROLE_V) exec_share_rows(r, t);
 }
 
 static DLDataType dl_type(AuDtype d)

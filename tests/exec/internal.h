@@ -114,6 +114,13 @@ Run *exec_packed(Run *r, AuAttn *packed);
 Run *exec_ragged(Run *r, AuAttn *ragged);
 /* Results in a layout as those of [r]; false: rows of no sequence are not 0. */
 bool exec_unpack(Run *r, const Run *packed);
+/* exec_groups.c: keys that sequences share, 0: none; the first sequence of the group of [b]; k or v of which the first rows become those of
+ * that one; the lists; a run of other lengths with groups and without. */
+int64_t exec_shared(const Run *r);
+int64_t exec_leader(const Run *r, int64_t b);
+void exec_share_rows(Run *r, Tensor *t);
+void exec_add_groups(const Run *r, Run *out);
+bool exec_uneven_groups(Run *r, const struct AuVariant *with, const struct AuVariant *without);
 /* exec_inputs.c: inputs of such a run, and their gradients, which are 0 where no sequence has an element. */
 void exec_pack_inputs(const Run *r, Run *packed);
 bool exec_unpack_input(Run *r, const Run *packed, Tensor *to, const Tensor *from);

@@ -187,6 +187,21 @@ static const ExecCase page_cases[] = {
     {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged rows"},
     {"gemma_local.attn", "B=2 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded rows"},
 };
+/* Neighbouring sequences that share their first keys: rows of several in a warp's tile, several tiles of rows, less than a tile of keys; windows that
+ * begin behind what is shared, in it, that see none of it; slopes, sinks, gates; rows of the table, a table that is one list. */
+static const ExecCase group_cases[] = {
+    {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=23 H=8 Hk=1 S=1 T=200 D=32 E=32 slots=32 shared=128", NULL, "decode forward paged groups"},
+    {"gemma_local.attn", "B=7 H=6 Hk=2 S=4 T=700 D=32 E=32 slots=64 shared=640", "window=150", "decode forward paged groups"},
+    {"gemma_local.attn", "B=6 H=5 Hk=1 S=2 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode forward paged groups"},
+    {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=2 T=390 D=32 E=64 slots=128 shared=384", NULL, "decode forward paged groups"},
+    {"../../../attn_scripts/alibi.attn", "B=10 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward paged groups"},
+    {"gated_qknorm.attn", "B=5 H=2 Hk=1 S=3 T=150 D=32 slots=32 shared=128", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=2 H=2 Hk=2 S=1 T=140 D=128 E=128 slots=16 shared=128", NULL, "decode forward paged groups rows"},
+    {"../../../attn_scripts/softcap.attn", "B=7 H=4 Hk=2 S=2 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups csr"},
+    {"mha.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16 shared=64", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=5 H=2 Hk=1 S=60 T=170 D=32 E=32 slots=16 shared=64", NULL, "forward paged groups pages"},
+};
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
 static const ExecCase row_cases[] = {
     {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "forward packed"},
@@ -478,6 +493,13 @@ static const char *of_pages(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_groups(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || is_of_others(r, n) || !wants(r->only, r->name, &group_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_latent(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -552,6 +574,7 @@ static const struct {
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
+    {packed_rungs, COUNT(packed_rungs), 4, group_cases, COUNT(group_cases), of_groups},
     {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},

@@ -1,0 +1,211 @@
+/* warps_prefix.c - keys that sequences of a group share, for the rows of all of them: the kernel `prefix` before those of each sequence's own
+ * keys (warps_decode.c, key_groups.h).
+ *
+ * Rows are packed, those of all query heads that share a head of keys, sequence after sequence. They are many, so warps own rows and share
+ * tiles of keys, as in forward kernels for many queries: a tile is brought once for all of a block. Which sequence a row is of is a tile
+ * `b` along the rows, and `kv_length` another: hooks see each row's own. A block's keys are a part of what some row of it sees. */
+#include "key_groups.h"
+#include "warps_decode.h"
+
+/* ---- the shape: the largest tiles that fit, of which a sequence's own tiles are whole ones */
+
+static bool shape_of(AuArena *arena, const AuProblem *p, const AuShape *own, AuShape *out)
+{
+    static const int32_t warps[] = {4, 2}, keys[] = {64, 32}, stages[] = {2, 1};
+    for (uint32_t n = 0; n < 2 * 2 * 2 * 2; n++) {
+        AuShape s = {.executors = warps[n / 8],
+                     .rows = warps_atom(p)->m,
+                     .key_tile = keys[n / 4 % 2],
+                     .stages = stages[n / 2 % 2],
+                     .query_in_registers = n % 2 == 0};
+        warps_complete(p, &s);
+        if (own->key_tile % s.key_tile || schedule_warps_refusal(arena, p, &s)) continue;
+        *out = s;
+        return true;
+    }
+    return false;
+}
+
+void warps_prefix_begin(Lanes *x)
+{
+    AuShape shape;
+    if (!x->p->attn->keys.has_groups || schedule_prefix_refusal(x->p) ||
+        !shape_of(x->arena, x->p, x->shape, &shape))
+        return;
+    AuShape *kept = AU_NEW(x->arena, AuShape);
+    *kept = shape;
+    x->group_shape = kept;
+    x->shared_tile = x->shape->key_tile;
+}
+
+/* What builds its kernel. */
+static Lanes of_group(const Lanes *x)
+{
+    Lanes group = *x;
+    group.shape = x->group_shape;
+    group.rows = group.shape->rows;
+    group.block = group.rows * group.shape->executors;
+    group.resident = warps_decode_resident(x->p, group.shape);
+    return group;
+}
+
+static const char *parts(Lanes *x)
+{
+    return warps_parts_for(
+        x, tile_text(x->t, "%s * (%s)", lanes_axis(x, 1, 1), lanes_group_blocks(x)));
+}
+
+/* ---- rows */
+
+/* So many rows from [first] on, along an axis: of each the sequence and its length, as tiles. */
+static void name_sequences(Lanes *x, const char *first, const char *axis, int32_t count)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "r", "%s + iota(%s:%d)", first, axis, count);
+    tile_set(t, "b", "min(r / %s, %s - 1)", lanes_group_rows(x), lanes_axis(x, 0, 0));
+    tile_set(t, "kv_length", "%s", lanes_length_of(x));
+}
+
+static void name_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = lanes_group_rows(x), *first = tile_text(t, "first_row + self * %d", x->rows);
+    name_sequences(x, first, "q", x->rows);
+    tile_set(t, "h", "hk * group + r %% %s %% group", rows);
+    tile_set(t, "i", "r %% %s / group", rows);
+}
+
+/* ---- where windows begin: before it a kernel writes what some row of each item sees, since loops of a block whose warps meet in them go by
+ * what the whole block knows */
+
+static bool has_ranges(const Lanes *x) { return x->p->hooks->range_begins; }
+
+static void range_argument(Lanes *x, AuTileMode mode)
+{
+    if (!has_ranges(x)) return;
+    tile_arg(x->t, "item_range", mode, "i32[item:%s, end:2, copy:%d]", lanes_group_items(x),
+             x->p->caps->lanes);
+}
+
+/* The largest of [value] in rows that take part, else [nothing]; as i32. */
+static void set_largest(Lanes *x, const char *name, const char *value, const char *nothing)
+{
+    AuTileBuild *t = x->t;
+    const char *all = tile_text(t, "all_%s", name);
+    tile_frag(t, tile_part(t, "%s", all), "f32[row:%d] @ along_lanes", x->block);
+    tile_set(t, tile_part(t, "%s", all), "where(takes_part, f32(%s), f32(%s))", value, nothing);
+    tile_set(t, tile_part(t, "%s", name), "i32(reduce_max(%s, row))", all);
+}
+
+static void store_end(Lanes *x, const char *end, int32_t n)
+{
+    tile_set(x->t, "number", "iota(copy:%d) * 0 + %s", x->p->caps->lanes, end);
+    tile_store(x->t, "number -> item_range[item, %d, :]", n);
+}
+
+static void ranges_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (!has_ranges(x)) return;
+    tile_kernel(t, "ranges");
+    lanes_arguments(x);
+    range_argument(x, TILE_OUT);
+    tile_grid(t, "item: %s", lanes_group_blocks(x));
+    lanes_let_item(x);
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    tile_frag(t, "number", "i32[copy:%d] @ along_lanes = 0", x->p->caps->lanes);
+    name_sequences(x, "first_row", "row", x->block);
+    tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
+    tile_set(t, "takes_part", "r < last_row && kv_length >= prefix_end");
+    set_largest(x, "below", "0 - max(low, 0)", "0 - prefix_end");
+    set_largest(x, "above", "min(high, prefix_end)", "0");
+    store_end(x, "(0 - below)", 0);
+    store_end(x, "above", 1);
+    tile_end(t);
+    tile_end(t);
+    lanes_region(x, "item_range");
+}
+
+static void let_tiles(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    tile_let(t, "k_low", has_ranges(x) ? "clamp(item_range[item, 0, 0], 0, prefix_end)" : "0");
+    tile_let(t, "k_high",
+             has_ranges(x) ? "clamp(item_range[item, 1, 0], k_low, prefix_end)" : "prefix_end");
+    tile_let(t, "n_low", "k_low / %d", keys);
+    tile_let(t, "n_high", "cdiv(k_high, %d)", keys);
+    tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
+    tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
+    tile_let(t, "last_tile", "min(first_tile + share, n_high)");
+    tile_let(t, "part_end", "min(k_high, last_tile * %d)", keys);
+}
+
+static void store_part(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *at =
+        tile_text(t, "[span, hk, first_row + self * %d +: %d from 0 to last_row", x->rows, x->rows);
+    tile_store(t, "acc -> shared_acc%s, :] clip", at);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(t, "state%u -> shared_state%u%s] clip", n, n, at);
+}
+
+/* ---- the kernel */
+
+static void part(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    lanes_declare_scores(
+        x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name));
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
+    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
+    name_rows(x);
+    warps_forward_issue_packed_rows(x);
+    lanes_begin_states(x);
+    warps_pages_begin(x);
+    warps_forward_loop(x);
+    store_part(x);
+}
+
+void warps_prefix_kernel(const Lanes *given)
+{
+    if (!given->group_shape) return;
+    Lanes group = of_group(given), *x = &group;
+    AuTileBuild *t = x->t;
+    ranges_kernel(x);
+    tile_kernel(t, "prefix");
+    lanes_arguments(x);
+    range_argument(x, TILE_IN);
+    lanes_changed_arguments(x, 0);
+    lanes_shared_arguments(x, TILE_OUT, parts(x));
+    const char *blocks = lanes_group_blocks(x);
+    tile_grid(t, "turn: (%s) * (%s), hk: %s", parts(x), blocks, lanes_axis(x, 1, 1));
+    tile_let(t, "item", "turn %% (%s)", blocks); /* neighbours read the same keys */
+    tile_let(t, "span", "turn / (%s)", blocks);
+    tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    lanes_let_item(x);
+    if (x->own_v) tile_let(t, "hv", "hk");
+    let_tiles(x);
+    warps_forward_memories(x);
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    tile_if(t, "prefix_end > 0");
+    part(x);
+    tile_end(t);
+    tile_end(t);
+    tile_end(t);
+}
+
+void warps_prefix_arguments(const Lanes *x, AuTileMode mode)
+{
+    if (!x->group_shape) return;
+    Lanes group = of_group(x);
+    lanes_shared_arguments(&group, mode, parts(&group));
+}
+
+const char *warps_prefix_parts(const Lanes *x)
+{
+    Lanes group = of_group(x);
+    return tile_text(x->t, "where(own_low > 0, %s, 0)", parts(&group));
+}
