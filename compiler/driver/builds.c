@@ -157,6 +157,26 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
     return true;
 }
 
+/* Of kernels from number [first] on, of one machine and type. */
+static void say_unshared(AuJob *job, const AuAttentionBuild *build, uint32_t first,
+                         const AuVariant *v)
+{
+    bool shares = !v->attn->keys.has_groups, has_few = false;
+    for (uint32_t n = first; n < build->count; n++) {
+        const AuVariant *one = &build->variants[n];
+        shares |= one->schedule->shares_keys;
+        has_few |= one->queries == AU_DECODE_QUERIES;
+    }
+    const char *message =
+        au_format(job->arena, "keys that sequences of '%s' share are read for each on %s %s: %s",
+                  v->attn->name, v->target->name, v->arch->name,
+                  has_few ? "its kernels for few queries change keys or values of each sequence, or "
+                            "have no room for the rows of several"
+                          : "it has no kernels for few queries whose parts of the keys are joined");
+    if (!shares && !is_said(job, message))
+        au_remark(job->diags, AU_N0604, v->attn->span, "%s", message);
+}
+
 static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
 {
     for (uint32_t t = 0; t < job->choice.target_count; t++)
@@ -182,7 +202,9 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
                     !stages_is_useful(&job->choice, t, arch, v.operand))
                     continue;
                 const bool backward = grads && has_own_backward(job, t, arch, v.operand);
+                const uint32_t first = build->count;
                 if (!add_operations(job, build, &v, backward)) return false;
+                say_unshared(job, build, first, &v);
             }
         }
     return true;

@@ -187,14 +187,7 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
     if (masked == LANES_MASK_PARTIAL) tile_end(t);
 }
 
-/* What sequences share is whole tiles, which no list has in segments. */
-void lanes_scores(Lanes *x)
-{
-    lanes_scores_of(x, "n",
-                    !x->of_group         ? LANES_MASK_PARTIAL
-                    : x->p->attn->mask.i ? LANES_MASK_ALWAYS
-                                         : LANES_MASK_NOWHERE);
-}
+void lanes_scores(Lanes *x) { lanes_scores_of(x, "n", LANES_MASK_PARTIAL); }
 
 void lanes_online(Lanes *x)
 {
@@ -319,7 +312,7 @@ AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *
 {
     lanes_work_kernels(x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(x, n);
-    if (x->p->hooks->needs_lists) lanes_list_kernels(x);
+    if (x->p->hooks->needs_lists && x->p->queries != AU_DECODE_QUERIES) lanes_list_kernels(x);
     kernel(x);
     lanes_rest_kernel(x);
     return lanes_built(x, diags);

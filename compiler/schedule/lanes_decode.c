@@ -338,6 +338,7 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     x.rows = x.block = 1;
     if (p->attn->keys.has_groups && !schedule_prefix_refusal(p))
         x.shared_tile = out->shape.key_tile;
+    out->shares_keys = lanes_shares_keys(&x);
     x.held = "f32";
     x.makes_elements = lanes_makes_elements(p);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);
@@ -357,7 +358,7 @@ static const char *refusal(const AuProblem *p)
         return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     if (p->d % p->caps->lanes || p->e % p->caps->lanes) return "widths that are no whole vectors";
-    if (p->hooks->needs_lists) return "a mask that depends on data";
+    if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
     if (p->hooks->dot_count) return "further products";
     if (p->attn->v_in_k) return "values that are channels of the keys";
     return NULL;

@@ -83,6 +83,7 @@ typedef struct AuSchedule {
     AuTileModule *written; /* as built, hooks not inlined: for --emit=tiled-ir */
     AuTileNames called;    /* functions that its kernels call */
     AuShape shape;
+    bool shares_keys; /* those that groups of sequences share are read once */
     const char
         *regions[AULE_MAX_REGIONS]; /* arguments of its kernels that are regions of the workspace,
                                sized by their types */

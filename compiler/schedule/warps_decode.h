@@ -10,6 +10,8 @@
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);
+/* The list `keys` of the tiles first_tile, full_tile, rest_tile, last_tile. */
+void warps_part_tiles(Lanes *x);
 /* warps_prefix.c, of keys that sequences share: whether there are some (Lanes.group_shape); the kernel of them, if so; what it leaves, as
  * arguments; how many parts of them a sequence has, in kernels that have own_low. */
 void warps_prefix_begin(Lanes *x);

@@ -52,6 +52,15 @@ static void part_arguments(Lanes *x, AuTileMode mode)
 
 /* ---- a part of the keys */
 
+void warps_part_tiles(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_list(t, "keys");
+    tile_segment(t, "partial", TILE_RANGE, "first_tile", "full_tile");
+    tile_segment(t, "full", TILE_RANGE, "full_tile", "rest_tile");
+    tile_segment(t, "partial", TILE_RANGE, "rest_tile", "last_tile");
+}
+
 /* The part's run of tiles, in the segments of the mask's range. */
 static void key_tiles(Lanes *x)
 {
@@ -67,10 +76,7 @@ static void key_tiles(Lanes *x)
              x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
     tile_let(t, "rest_tile", "clamp(f_high, full_tile, last_tile)");
-    tile_list(t, "keys");
-    tile_segment(t, "partial", TILE_RANGE, "first_tile", "full_tile");
-    tile_segment(t, "full", TILE_RANGE, "full_tile", "rest_tile");
-    tile_segment(t, "partial", TILE_RANGE, "rest_tile", "last_tile");
+    warps_part_tiles(x);
 }
 
 static void keys_head(Lanes *x)
@@ -235,7 +241,7 @@ const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)
         return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     if (attn_is_packed(p->attn)) return "packed rows";
-    if (p->hooks->needs_lists) return "a mask that depends on data";
+    if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
     if (p->hooks->dot_count) return "further products";
     return warps_refusal_of_problem(arena, p);
 }

@@ -94,10 +94,7 @@ void warps_forward_loop(Lanes *x)
     const bool codes = ahead && warps_has_any_codes(x->p);
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
     warps_forward_load_rows(x);
-    if (x->of_group)
-        tile_for_range(t, "n", "first_tile", "last_tile");
-    else
-        tile_for_tiles(t, "n", "keys", NULL);
+    tile_for_tiles(t, "n", "keys", NULL);
     (codes ? warps_step_of_codes : two ? step_of_two_stages : step_of_one_stage)(x);
     tile_end(t);
     warps_wait(x, two || codes ? warps_forward_tokens(x) : warps_forward_key_tokens(x));

@@ -36,6 +36,7 @@ void warps_prefix_begin(Lanes *x)
     *kept = shape;
     x->group_shape = kept;
     x->shared_tile = x->shape->key_tile;
+    x->out->shares_keys = true;
 }
 
 /* What builds its kernel. */
@@ -78,29 +79,29 @@ static void name_rows(Lanes *x)
 /* ---- where windows begin: before it a kernel writes what some row of each item sees, since loops of a block whose warps meet in them go by
  * what the whole block knows */
 
-static bool has_ranges(const Lanes *x) { return x->p->hooks->range_begins; }
+static bool has_ranges(const Lanes *x)
+{
+    return x->p->hooks->range_begins || x->p->hooks->needs_lists;
+}
 
 static void range_argument(Lanes *x, AuTileMode mode)
 {
     if (!has_ranges(x)) return;
-    tile_arg(x->t, "item_range", mode, "i32[item:%s, end:2, copy:%d]", lanes_group_items(x),
+    tile_arg(x->t, "item_range", mode, "i32[item:%s, end:4, copy:%d]", lanes_group_items(x),
              x->p->caps->lanes);
 }
 
-/* The largest of [value] in rows that take part, else [nothing]; as i32. */
-static void set_largest(Lanes *x, const char *name, const char *value, const char *nothing)
+/* End [n] of an item's range: the largest of [value] in rows that take part, else [nothing]; [of] it, "-" or "", is the end. */
+static void store_end(Lanes *x, int32_t n, const char *of, const char *value, const char *nothing)
 {
     AuTileBuild *t = x->t;
-    const char *all = tile_text(t, "all_%s", name);
+    const char *all = tile_text(t, "all_%d", n), *end = tile_text(t, "end_%d", n);
     tile_frag(t, tile_part(t, "%s", all), "f32[row:%d] @ along_lanes", x->block);
-    tile_set(t, tile_part(t, "%s", all), "where(takes_part, f32(%s), f32(%s))", value, nothing);
-    tile_set(t, tile_part(t, "%s", name), "i32(reduce_max(%s, row))", all);
-}
-
-static void store_end(Lanes *x, const char *end, int32_t n)
-{
-    tile_set(x->t, "number", "iota(copy:%d) * 0 + %s", x->p->caps->lanes, end);
-    tile_store(x->t, "number -> item_range[item, %d, :]", n);
+    tile_set(t, tile_part(t, "%s", all), "where(takes_part, f32(%s%s), f32(%s%s))", of, value, of,
+             nothing);
+    tile_set(t, tile_part(t, "%s", end), "%si32(reduce_max(%s, row))", of, all);
+    tile_set(t, "number", "iota(copy:%d) * 0 + %s", x->p->caps->lanes, end);
+    tile_store(t, "number -> item_range[item, %d, :]", n);
 }
 
 static void ranges_kernel(Lanes *x)
@@ -117,28 +118,43 @@ static void ranges_kernel(Lanes *x)
     name_sequences(x, "first_row", "row", x->block);
     tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
     tile_set(t, "takes_part", "r < last_row && kv_length >= prefix_end");
-    set_largest(x, "below", "0 - max(low, 0)", "0 - prefix_end");
-    set_largest(x, "above", "min(high, prefix_end)", "0");
-    store_end(x, "(0 - below)", 0);
-    store_end(x, "above", 1);
+    store_end(x, 0, "-", "clamp(low, 0, prefix_end)", "prefix_end");
+    store_end(x, 1, "", "clamp(high, 0, prefix_end)", "0");
+    store_end(x, 2, "", "clamp(full_low, 0, prefix_end)", "0");
+    store_end(x, 3, "-", "clamp(full_high, 0, prefix_end)", "prefix_end");
     tile_end(t);
     tile_end(t);
     lanes_region(x, "item_range");
 }
 
+/* Lets an end of the item's range: what all rows make of it, or, where no kernel knows that, [whole]. */
+static void let_end(Lanes *x, const char *name, int32_t n, const char *whole)
+{
+    if (has_ranges(x))
+        tile_let(x->t, name, "clamp(item_range[item, %d, 0], 0, prefix_end)", n);
+    else
+        tile_let(x->t, name, "%s", whole);
+}
+
+/* The part's run of tiles. Without a kernel of ranges any may be cut by a mask, as a causal one, which takes little to ask. */
 static void let_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    tile_let(t, "k_low", has_ranges(x) ? "clamp(item_range[item, 0, 0], 0, prefix_end)" : "0");
-    tile_let(t, "k_high",
-             has_ranges(x) ? "clamp(item_range[item, 1, 0], k_low, prefix_end)" : "prefix_end");
+    const bool masked = x->p->attn->mask.i != 0;
+    let_end(x, "k_low", 0, "0");
+    let_end(x, "k_high", 1, "prefix_end");
+    let_end(x, "k_full_low", 2, masked ? "prefix_end" : "0");
+    let_end(x, "k_full_high", 3, "prefix_end");
     tile_let(t, "n_low", "k_low / %d", keys);
-    tile_let(t, "n_high", "cdiv(k_high, %d)", keys);
+    tile_let(t, "n_high", "max(cdiv(k_high, %d), n_low)", keys);
     tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
     tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
     tile_let(t, "last_tile", "min(first_tile + share, n_high)");
     tile_let(t, "part_end", "min(k_high, last_tile * %d)", keys);
+    tile_let(t, "full_tile", "clamp(cdiv(k_full_low, %d), first_tile, last_tile)", keys);
+    tile_let(t, "rest_tile", "clamp(k_full_high / %d, full_tile, last_tile)", keys);
+    warps_part_tiles(x);
 }
 
 static void store_part(Lanes *x)

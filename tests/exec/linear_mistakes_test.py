@@ -1,9 +1,9 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|gradients|append|stored|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|groups|gradients|append|stored|texts]
 
-The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, wide, gradients: those of packed rows, of
-values that no warp holds and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
+The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, wide, groups, gradients: those of packed rows, of
+values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
 of codes that become elements in tiles; texts: none, but every text must be where the lists say.
 """
 import json
@@ -161,6 +161,26 @@ WIDE = [
     ("queries are brought by another head", "warps_wide.c", '"hk * group + brought % group"', '"hk * group + (brought + 1) % group"'),
 ]
 
+GROUPS = [
+    ("rows are all of the first sequence", "warps_prefix.c", '"min(r / %s, %s - 1)"', '"min(0 * r / %s + leader, %s - 1)"'),
+    ("rows have the length of the group's first sequence", "warps_prefix.c", 'tile_set(t, "kv_length", "%s", lanes_length_of(x));', 'tile_set(t, "kv_length", "shared_length + 0 * r");'),
+    ("queries are those of the head beside", "warps_prefix.c", '"hk * group + r %% %s %% group"', '"hk * group + (r + 1) %% %s %% group"'),
+    ("what is shared is not joined", "warps_prefix.c", '"where(own_low > 0, %s, 0)"', '"where(own_low < 0, %s, 0)"'),
+    ("what is shared is the row beside's", "warps_decode_parts.c", '"b * %s + row"', '"(b + 1) / 2 * %s + row"'),
+    ("a sequence reads what it shares once more", "key_groups.c", '? "max(k_low, own_low)" : "k_low"', '? "k_low" : "k_low"'),
+    ("shorter sequences share, too", "key_groups.c", '"where(kv_length >= shared_end && b', '"where(kv_length >= 0 && b'),
+    ("the last group ends with its first sequence", "key_groups.c", '"(leader + followers) * %s"', '"(leader + 1) * %s"'),
+    ("a group's first sequence is one late", "key_groups.c", 'tile_let(t, "leader", "min(%s, %s - 1)"', 'tile_let(t, "leader", "min(%s + 1, %s - 1)"'),
+    ("items of groups overlap", "key_groups.c", '"%s * %s / %d + %s", first_of(x, n), lanes_group_rows(x), x->block, n', '"%s * %s / %d + 0 * %s", first_of(x, n), lanes_group_rows(x), x->block, n'),
+    ("windows end where the last row's begin", "warps_prefix.c", 'store_end(x, 1, "", "clamp(high, 0,', 'store_end(x, 1, "", "clamp(low, 0,'),
+    ("windows begin late", "warps_prefix.c", 'store_end(x, 0, "-", "clamp(low, 0,', 'store_end(x, 0, "-", "clamp(low + 64, 0,'),
+    ("tiles that some row sees are seen by all", "warps_prefix.c", 'store_end(x, 2, "", "clamp(full_low, 0,', 'store_end(x, 2, "", "clamp(low, 0,'),
+    ("only the first part of the tiles is there", "warps_prefix.c", '"min(n_low + span * share, n_high)"', '"min(n_low + 0 * span * share, n_high)"'),
+    ("processors: rows are those of the sequence before", "lanes_decode.c", 'tile_set(t, "b", "(first_row + row) / %s", rows);', 'tile_set(t, "b", "max(first_row + row - 1, 0) / %s", rows);'),
+    ("processors: what is shared begins with the second part", "lanes_decode.c", 'tile_for_range(t, "part", "0", tile_text(t, "cdiv(own_low', 'tile_for_range(t, "part", "1", tile_text(t, "cdiv(own_low'),
+    ("processors: windows begin at the last sequence's", "lanes_decode.c", 'min(k_low, max(low, 0)), k_low)', 'max(low, 0), k_low)'),
+]
+
 GRADIENTS = [
     ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
     ("gradients of no sequence are left as they are", "back_results.c", '"nb * %d + %d > %s", rows, rows, end', '"nb * %d > %s + %d", rows, end, rows'),
@@ -213,13 +233,14 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + WIDE + GRADIENTS + STORED + APPEND, folder)
+        return planted.all_stand(MISTAKES + ROWS + WIDE + GROUPS + GRADIENTS + STORED + APPEND, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
         "": (MISTAKES, recurrences, 120),
         "tenth": (MISTAKES[::10], recurrences, 120),
         "rows": (ROWS, [*scripts, "forward packed"], 120),
+        "groups": (GROUPS, [*scripts, "paged groups"], 180),
         "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
