@@ -85,7 +85,7 @@ void lanes_let_own_keys(Lanes *x)
     let_group(x, false, "b");
     let_shared(x);
     tile_let(t, "own_low",
-             "where(kv_length >= shared_end && b >= leader && b < leader + followers, shared_end, "
+             "where(kv_length >= said && b >= leader && b < leader + followers, shared_end, "
              "0)");
 }
 

@@ -234,9 +234,9 @@ static void set_range_of_rows(Lanes *x)
     if (!x->p->attn->mask.i) return;
     begin_rows(x);
     tile_set(t, "low, high, full_low, full_high", "key_range(b, 0, 0, %s)", lanes_axis(x, 0, 2));
-    tile_set(t, "k_low", "where(kv_length >= prefix_end, min(k_low, max(low, 0)), k_low)");
+    tile_set(t, "k_low", "where(kv_length >= said, min(k_low, max(low, 0)), k_low)");
     tile_set(t, "k_high",
-             "where(kv_length >= prefix_end, max(k_high, min(high, prefix_end)), k_high)");
+             "where(kv_length >= said, max(k_high, min(high, prefix_end)), k_high)");
     tile_end(t);
 }
 

@@ -117,7 +117,7 @@ static void ranges_kernel(Lanes *x)
     tile_frag(t, "number", "i32[copy:%d] @ along_lanes = 0", x->p->caps->lanes);
     name_sequences(x, "first_row", "row", x->block);
     tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
-    tile_set(t, "takes_part", "r < last_row && kv_length >= prefix_end");
+    tile_set(t, "takes_part", "r < last_row && kv_length >= said");
     store_end(x, 0, "-", "clamp(low, 0, prefix_end)", "prefix_end");
     store_end(x, 1, "", "clamp(high, 0, prefix_end)", "0");
     store_end(x, 2, "", "clamp(full_low, 0, prefix_end)", "0");

@@ -168,7 +168,7 @@ GROUPS = [
     ("what is shared is not joined", "warps_prefix.c", '"where(own_low > 0, %s, 0)"', '"where(own_low < 0, %s, 0)"'),
     ("what is shared is the row beside's", "warps_decode_parts.c", '"b * %s + row"', '"(b + 1) / 2 * %s + row"'),
     ("a sequence reads what it shares once more", "key_groups.c", '? "max(k_low, own_low)" : "k_low"', '? "k_low" : "k_low"'),
-    ("shorter sequences share, too", "key_groups.c", '"where(kv_length >= shared_end && b', '"where(kv_length >= 0 && b'),
+    ("shorter sequences share, too", "key_groups.c", '"where(kv_length >= said && b', '"where(kv_length >= 0 && b'),
     ("the last group ends with its first sequence", "key_groups.c", '"(leader + followers) * %s"', '"(leader + 1) * %s"'),
     ("a group's first sequence is one late", "key_groups.c", 'tile_let(t, "leader", "min(%s, %s - 1)"', 'tile_let(t, "leader", "min(%s + 1, %s - 1)"'),
     ("items of groups overlap", "key_groups.c", '"%s * %s / %d + %s", first_of(x, n), lanes_group_rows(x), x->block, n', '"%s * %s / %d + 0 * %s", first_of(x, n), lanes_group_rows(x), x->block, n'),

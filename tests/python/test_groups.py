@@ -14,7 +14,7 @@ from test_layouts import SCRIPTS, Case, compiled, is_softmax, outputs
 
 # Lengths of the sequences of each group, and what they share. Of one, of none, one that is shorter, one without a key, a first one that is shorter, nothing shared
 GROUPS = [
-    ([100, 64, 70, 10, 0, 65], 64), ([70], 48), ([], 16), ([40, 41], 0), ([20, 90, 70], 64), ([33, 32, 34, 48], 32), ([0, 50], 48), ([16, 17, 15], 16),
+    ([100, 64, 70, 10, 0, 65], 64), ([70], 48), ([], 16), ([40, 41], 0), ([20, 90, 70], 64), ([33, 32, 34, 48], 32), ([150, 147, 135, 144, 130], 144), ([0, 50], 48), ([16, 17, 15], 16),
 ]
 LONG = [([2100, 2049, 2048, 1024, 2047, 2500, 2300] * 3, 2048), ([1040, 1100], 1024), ([30, 1030], 16)]
 NEW = [1, 2, 3, 6]  # rows of queries
@@ -142,8 +142,8 @@ class Groups(unittest.TestCase):
         case = Shared(compiled(SCRIPTS / "gqa.attn"), 16, GROUPS, 1)
         tensors = case.tensors | case.pools
         for name, n, value, message in (
-            ("T_groups", 0, 1, r"T_groups\[0\] is 1, expected borders from 0 up to 21 sequences"), ("T_groups", 2, 3, r"T_groups\[2\] is 3"),
-            ("T_groups", 8, 20, r"T_groups\[8\] is 20"), ("T_groups", 8, 22, r"T_groups\[8\] is 22"), ("T_shared", 0, 63, r"T_shared\[0\] is 63, expected whole pages of 16 keys"),
+            ("T_groups", 0, 1, r"T_groups\[0\] is 1, expected borders from 0 up to 26 sequences"), ("T_groups", 2, 3, r"T_groups\[2\] is 3"),
+            ("T_groups", 9, 20, r"T_groups\[9\] is 20"), ("T_groups", 9, 27, r"T_groups\[9\] is 27"), ("T_shared", 0, 63, r"T_shared\[0\] is 63, expected whole pages of 16 keys"),
             ("T_shared", 0, -16, r"T_shared\[0\] is -16"), ("T_shared", 3, 32, r"T_groups: page 0 of sequence 8 is \d+ and of sequence 7, whose first 32 keys it shares, \d+"),
         ):
             lists = case.lists() | {name: case.lists()[name].copy()}
@@ -157,7 +157,7 @@ class Groups(unittest.TestCase):
                 compiled(SCRIPTS / "gqa.attn", layout)
         with self.assertRaisesRegex(aule.ArgumentError, "T_groups"):
             outputs(f, tensors | case.lists() | {"T_groups": case.groups[:-1]}, case.params)
-        many = {"T_groups": np.append(np.zeros(4097, np.int32), np.int32(21)), "T_shared": np.zeros(4097, np.int32)}
+        many = {"T_groups": np.append(np.zeros(4097, np.int32), np.int32(26)), "T_shared": np.zeros(4097, np.int32)}
         with self.assertRaisesRegex(aule.ArgumentError, "T_shares <= 4096"):
             outputs(f, tensors | case.lists() | many, case.params)
 
@@ -182,9 +182,9 @@ class Groups(unittest.TestCase):
         path = SCRIPTS / "gqa.attn"
         check(self, path, 16, GROUPS, 1, OTHERS[0])
         f, case = compiled(path, "T=paged:groups"), Shared(compiled(path), 16, GROUPS, 1)
-        wild = np.random.default_rng(5).integers(-(2**31), 2**31 - 1, (2, 9)).astype(np.int32)
+        wild = np.random.default_rng(5).integers(-(2**31), 2**31 - 1, (2, 10)).astype(np.int32)
         pools = {name: np.nan_to_num(x) for name, x in case.pools.items()}
-        (o, *_) = outputs(f, case.tensors | pools | case.lists() | {"T_groups": wild[0], "T_shared": wild[1, :8]}, case.params, OTHERS[0])
+        (o, *_) = outputs(f, case.tensors | pools | case.lists() | {"T_groups": wild[0], "T_shared": wild[1, :9]}, case.params, OTHERS[0])
         self.assertTrue(np.isfinite(o).all())
 
 
