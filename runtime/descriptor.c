@@ -43,8 +43,15 @@ uint32_t rt_check_count(const aule_variant_v1 *variant)
 }
 const aule_expr *rt_condition(const aule_variant_v1 *variant)
 {
-    const bool known = variant->struct_size >= sizeof *variant;
+    const bool known = variant->struct_size >= offsetof(aule_variant_v1, flags);
     return known && variant->condition.code ? &variant->condition : NULL;
+}
+
+bool rt_is_for(const aule_variant_v1 *variant, bool invariant)
+{
+    const bool known = variant->struct_size >= sizeof *variant;
+    if (!known) return !invariant;
+    return !(variant->flags & (invariant ? AULE_VARIANT_BY_BATCH : AULE_VARIANT_INVARIANT));
 }
 
 /* ---- element types */

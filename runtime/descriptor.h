@@ -25,6 +25,9 @@ uint32_t rt_check_count(const aule_variant_v1 *variant);
 /* For which calls a variant is made; NULL: for all. */
 const aule_expr *rt_condition(const aule_variant_v1 *variant);
 
+/* Is it for calls that ask for bits that do not depend on the batch, or for others? Of artifacts before 1.15 nobody knows of the former. */
+bool rt_is_for(const aule_variant_v1 *variant, bool invariant);
+
 /* Element types: "bf16", its bytes, and how DLPack writes it. */
 const char *rt_dtype_name(uint32_t dtype);
 uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: not a type of elements */

@@ -239,7 +239,8 @@ static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink
     if (!status) status = take_tensors(plan, call, sink);
     if (!status)
         status = rt_choose_variant(a, plan->device->backend, &plan->device->info, &plan->bound,
-                                   operation, call->arch, &plan->variant, sink);
+                                   operation, call->arch, call->flags & AULE_CALL_INVARIANT,
+                                   &plan->variant, sink);
     if (!status)
         status = rt_layout(a, plan->variant, plan->device->info.units, &plan->bound, &plan->layout,
                            sink);
@@ -256,8 +257,12 @@ aule_status aule_plan_new(aule_attention *attention, aule_device *device, const 
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_plan_new: attention, device, call and plan must not be NULL");
     aule_call read;
-    aule_status status = rt_read_options(&read, sizeof read, sizeof read, call, "aule_call", sink);
+    aule_status status =
+        rt_read_options(&read, sizeof read, offsetof(aule_call, flags), call, "aule_call", sink);
     if (status) return status;
+    if (read.flags & ~AULE_CALL_INVARIANT)
+        return rt_fail(sink, AULE_ERROR_USAGE, "aule_call: flags %u, of which none is known but %u",
+                       read.flags, AULE_CALL_INVARIANT);
     aule_plan *made = rt_alloc(sink.memory, sizeof *made);
     if (!made) return rt_fail_memory(sink);
     made->memory = sink.memory;

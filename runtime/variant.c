@@ -157,7 +157,7 @@ static aule_status fail_unsupported(const aule_attention_v1 *a, const AuBackend 
 
 aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
                               const aule_device_info *info, const AuBound *bound,
-                              const char *operation, const char *arch,
+                              const char *operation, const char *arch, bool invariant,
                               const aule_variant_v1 **variant, AuSink sink)
 {
     int best = -1;
@@ -165,12 +165,20 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
         const aule_variant_v1 *v = rt_variant(attention, i);
         bool asked = strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
                      (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
-                     meets_condition(attention, v, bound) && rt_maps_fit(attention, v, bound);
+                     rt_is_for(v, invariant) && meets_condition(attention, v, bound) &&
+                     rt_maps_fit(attention, v, bound);
         int rank = asked ? rank_device(v, backend, info) : -1;
         if (rank < 0 || (best >= 0 && best <= rank)) continue;
         *variant = v;
         best = rank;
     }
     if (best >= 0) return AULE_OK;
+    if (invariant)
+        return rt_fail(
+            sink, AULE_ERROR_UNSUPPORTED,
+            "%s: no %s kernel for device %s whose results do not depend on the batch "
+            "(AULE_CALL_INVARIANT): of forward of attentions with weights artifacts from "
+            "version 1.15 on have some",
+            attention->name, operation, info->id);
     return fail_unsupported(attention, backend, info, bound, operation, arch, sink);
 }

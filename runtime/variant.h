@@ -14,7 +14,7 @@ bool rt_any_variant_for(const aule_attention *attention, const AuBackend *backen
 /* AULE_ERROR_UNSUPPORTED says what was asked for, what the artifact has, and how to compile what is missing. */
 aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
                               const aule_device_info *info, const AuBound *bound,
-                              const char *operation, const char *arch,
+                              const char *operation, const char *arch, bool invariant,
                               const aule_variant_v1 **variant, AuSink sink);
 
 /* Adds "cpu x86-64-v4 bf16 D=64 E=64". */

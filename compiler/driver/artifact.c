@@ -298,6 +298,14 @@ static const aule_workspace_v1 *workspaces_of(Artifact *x, const AuVariant *v)
     return list;
 }
 
+static uint32_t flags_of(const AuVariant *v)
+{
+    if (v->invariant) return AULE_VARIANT_INVARIANT;
+    return v->operation != AU_FORWARD || v->attn->linear || v->schedule->by_batch
+               ? AULE_VARIANT_BY_BATCH
+               : 0;
+}
+
 static aule_variant_v1 variant_of(Artifact *x, const AuAttentionBuild *build, const AuVariant *v)
 {
     uint32_t check_count;
@@ -317,7 +325,8 @@ static aule_variant_v1 variant_of(Artifact *x, const AuAttentionBuild *build, co
                            .launches = launches_of(x, v),
                            .check_count = check_count,
                            .checks = checks,
-                           .condition = expr_of(v->condition)};
+                           .condition = expr_of(v->condition),
+                           .flags = flags_of(v)};
     row.fixed = fixed_of(x, v, build->attn, &row.fixed_count);
     if (!host) row.code = au_strndup(x->arena, v->code.bytes, v->code.length); /* with a NUL */
     return row;

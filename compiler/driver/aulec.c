@@ -35,6 +35,7 @@ static const char usage[] =
     "      --checked            indices outside of their tensors are errors of the call\n"
     "      --parts              the operations unfinished and combine, too: keys in several "
     "places\n"
+    "      --invariant          kernels of few queries whose results do not depend on the batch, too, for calls that ask for it\n"
     "      --append             the operation append, too: new keys and values into a cache\n"
     "      --layout AXIS=HOW[,AXIS=HOW]    rows of that axis are packed (starts) or padded "
     "(lengths), keys paged (table); default dense.\n"
@@ -215,6 +216,7 @@ enum {
     DETERMINISTIC,
     F32,
     CHECKED,
+    INVARIANT,
     PARTS,
     APPEND,
     LAYOUT,
@@ -240,6 +242,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"checked", no_argument, NULL, CHECKED},
                                         {"parts", no_argument, NULL, PARTS},
                                         {"append", no_argument, NULL, APPEND},
+                                        {"invariant", no_argument, NULL, INVARIANT},
                                         {"layout", required_argument, NULL, LAYOUT},
                                         {"storage", required_argument, NULL, STORAGE},
                                         {"lines", no_argument, NULL, LINES},
@@ -283,6 +286,7 @@ static int take(Arguments *a, int c, char **argv)
     case CHECKED: a->options.checked = 1; break;
     case PARTS: a->options.parts = 1; break;
     case APPEND: a->options.append = 1; break;
+    case INVARIANT: a->options.invariant = 1; break;
     case LAYOUT: once = take_once(&a->options.layout, optarg); break;
     case STORAGE: once = take_once(&a->options.storage, optarg); break;
     case LINES: a->options.lines = 1; break;

@@ -84,8 +84,12 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
     if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
-    if (one.schedule) AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
-    return true;
+    if (!one.schedule) return true;
+    AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
+    if (!one.schedule->by_batch || v->invariant || !job->options->invariant) return true;
+    AuVariant twin = *v; /* the same for calls that ask for it */
+    twin.invariant = true;
+    return add_variant(job, build, &twin);
 }
 
 /* Widths and operand types do not make two of a note. */
@@ -167,12 +171,12 @@ static void say_unshared(AuJob *job, const AuAttentionBuild *build, uint32_t fir
         shares |= one->schedule->shares_keys;
         has_few |= one->queries == AU_DECODE_QUERIES;
     }
-    const char *message =
-        au_format(job->arena, "keys that sequences of '%s' share are read for each on %s %s: %s",
-                  v->attn->name, v->target->name, v->arch->name,
-                  has_few ? "its kernels for few queries change keys or values of each sequence, or "
-                            "have no room for the rows of several"
-                          : "it has no kernels for few queries whose parts of the keys are joined");
+    const char *message = au_format(
+        job->arena, "keys that sequences of '%s' share are read for each on %s %s: %s",
+        v->attn->name, v->target->name, v->arch->name,
+        has_few ? "its kernels for few queries change keys or values of each sequence, or "
+                  "have no room for the rows of several"
+                : "it has no kernels for few queries whose parts of the keys are joined");
     if (!shares && !is_said(job, message))
         au_remark(job->diags, AU_N0604, v->attn->span, "%s", message);
 }

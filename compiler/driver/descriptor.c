@@ -75,7 +75,7 @@ static const AuStructMember variant_members[] = {
     SIZE, TEXT(operation), TEXT(target), TEXT(arch), TEXT(features), U32(dtype), U32(fixed_count), LIST(fixed, fixed_count, fixed),
     TEXT(schedule), U32(code_format), U64(code_bytes), POINTER(CODE, code, code_bytes), U32(workspace_count),
     LIST(workspaces, workspace_count, workspace), U32(launch_count), LIST(launches, launch_count, launch), U32(check_count),
-    LIST(checks, check_count, check), EXPRS(condition, 1), END};
+    LIST(checks, check_count, check), EXPRS(condition, 1), U32(flags), END};
 STRUCT(variant);
 #undef T
 #define T aule_attention_v1

@@ -260,6 +260,14 @@ static bool choose_append(AuChoice *c, const aulec_options *o)
     return false;
 }
 
+static bool choose_invariant(AuChoice *c, const aulec_options *o)
+{
+    if (!o->invariant || !c->is_static) return true;
+    au_error(c->diags, AU_E0601, (AuSpan){0},
+             "--invariant is for artifacts: functions of static builds take no such calls");
+    return false;
+}
+
 static bool refuse_layout(AuChoice *c, const char *axis, const char *why)
 {
     au_error(c->diags, AU_E0601, (AuSpan){0}, "--layout %s: %s", axis, why);
@@ -397,7 +405,8 @@ bool options_choose(AuChoice *c, const aulec_options *o)
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
            choose_widths(c, o->widths) && choose_f32(c, o->f32) && choose_parts(c, o->parts) &&
-           choose_append(c, o) && choose_layout(c, o) && choose_storage(c, o);
+           choose_append(c, o) && choose_invariant(c, o) && choose_layout(c, o) &&
+           choose_storage(c, o);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

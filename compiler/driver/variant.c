@@ -26,9 +26,9 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"", "pages_", "some_", "few_", "decode_"};
     au_text_add(
-        &text, "_%s_%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
+        &text, "_%s_%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
-        v->by_slots ? "slots_" : "", kernel);
+        v->by_slots ? "slots_" : "", v->invariant ? "invariant_" : "", kernel);
     for (char *c = text.at; *c; c++)
         if (*c == '-' || *c == '.') *c = '_';
     return au_text_str(&text);
@@ -255,6 +255,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .grads = finishes ? v->grads : NULL,
                                .unfinished = v->operation == AU_UNFINISHED,
                                .deterministic = v->deterministic,
+                               .invariant = v->invariant,
                                .tf32 = v->tf32,
                                .queries = v->queries,
                                .by_slots = v->by_slots,

@@ -235,8 +235,7 @@ static void set_range_of_rows(Lanes *x)
     begin_rows(x);
     tile_set(t, "low, high, full_low, full_high", "key_range(b, 0, 0, %s)", lanes_axis(x, 0, 2));
     tile_set(t, "k_low", "where(kv_length >= said, min(k_low, max(low, 0)), k_low)");
-    tile_set(t, "k_high",
-             "where(kv_length >= said, max(k_high, min(high, prefix_end)), k_high)");
+    tile_set(t, "k_high", "where(kv_length >= said, max(k_high, min(high, prefix_end)), k_high)");
     tile_end(t);
 }
 
@@ -336,9 +335,9 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.rows = x.block = 1;
-    if (p->attn->keys.has_groups && !schedule_prefix_refusal(p))
+    if (p->attn->keys.has_groups && !p->invariant && !schedule_prefix_refusal(p))
         x.shared_tile = out->shape.key_tile;
-    out->shares_keys = lanes_shares_keys(&x);
+    out->shares_keys = out->by_batch = lanes_shares_keys(&x);
     x.held = "f32";
     x.makes_elements = lanes_makes_elements(p);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);

@@ -35,7 +35,8 @@ typedef struct AuProblem {
     bool deterministic; /* no sums in any order */
     bool tf32;          /* operands of f32 are multiplied as tf32 */
     AuQueries queries;
-    bool by_slots; /* append: slots say where each row goes, else the ends of sequences */
+    bool invariant; /* the bits of a row's result depend on its own sequence alone */
+    bool by_slots;  /* append: slots say where each row goes, else the ends of sequences */
     bool
         boxes; /* a launch passes tensors that boxes of tensor maps describe: strides are multiples of 16 bytes */
     const AuShapes *shapes; /* tuned rows and forced ones (shapes.h); NULL: rules decide */
@@ -83,6 +84,7 @@ typedef struct AuSchedule {
     AuTileModule *written; /* as built, hooks not inlined: for --emit=tiled-ir */
     AuTileNames called;    /* functions that its kernels call */
     AuShape shape;
+    bool by_batch;    /* bits of a row's result depend on how many others there are, or on which */
     bool shares_keys; /* those that groups of sequences share are read once */
     const char
         *regions[AULE_MAX_REGIONS]; /* arguments of its kernels that are regions of the workspace,

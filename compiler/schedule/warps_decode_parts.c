@@ -7,6 +7,7 @@ enum {
     AT_ONCE = 8,      /* parts of a row whose loads are under way together; of wide rows half */
     WIDE = 256,       /* channels, from which on several warps have each some of them */
     CUT = 128,        /* so many */
+    OWN_PART = 1024,  /* keys of a part that does not depend on the batch, to whole tiles */
     PROCESSORS = 132, /* that blocks are made for: an H200 */
     MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
 };
@@ -33,8 +34,18 @@ const char *warps_parts_for(Lanes *x, const char *blocks)
                      PROCESSORS * x->resident, blocks, lanes_axis(x, 1, 2), x->shape->key_tile);
 }
 
+/* Tiles of a part that does not depend on the batch. */
+static int32_t own_tiles(const Lanes *x) { return OWN_PART / x->shape->key_tile; }
+
+/* How many such parts so many keys have. */
+static const char *own_parts(Lanes *x, const char *keys)
+{
+    return tile_text(x->t, "max(cdiv(%s, %d), 1)", keys, own_tiles(x) * x->shape->key_tile);
+}
+
 static const char *parts(Lanes *x)
 {
+    if (x->p->invariant) return own_parts(x, lanes_axis(x, 1, 2));
     return warps_parts_for(x, tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0),
                                         lanes_axis(x, 1, 1), row_blocks(x)));
 }
@@ -69,9 +80,15 @@ static void key_tiles(Lanes *x)
     tile_let(t, "n_low, f_low, f_high, n_high",
              "key_tiles(%s, k_high, k_full_low, k_full_high, %s, %d)", lanes_own_low(x),
              lanes_key_end(x), x->shape->key_tile);
-    tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
-    tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
-    tile_let(t, "last_tile", "min(first_tile + share, n_high)");
+    if (x->p->invariant) {
+        const int32_t share = own_tiles(x);
+        tile_let(t, "first_tile", "clamp(span * %d, n_low, n_high)", share);
+        tile_let(t, "last_tile", "clamp(span * %d + %d, n_low, n_high)", share, share);
+    } else {
+        tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
+        tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
+        tile_let(t, "last_tile", "min(first_tile + share, n_high)");
+    }
     tile_let(t, "part_end", "min(%s, last_tile * %d)",
              x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
@@ -185,7 +202,7 @@ static void join_kernel(Lanes *given)
     tile_let(t, "hk", "h / group");
     lanes_let_key_length(x);
     tile_let(t, "row", "mb * group + h %% group");
-    tile_let(t, "parts", "%s", parts(x));
+    tile_let(t, "parts", "%s", x->p->invariant ? own_parts(x, lanes_key_end(x)) : parts(x));
     let_shared_parts(x);
     tile_role(t, "core", 0, TILE_ON_WARP, 0);
     x->rows = x->block = 1;
@@ -207,6 +224,7 @@ static void join_kernel(Lanes *given)
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x))
 {
     AuTileBuild *t = x->t;
+    x->out->by_batch = !x->p->invariant;
     keys_head(x);
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);

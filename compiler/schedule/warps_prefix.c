@@ -29,7 +29,7 @@ static bool shape_of(AuArena *arena, const AuProblem *p, const AuShape *own, AuS
 void warps_prefix_begin(Lanes *x)
 {
     AuShape shape;
-    if (!x->p->attn->keys.has_groups || schedule_prefix_refusal(x->p) ||
+    if (!x->p->attn->keys.has_groups || x->p->invariant || schedule_prefix_refusal(x->p) ||
         !shape_of(x->arena, x->p, x->shape, &shape))
         return;
     AuShape *kept = AU_NEW(x->arena, AuShape);

@@ -291,8 +291,12 @@ typedef struct aule_variant_v1 {
     uint32_t check_count;           /* since 1.1 */
     const aule_check_v1 *checks;
     aule_expr
-        condition; /* since 1.2: of sizes; for which calls it is made ("S <= 32"); no code: all */
+        condition;  /* since 1.2: of sizes; for which calls it is made ("S <= 32"); no code: all */
+    uint32_t flags; /* AULE_VARIANT_*, since 1.15 */
 } aule_variant_v1;
+#define AULE_VARIANT_BY_BATCH                                                                      \
+    1u /* bits of a row's result may depend on the other rows of the call */
+#define AULE_VARIANT_INVARIANT 2u /* for calls alone that ask that they do not */
 typedef enum aule_code_format {
     AULE_CODE_HOST = 0,
     AULE_CODE_OPENCL_C = 1,

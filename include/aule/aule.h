@@ -300,7 +300,12 @@ typedef struct aule_call {
     size_t param_count;
     const char *
         arch; /* only kernels for this architecture of the artifact ("x86-64-v3"); NULL: the best that fits */
+    uint32_t flags; /* AULE_CALL_* */
 } aule_call;
+/* Of forward of attentions with weights: the bits of a row's result depend on its own sequence alone, whatever else is in the batch and
+ * in whatever order. Kernels whose blocks share out keys by how many sequences there are are left alone; artifacts of `aulec --invariant`
+ * have others in their place, else what is left reads keys of few queries in fewer blocks and takes longer. */
+#define AULE_CALL_INVARIANT 1u
 
 /* Shape and dtype that [call]'s inputs imply for the tensor [name] (of any operation), which itself need not be in [call].
  * [shape] has room for 8. [dtype]'s lanes are 1; of an operand whose type no tensor of the call says, as o of "combine", the

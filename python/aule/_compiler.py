@@ -22,6 +22,7 @@ from ._builds import builds
 from ._devices import Device, chosen
 from ._errors import CompileError, CompileWarning, Error
 from ._function import AttentionFunction
+from ._libaule import CALL_INVARIANT
 from ._libraries import load_library
 from ._tensors import NAMES, TYPES, View
 
@@ -42,6 +43,7 @@ class Options(Structure):
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
         ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
         ("shapes_name", c_char_p), ("parts", c_uint32), ("layout", c_char_p), ("storage", c_char_p), ("append", c_uint32),
+        ("invariant", c_uint32),
     ]
 
 
@@ -197,11 +199,12 @@ class Compiled(AttentionFunction):
         self._which = attention
         self._made: dict[tuple, Loaded] = {}
         self._signatures: dict[str, Loaded] = {}  # with further operations
-        self._layouts: dict[tuple[str, str | None], Compiled] = {}  # the same script for other layouts and storages
+        self._layouts: dict[tuple[str, str | None, int | None], Compiled] = {}  # the same script for other layouts and storages
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
         super().__init__(self._make(_for_signature(self._options)), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
+        self._runner.flags = CALL_INVARIANT if self._options.get("invariant") else 0
 
     @property
     def source(self) -> str:
@@ -221,12 +224,13 @@ class Compiled(AttentionFunction):
             return self
         return self._laid_out(layout, self._options.get("storage"))
 
-    def _laid_out(self, layout: str, storage: str | None = None) -> "Compiled":
+    def _laid_out(self, layout: str, storage: str | None = None, invariant: bool = False) -> "Compiled":
         """The same script for rows that lie so, and are stored so."""
-        if (layout, storage) not in self._layouts:
-            given = {**self._options, "layout": layout, "storage": storage}
-            self._layouts[layout, storage] = Compiled(*self._source, self._which, given)
-        return self._layouts[layout, storage]
+        key = layout, storage, 1 if invariant else self._options.get("invariant")
+        if key not in self._layouts:
+            given = {**self._options, "layout": layout, "storage": storage, "invariant": key[2]}
+            self._layouts[key] = Compiled(*self._source, self._which, given)
+        return self._layouts[key]
 
     def _as_compiled(self) -> str:
         given = [f"{option} {self._options[option]}" for option in ("layout", "storage") if self._options.get(option)]
@@ -412,6 +416,7 @@ def compile(
     shapes: str | os.PathLike[str] | None = None,
     layout: str | None = None,
     storage: str | None = None,
+    invariant: bool = False,
 ) -> Compiled:
     """Compiles a script.
 
@@ -441,6 +446,9 @@ def compile(
             zero points, `k_zero`, shaped as the scales. The element is scale times what is stored, less its zero point. Of "i4" two channels are
             a uint8, the lower one its lower half. Forward, on processors, OpenCL devices and CUDA.
 
+        invariant: the bits of a row's result depend on its own sequence alone, whatever else is in the batch. Forward of attentions with weights; few
+            queries over long caches take a little longer, and what sequences share is read for each.
+
     What the compiler warns of is reported as :class:`aule.CompileWarning` through ``warnings``, at the script's file and line.
 
     Raises:
@@ -462,6 +470,7 @@ def compile(
     options: dict[str, Any] = {"archs": _list(archs, "archs"), "optimize": None if optimize is None else 1 + optimize, "f32": f32}
     options["layout"], options["storage"] = layout, storage
     options |= {"deterministic": _flag("deterministic", deterministic), "checked": _flag("checked", checked)}
+    options["invariant"] = _flag("invariant", invariant)
     if shapes is not None:
         options["shapes_name"], options["shapes"] = _text(shapes, "<shapes>", "=", "a table of shapes")
         if b"\0" in options["shapes"]:

@@ -80,7 +80,7 @@ def check_unrecorded(caller: str, **tensors: Any) -> None:
 def decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, k: Any = None, v: Any = None, page_table: Any = None, causal: bool = True,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
-    k_scale: Any = None, v_scale: Any = None, groups: Any = None, shared: Any = None, out: Any = None, return_lse: bool = False, backend: str | None = None,
+    k_scale: Any = None, v_scale: Any = None, groups: Any = None, shared: Any = None, invariant: bool = False, out: Any = None, return_lse: bool = False, backend: str | None = None,
 ) -> Any:
     """:func:`aule.attention` of a few new rows of each sequence over a cache, to which their keys and values are added first where they are given.
 
@@ -101,6 +101,7 @@ def decode(
         groups: int32 [n + 1], from 0 to B, with shared and a page_table: sequences groups[g] to groups[g + 1] have the same first shared[g] keys, on the same pages.
             These are then read once for all of them; results are the same.
         shared: int32 [n], whole pages; 0 for a group that shares nothing.
+        invariant: the bits of a sequence's result depend on that sequence alone, whatever else is in the batch; what sequences share is then read for each.
         window, softcap, sinks, scale, backend: as of :func:`aule.attention`.
         out: a tensor to write o into.
         return_lse: also return the log of the normaliser, [B, S, H] in float32.
@@ -112,7 +113,7 @@ def decode(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
-    return_lse = _flag("return_lse", return_lse)
+    return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     rows = "[B, most, {}]" if page_table is None else "[pages, slots, {}]"
     q = heads_first(tensor(q, "q", "[B, S, H, D]"))
     caches = {name: heads_first(tensor(x, f"{name}_cache", rows.format(h))) for name, x, h in (("k", k_cache, "Hk, D"), ("v", v_cache, "Hv, E"))}
@@ -132,11 +133,11 @@ def decode(
         append(k, v, caches | scales, storage=storage, device=backend, T_lengths=lengths, **({} if table is None else {"T_table": table}))
     f, named = _prepare(
         q, caches["k"], causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
-        deterministic=False, gradients=False,
+        deterministic=False, gradients=False, alike=caches["k"].shape[1] == caches["v"].shape[1],
     )
     named |= scales | {"T_lengths": lengths} | ({} if table is None else {"T_table": table}) | prefixes
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
-    f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage)
+    f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage, invariant)
     results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, **named)
     o = heads_first(results["o"]) if out is None else out
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from functools import partial
 from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, TypeVar, overload
 
 from ._append import AppendNames, bind
@@ -13,6 +14,7 @@ from ._axes import Axis, layout_of
 from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
+from ._libaule import CALL_INVARIANT
 from ._parts import PartNames, Unfinished, by_parts
 from ._plans import Runner, arguments, number
 from ._states import State, bind_states, check_states
@@ -638,12 +640,13 @@ def torch_calls_for(call: Call) -> Any:
     return _torch_calls if _torch_calls is not None and _torch_calls.takes(call) else None
 
 
-def load(path: str | os.PathLike[str], attention: str | None = None) -> AttentionFunction:
+def load(path: str | os.PathLike[str], attention: str | None = None, *, invariant: bool = False) -> AttentionFunction:
     """Opens an artifact that ``aulec`` wrote.
 
     Args:
         path: the ``.so``.
         attention: which of its attentions; not needed if there is only one.
+        invariant: as of :func:`aule.compile`; few queries over long caches are then faster with an artifact of ``aulec --invariant``.
 
     Raises:
         Error: not a file, not an artifact, damaged, newer than the library, or without that attention.
@@ -653,6 +656,8 @@ def load(path: str | os.PathLike[str], attention: str | None = None) -> Attentio
         raise Error("an artifact is given as its path; this is empty", "file")
     place = os.path.abspath(os.fsdecode(name))
     try:
-        return AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}", (load, (place, attention)))
+        made = AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}{' invariant' * invariant}", (partial(load, invariant=invariant), (place, attention)))
+        made._runner.flags = CALL_INVARIANT if invariant else 0
+        return made
     except UnicodeDecodeError as e:
         raise Error(f"{place} is damaged: a name in it is no text", "artifact") from e

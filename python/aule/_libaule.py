@@ -131,10 +131,13 @@ class ParamArg(Structure):
     _fields_ = [("name", c_char_p), ("value", Value)]
 
 
+CALL_INVARIANT = 1  # AULE_CALL_INVARIANT
+
+
 class Call(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("operation", c_char_p), ("tensors", POINTER(TensorArg)), ("tensor_count", c_size_t),
-        ("params", POINTER(ParamArg)), ("param_count", c_size_t), ("arch", c_char_p),
+        ("params", POINTER(ParamArg)), ("param_count", c_size_t), ("arch", c_char_p), ("flags", c_uint32),
     ]
 
 

@@ -39,6 +39,7 @@ class Options:
     alibi: Tensor | None = None
     sinks: Tensor | None = None
     bias: Tensor | None = None
+    alike: bool = False  # values have the keys' heads, which kernels for few queries ask for
 
 
 def _inputs(o: Options) -> str:
@@ -76,7 +77,7 @@ def script(o: Options) -> str:
         "attention aule_attention {\n"
         "    q: [B, H, S, D];\n"
         "    k: [B, Hk, T, D];\n"
-        "    v: [B, Hv, T, E];\n"
+        + f"    v: [B, {'Hk' if o.alike else 'Hv'}, T, E];\n"
         + _inputs(o) + _params(o) + "\n" + _score(o) + _mask(o)
         + ("    weight_mod(p) = dropout(p, rate, seed);\n" if o.dropout else "")
         + f"    online {online};\n"

@@ -31,8 +31,8 @@ def _tensor(kind: str) -> Tensor | None:
     return Tensor(dtype, tuple(axes), gradient == "grad")
 
 
-def _options_of(causal: bool, left: bool, right: bool, softcap: bool, dropout: bool, alibi: str, sinks: str, bias: str) -> Options:
-    return Options(causal, left, right, softcap, dropout, _tensor(alibi), _tensor(sinks), _tensor(bias))
+def _options_of(causal: bool, left: bool, right: bool, softcap: bool, dropout: bool, alibi: str, sinks: str, bias: str, alike: bool) -> Options:
+    return Options(causal, left, right, softcap, dropout, _tensor(alibi), _tensor(sinks), _tensor(bias), alike)
 
 
 def _make(name: str, deterministic: bool, *options: Any) -> None:
@@ -160,9 +160,9 @@ def _torch_is_deterministic(q: Any) -> bool:
 
 def _prepare(
     q: Any, k: Any, *, causal: bool, window: Any, softcap: float | None, alibi: Any, sinks: Any, bias: Any, scale: float | None, dropout: float,
-    seed: int | None, deterministic: bool, gradients: bool,
+    seed: int | None, deterministic: bool, gradients: bool, alike: bool = False,
 ) -> tuple[Compiled, dict[str, Any]]:
-    """The compiled attention for the options, and its inputs and parameters."""
+    """The compiled attention for the options, and its inputs and parameters. [alike]: v has as many heads as k, and the script says so."""
     causal, deterministic = _flag("causal", causal), _flag("deterministic", deterministic)
     left, right = _window(window, causal)
     named: dict[str, Any] = {}
@@ -197,7 +197,7 @@ def _prepare(
         named["rate"], named["seed"] = dropout, _drawn_seed(q) if seed is None else seed
     # With changing shapes torch.compile makes symbols of numbers, also of a default's 0.0: branches say what they are.
     flags = [True if x else False for x in (deterministic or _torch_is_deterministic(q), causal, left is not None, right is not None, softcap, dropout)]
-    return _function(*flags, *kinds), named
+    return _function(*flags, *kinds, alike), named
 
 
 @overload

@@ -55,11 +55,11 @@ def _value(x: int | float) -> abi.Value:
     return abi.Value(1, 0, 0, x) if isinstance(x, float) else abi.Value(0, 0, x, 0.0)
 
 
-def arguments(operation: str, views: Mapping[str, View], params: Mapping[str, Any]) -> abi.Call:
+def arguments(operation: str, views: Mapping[str, View], params: Mapping[str, Any], flags: int = 0) -> abi.Call:
     """The call's arguments; the caller keeps the views."""
     tensors = (abi.TensorArg * max(len(views), 1))(*[abi.TensorArg(name.encode(), ctypes.pointer(v.tensor)) for name, v in views.items()])
     values = (abi.ParamArg * max(len(params), 1))(*[abi.ParamArg(name.encode(), _value(x)) for name, x in params.items()])
-    return abi.Call(ctypes.sizeof(abi.Call), operation.encode(), tensors, len(views), values, len(params), None)
+    return abi.Call(ctypes.sizeof(abi.Call), operation.encode(), tensors, len(views), values, len(params), None, flags)
 
 
 class Prepared:
@@ -173,6 +173,7 @@ class Runner:
 
     def __init__(self, kernels: Callable[[Mapping[str, View], Device, bool], Loaded], compact: tuple[str, ...] = ()) -> None:
         self._kernels, self._compact = kernels, compact
+        self.flags = 0  # of every call: AULE_CALL_*
         self._prepared: dict[tuple, Prepared] = {}
         self._lock = threading.Lock()
 
@@ -247,7 +248,7 @@ class Runner:
         passed = list(views.values())
         made, results = self._make(loaded, operation, given, views, params, [name for name in wanted if name not in out])
         views.update((name, view(x, name)) for name, x in results.items())
-        return Prepared(loaded, target, arguments(operation, views, params), made, passed), results
+        return Prepared(loaded, target, arguments(operation, views, params, self.flags), made, passed), results
 
     def _make(self, loaded, operation, given, views, params, names) -> tuple[list[tuple], dict[str, Any]]:
         """New tensors for results."""
@@ -270,7 +271,7 @@ class Runner:
         _, results = self._make(loaded, operation, given, {**views, **outputs}, params, [name for name in wanted if name not in out])
         outputs.update((name, view(x, name)) for name, x in results.items())
         with Staged(target, views, outputs, fresh=set(results)) as staged:
-            prepared = Prepared(loaded, target, arguments(operation, staged.views, params), [])
+            prepared = Prepared(loaded, target, arguments(operation, staged.views, params, self.flags), [])
             words = [word for v in staged.views.values() for word in (v.tensor.data or 0, v.tensor.byte_offset)]
             since = time.monotonic()
             prepared.run(words, list(params.values()), None)

@@ -189,18 +189,19 @@ static const ExecCase page_cases[] = {
 };
 /* Neighbouring sequences that share their first keys: rows of several in a warp's tile, several tiles of rows, less than a tile of keys; windows that
  * begin behind what is shared, in it, that see none of it; slopes, sinks, gates; rows of the table, a table that is one list. */
+/* shares: those that planted mistakes are looked for with. */
 static const char *const group_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90"};
 static const ExecCase group_cases[] = {
-    {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups shares"},
     {"mha.attn", "B=23 H=8 Hk=1 S=1 T=200 D=32 E=32 slots=32 shared=128", NULL, "decode forward paged groups"},
     {"gemma_local.attn", "B=7 H=6 Hk=2 S=4 T=700 D=32 E=32 slots=64 shared=640", "window=150", "decode forward paged groups"},
-    {"gemma_local.attn", "B=6 H=5 Hk=1 S=2 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode forward paged groups"},
+    {"gemma_local.attn", "B=6 H=5 Hk=1 S=2 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode forward paged groups shares"},
     {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=2 T=390 D=32 E=64 slots=128 shared=384", NULL, "decode forward paged groups"},
-    {"../../../attn_scripts/alibi.attn", "B=10 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward paged groups"},
+    {"../../../attn_scripts/alibi.attn", "B=10 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward paged groups shares"},
     {"gated_qknorm.attn", "B=5 H=2 Hk=1 S=3 T=150 D=32 slots=32 shared=128", NULL, "decode forward paged groups"},
     {"mha.attn", "B=2 H=2 Hk=2 S=1 T=140 D=128 E=128 slots=16 shared=128", NULL, "decode forward paged groups rows"},
     {"../../../attn_scripts/softcap.attn", "B=7 H=4 Hk=2 S=2 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups csr"},
-    {"mha.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16 shared=64", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16 shared=64", NULL, "decode forward paged groups shares"},
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=6 T=300 D=32 E=32 slots=16 shared=256", NULL, "decode forward paged groups"},
     {"mha.attn", "B=5 H=2 Hk=1 S=60 T=170 D=32 E=32 slots=16 shared=64", NULL, "forward paged groups pages"},
 };

@@ -1,0 +1,101 @@
+"""Calls with ``invariant=True``: the bits of a sequence's result are those of a call of it alone, whatever else is in the batch and in whatever order. What of it
+processors cannot show, how kernels for CUDA share out keys, is read in their text."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import aule
+from support import DEVICE, ROOT, torch
+
+LENGTHS = np.array([70, 0, 1, 1024, 1025, 2600, 17, 2048], np.int32)
+H, HK, D, SLOTS = 8, 2, 64, 16
+
+
+class Case:
+    def __init__(self, rows=1, dtype=np.float32):
+        r = np.random.default_rng(rows)
+        entries = -(-int(LENGTHS.max()) // SLOTS)
+        B = len(LENGTHS)
+        self.q = r.standard_normal((B, rows, H, D)).astype(dtype)
+        self.pools = [r.standard_normal((B * entries, SLOTS, HK, D)).astype(dtype) for _ in "kv"]
+        self.table = r.permutation(B * entries).reshape(B, entries).astype(np.int32)
+
+    def call(self, which, to=lambda x: x, entries=None, **options):
+        table = self.table[which] if entries is None else self.table[which, :entries]
+        o = aule.decode(to(self.q[which]), *map(to, self.pools), to(LENGTHS[which]), page_table=to(np.ascontiguousarray(table)), **options)
+        return np.asarray(o if isinstance(o, np.ndarray) else o.float().cpu())
+
+
+class Invariant(unittest.TestCase):
+    def check(self, to=lambda x: x, **options):
+        for rows in (1, 3):
+            case = Case(rows)
+            everything = np.arange(len(LENGTHS))
+            want = case.call(everything, to, invariant=True, **options)
+            np.testing.assert_allclose(want, case.call(everything, to, **options), rtol=1e-4, atol=1e-5)
+            for which in ([5], [0, 5], [7, 5, 3], everything[::-1], [5] * 40, [4, 1, 1, 6]):
+                got = case.call(np.array(which), to, invariant=True, **options)
+                for n, b in enumerate(which):
+                    np.testing.assert_array_equal(got[n], want[b], err_msg=f"{rows} rows of {LENGTHS[b]} keys among {which}")
+            np.testing.assert_array_equal(case.call(np.array([6]), to, entries=2, invariant=True, **options)[0], want[6])  # a table with less room
+
+    def test_batches(self):
+        self.check()
+        self.check(window=700, softcap=4.0)
+
+    @unittest.skipIf(torch is None or DEVICE == "cpu", "no GPU")
+    def test_batches_on_a_device(self):
+        self.check(to=lambda x: torch.from_numpy(x).to(DEVICE))
+
+    def test_groups(self):
+        """What sequences share is read for each: the bits of calls without groups."""
+        case, B = Case(), len(LENGTHS)
+        case.table[5, :32] = case.table[3, :32]
+        order = np.array([3, 5, 0, 1])
+        groups, shared = np.array([0, 2, 4], np.int32), np.array([512, 0], np.int32)
+        want = case.call(np.arange(B), invariant=True)
+        got = case.call(order, invariant=True, groups=groups, shared=shared)
+        np.testing.assert_array_equal(got, want[order])
+        self.assertFalse(np.array_equal(case.call(order, groups=groups, shared=shared), case.call(order)))  # here they are joined in other parts
+
+    def test_artifacts(self):
+        """An artifact of other kernels too, and one without; what has none is refused."""
+        path, case = ROOT / "attn_scripts/gqa.attn", Case()
+        q, k, v = (x.swapaxes(1, 2) for x in (case.q, *case.pools))
+        given = {"T_table": case.table, "T_lengths": LENGTHS}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, more in (("with", {"invariant": 1}), ("without", {})):
+                data = aule._compiler.compiler().run("gqa.attn", path.read_bytes(), targets="cpu", dtypes="f32", widths="D=64", no_gradients=1, layout=b"T=paged:groups".decode(), **more)
+                Path(folder, f"{name}.so").write_bytes(data)
+            f, g = (aule.load(Path(folder, f"{name}.so"), invariant=True) for name in ("with", "without"))
+            lists = given | {"T_groups": np.array([0, 8], np.int32), "T_shared": np.array([0], np.int32)}
+            for one in (f, g):
+                all_of_them = one(q, k, v, **lists)
+                alone = one(q[5:6], k, v, T_table=case.table[5:6], T_lengths=LENGTHS[5:6], T_groups=np.array([0, 1], np.int32), T_shared=np.array([0], np.int32))
+                np.testing.assert_array_equal(alone[0], all_of_them[5])
+            np.testing.assert_allclose(f(q, k, v, **lists), g(q, k, v, **lists), rtol=1e-4, atol=1e-5)
+        recurrence = aule.compile(ROOT / "attn_scripts/retention_recurrent.attn", invariant=True)
+        tensors = [np.zeros((1, 2, 4, 16), np.float32) for _ in "qkv"]
+        needed = {t.name: np.zeros([2 if axis == "H" else 1 if axis == "B" else 4 if axis == "T" else 16 for axis in t.axes], np.float32) for t in recurrence.tensors if t.role == "input"}
+        with self.assertRaisesRegex(aule.Error, "whose results do not depend on the batch"):
+            recurrence(*tensors, **needed)
+
+    def test_kernels_of_cuda(self):
+        """How many sequences there are is not asked for where keys are shared out and parts joined."""
+        for script in ("gqa", "sliding_window"):
+            for more, depends in (({}, True), ({"invariant": 1}, False)):
+                text = aule._compiler.emit(ROOT / f"attn_scripts/{script}.attn", "tiled-ir", targets="cuda", archs="sm_90", dtypes="bf16", widths="D=128", no_gradients=1, layout="T=paged", **more)
+                variants = [v for v in text.split("// ==== ") if "warps_decode" in v.split("\n")[0]]
+                self.assertEqual(len(variants), 1 if depends else 2)
+                body = [line for line in variants[-1].split("\n") if not re.match(r"(kernel|grid)", line)]
+                self.assertEqual(any(re.search(r"\$B\b", line) for line in body), depends)
+
+
+if __name__ == "__main__":
+    unittest.main()
