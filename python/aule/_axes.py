@@ -18,6 +18,11 @@ class Axis:
                 raise TypeError(f"{name} must be a tensor, it is {type(x).__name__}")
         self.layout, self.tensors = layout, tensors
 
+    def apart(self) -> Axis:
+        """The same without what says which sequences share keys, which is nothing to a row that is written."""
+        own = {name: x for name, x in self.tensors.items() if name not in ("groups", "shared")}
+        return Axis(self.layout.removesuffix(":groups"), **own)
+
     def __repr__(self) -> str:
         return f"aule.{self.layout.partition(':')[0]}({', '.join(f'{name}={list(x.shape)}' for name, x in self.tensors.items())})"
 

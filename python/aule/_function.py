@@ -436,7 +436,7 @@ class AttentionFunction:
             Error: there are no such kernels: of a recurrence, of packed keys, of an artifact that was compiled without ``--append``.
         """
         if axes:
-            f, named = self._placed(axes, named)
+            f, named = self._placed({name: axis.apart() if isinstance(axis, Axis) else axis for name, axis in axes.items()}, named)
             return f.append(*tensors, slots=slots, device=device, **named)
         names = self._appends()
         params = {name: named.pop(name) for name in self._param_names if name in named}

@@ -133,6 +133,11 @@ class Groups(unittest.TestCase):
         axis = aule.paged(table, lengths, groups=groups, shared=shared)
         self.assertEqual(repr(axis), "aule.paged(table=[5, 6], lengths=[5], groups=[3], shared=[2])")
         np.testing.assert_allclose(f(*heads_first, axes={"T": axis}), f(*heads_first, axes={"T": aule.paged(table, lengths)}), rtol=1e-5, atol=1e-5)
+        two = [[x.copy() for x in heads_first[1:]] for _ in range(2)]
+        for pools, places in zip(two, (axis, aule.paged(table, lengths))):
+            f.append(k.swapaxes(1, 2), v.swapaxes(1, 2), *pools, axes={"T": places})
+        for x, y in zip(*two):
+            np.testing.assert_array_equal(x, y)
         with self.assertRaisesRegex(aule.ArgumentError, "one of them is missing"):
             aule.paged(table, lengths, groups=groups)
 

@@ -180,10 +180,10 @@ static const aule_fixed_v1 fixed[] = {{Z_D, SAMPLE_D}, {Z_E, SAMPLE_E}};
 #endif
 #define VARIANT(target, arch, features, dtype, format, code, launches) \
     {sizeof(aule_variant_v1), "forward", target, arch, features, dtype, 2, fixed, "rows " arch, format, sizeof(code), code, \
-     2, workspaces, 2, launches, 0, NULL, {0}}
+     2, workspaces, 2, launches, 0, NULL, {0}, 0}
 #define BACKWARD(target, arch, features, format, code, launches) \
     {sizeof(aule_variant_v1), "backward", target, arch, features, AULE_F32, 2, fixed, "back " arch, format, sizeof(code), code, \
-     1, backward_workspaces, 2, launches, 0, NULL, {0}}
+     1, backward_workspaces, 2, launches, 0, NULL, {0}, 0}
 static const aule_variant_v1 variants[] = {
     VARIANT("cpu", FAMILY "-future", "avx4096", AULE_F32, AULE_CODE_HOST, "", host_launches),
     VARIANT("cpu", FAMILY, "", AULE_F32, AULE_CODE_HOST, "", host_launches),
