@@ -22,6 +22,7 @@ typedef struct ExecCase {
                         parts (of `parts=N` among the sizes: unfinished of N sets of keys and combine in place of forward; a param
                         `first` is the number of a set's first key),
                         paged (keys in pages of `slots=N` among the sizes, exec_pages.c), padded (keys that end before their tensor),
+                        invariant (kernels for calls whose results do not depend on the batch),
                         groups (the first `shared=N` keys are the same in neighbouring sequences, exec_groups.c),
                         wide (gradients by group_back_wide in a shape that its rule does not take),
                         driver (gradients on OpenCL devices in the quick round, too),

@@ -120,6 +120,7 @@ static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
                      .tensor_count = row_count,
                      .operation = r->operation,
                      .deterministic = exec_has(r, "repeat"),
+                     .invariant = exec_has(r, "invariant"),
                      .tf32 = exec_is_tf32(r),
                      .shapes = shapes_of(r),
                      .operand = d == AU_DT_F16    ? TILE_F16

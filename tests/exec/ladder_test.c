@@ -203,6 +203,10 @@ static const ExecCase group_cases[] = {
     {"../../../attn_scripts/softcap.attn", "B=7 H=4 Hk=2 S=2 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups csr"},
     {"mha.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16 shared=64", NULL, "decode forward paged groups shares"},
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=6 T=300 D=32 E=32 slots=16 shared=256", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=2300 D=32 E=32 slots=16", NULL, "decode forward paged invariant"},
+    {"gemma_local.attn", "B=1 H=3 Hk=1 S=3 T=2100 D=32 E=64 slots=64", "window=1200", "decode forward paged invariant"},
+    {"mha.attn", "B=5 H=4 Hk=2 S=1 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups invariant"},
+    {"../../exec/scripts/latent.attn", "B=1 H=7 S=1 T=1100 D=416", NULL, "decode forward invariant"},
     {"mha.attn", "B=5 H=2 Hk=1 S=60 T=170 D=32 E=32 slots=16 shared=64", NULL, "forward paged groups pages"},
 };
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
