@@ -124,12 +124,8 @@ static bool options_are_sound(AuDiags *diags, const aulec_options *options)
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
         options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_METAL &&
         options->no_gradients <= 1 && options->deterministic <= 1 && options->checked <= 1 &&
-<<<<<<< HEAD
-        options->lines <= 1 && options->parts <= AULEC_ALONE && options->append <= AULEC_ALONE)
-=======
-        options->lines <= 1 && options->parts <= 1 && options->append <= 1 &&
+        options->lines <= 1 && options->parts <= AULEC_ALONE && options->append <= AULEC_ALONE &&
         options->invariant <= 1)
->>>>>>> 3caacd0 (AULE_CALL_INVARIANT, --invariant, invariant=True: results that do not depend on the batch; aule.decode says that values have the keys' heads, as kernels for few queries ask)
         return true;
     au_error(diags, AU_E0601, (AuSpan){0},
              "aulec_options: struct_size %zu (expected %zu), emit %u or a flag is out of range",

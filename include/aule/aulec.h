@@ -107,14 +107,10 @@ typedef struct aulec_options {
         storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero": keys and values are stored in 8 or 4 bits, with scales and
                     zero points (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
     uint32_t
-<<<<<<< HEAD
         append; /* 1: kernels of the operation "append", too (AULEC_ALONE: alone), which writes new keys and values into a cache; not of static builds */
-=======
-        append; /* 1: kernels of the operation "append", too, which writes new keys and values into a cache; not of static builds */
     uint32_t
         invariant; /* 1: of kernels for few queries whose results depend on the batch others, too, for calls with AULE_CALL_INVARIANT; not of
                       static builds */
->>>>>>> 3caacd0 (AULE_CALL_INVARIANT, --invariant, invariant=True: results that do not depend on the batch; aule.decode says that values have the keys' heads, as kernels for few queries ask)
 } aulec_options;
 
 typedef struct aulec_result aulec_result;
