@@ -51,9 +51,10 @@ static const AuShapes *shapes_of(Run *r)
 {
     static const struct {
         const char *word, *row;
-    } asked[] = {{"wide", "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240"},
-                 {"stored", "group_backward: stmatrix=1"},
-                 {"turned", "group_backward: stmatrix=1 turned=1"}};
+    } asked[] = {
+        {"wide", "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240"},
+        {"stored", "group_backward: stmatrix=1"},
+        {"turned", "group_backward: stmatrix=1 turned=1"}};
     const uint32_t all = sizeof asked / sizeof *asked;
     uint32_t n = 0;
     while (n < all && !exec_has(r, asked[n].word)) n++;
