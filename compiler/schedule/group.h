@@ -59,6 +59,8 @@ int32_t group_back_values(const AuProblem *p); /* that a pair has at once, of gr
 int32_t group_back_swizzle(int32_t bytes);
 /* What of the problem no backward kernel of groups has; NULL: it does. */
 const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p);
+/* What kernels of groups have and rules do not choose, since it was measured to be slower; NULL: nothing. */
+const char *group_back_slower(const AuProblem *p);
 /* Single warps get more where consumers' fragments leave room. */
 void group_back_give_registers(int32_t fragments, AuShape *s);
 /* Registers of a lane for distances of so many queries from keys; 0: no score function reads them. */

@@ -173,6 +173,13 @@ static bool are_pairs_plain(const AuProblem *p)
     return good;
 }
 
+const char *group_back_slower(const AuProblem *p)
+{
+    return group_back_adds_pairs(p) ? "gradients of inputs that pairs read by their query, which "
+                                      "were slower than by single warps"
+                                    : NULL;
+}
+
 /* Measured (docs/dev/performance-notes.md): two tiles of dS' and two of dQ; where they do not fit, one of dQ and, with a mask, one of dS'.
  * For narrow heads twice the queries, with which units read shared memory less often. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
@@ -188,6 +195,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
         {.query_tile = rows, .stages = 1, .exchange_stages = masked, .result_stages = 1},
     };
     *why = group_back_refusal_of_problem(arena, p);
+    if (!*why) *why = group_back_slower(p);
     if (*why) return false;
     for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1; n < sizeof all / sizeof *all; n++) {
         AuShape s = all[n];

@@ -60,19 +60,21 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
 
 /* ---- by rule */
 
-/* Measured (docs/dev/hopper.md): two stages, and two tiles of dQ before two of dS', even where that makes more parts; then as few parts as
- * take no more registers than the rest of a tile. Narrow heads were not measured. */
+/* Measured (docs/dev/hopper.md): two stages, and two tiles of dQ; two of dS' where that makes no more than 4 parts; then as few parts as take
+ * no more registers than the rest of a tile. Narrow heads were not measured. */
 bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                     const char **why)
 {
-    enum { NARROW = 128, MOST_PARTS = 8, STAGES = 2, BOTH = EXCHANGES * EXCHANGES };
+    enum { NARROW = 128, MOST_PARTS = 8, FEWER_PARTS = 4, STAGES = 2, BOTH = EXCHANGES * EXCHANGES };
     int32_t fewest = 0;
     if (p->d <= NARROW && p->e <= NARROW) {
         if (!*why) *why = "widths to 128 that 'group_backward' does not take";
         return false;
     }
+    if ((*why = group_back_slower(p))) return false;
     for (int32_t tiles = 0; tiles < BOTH && !fewest; tiles++)
-        for (int32_t parts = 1; parts <= MOST_PARTS; parts *= 2) {
+        for (int32_t parts = 1; parts <= (tiles % EXCHANGES ? MOST_PARTS : FEWER_PARTS);
+             parts *= 2) {
             AuShape s = {.query_tile = GROUP_ROWS,
                          .stages = STAGES,
                          .exchange_stages = EXCHANGES - tiles % EXCHANGES,
