@@ -109,7 +109,6 @@ static const ExecCase wide_cases[] = {
     /* gradients of inputs that pairs read by their query: tables of distances, a number a pair, a number a row and a key */
     {"../../../attn_scripts/relative_bias.attn", "B=1 H=2 S=132 T=150 D=64 E=64 W=21", NULL, "queried"},
     {PAIR_BIAS, "B=1 H=2 S=132 D=64 E=64", NULL, "queried"},
-    {"../../../attn_scripts/forgetting.attn", "B=2 H=2 S=132 T=132 D=64 E=64", NULL, "queried"},
     {"../../../attn_scripts/t5_decoder.attn", "B=1 H=2 S=132 T=132 D=64 E=64", NULL, "queried"},
     {"documents_bias_sink.attn", "B=2 H=2 S=140 T=140 D=64 E=64", NULL, "queried sorted"},
     {PAIR_BIAS, "B=1 H=1 S=68 D=64 E=144", NULL, "queried wide"},
