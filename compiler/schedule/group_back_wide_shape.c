@@ -65,7 +65,13 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
 bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                     const char **why)
 {
-    enum { NARROW = 128, MOST_PARTS = 8, FEWER_PARTS = 4, STAGES = 2, BOTH = EXCHANGES * EXCHANGES };
+    enum {
+        NARROW = 128,
+        MOST_PARTS = 8,
+        FEWER_PARTS = 4,
+        STAGES = 2,
+        BOTH = EXCHANGES * EXCHANGES
+    };
     int32_t fewest = 0;
     if (p->d <= NARROW && p->e <= NARROW) {
         if (!*why) *why = "widths to 128 that 'group_backward' does not take";
