@@ -24,10 +24,8 @@ from pathlib import Path
 import prefixes
 import torch
 from bench import TYPES, compile_artifact, machine, note, tell, usable
-from measure import graph_of, graph_seconds, median_seconds
+from measure import FAR, first_of, graph_of, graph_seconds, median_seconds
 from peers import PEERS, SCRIPTS
-
-FAR = 300 << 20  # bytes of all caches of a turn: several times the far cache
 
 
 @dataclass(frozen=True)
@@ -130,10 +128,6 @@ class Own:
 
 def suffix(storage: str) -> str:
     return "_" + storage.replace(":", "_") if storage else ""
-
-
-def first_of(o):
-    return o[0] if isinstance(o, (tuple, list)) else o
 
 
 def row(case: Decode, peers: list, a) -> dict:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 from bench import TYPES, note, tell, usable
-from decode import FAR, copy_rate, in_pages
-from measure import graph_of, graph_seconds
+from decode import copy_rate, in_pages
+from measure import FAR, graph_of, graph_seconds
 
 E = 512
 SCRIPT = Path(__file__).resolve().parent.parent / "attn_scripts/mla_decode.attn"

@@ -8,6 +8,13 @@ from typing import Callable
 
 import torch
 
+FAR = 300 << 20  # bytes of all caches of a turn of few queries: several times the far cache
+
+
+def first_of(o):
+    """o, of what may have finals beside it."""
+    return o[0] if isinstance(o, (tuple, list)) else o
+
 
 def _seconds_cpu(call: Callable, repeats: int) -> float:
     start = time.perf_counter()

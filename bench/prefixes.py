@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import torch
 from bench import TYPES, note, tell, usable
-from measure import graph_of, graph_seconds
+from measure import FAR, first_of, graph_of, graph_seconds
 from peers import SCRIPTS
 
-FAR = 300 << 20  # bytes of all caches of a turn: several times the far cache
 D = 128
 
 
@@ -79,10 +78,6 @@ def function(a, script: str, groups: bool):
     if a.artifacts:
         return aule.load(f"{a.artifacts.split(',')[0]}/{script}_{'groups' if groups else 'paged'}.so")
     return aule.compile(SCRIPTS / f"{script}.attn", layout="T=paged:groups" if groups else "T=paged")
-
-
-def first_of(o):
-    return o[0] if isinstance(o, (tuple, list)) else o
 
 
 def row(a, case: Prefix) -> str:

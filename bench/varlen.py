@@ -21,8 +21,7 @@ from pathlib import Path
 import torch
 import varlen_gradients
 from bench import TYPES, compile_artifact, machine, note, tell, usable
-from decode import first_of
-from measure import graph_of, graph_seconds
+from measure import first_of, graph_of, graph_seconds
 from peers import SCRIPTS
 
 WIDTH, SAME_KERNELS = 128, 65  # queries from which on dense calls have the kernel of packed rows

@@ -87,14 +87,14 @@ AuVal lower_packed_offset(AuLower *l, const AuPacked *p, AuVal row, AuVal column
 
 /* ---- a fragment in the order of the tensor */
 
-/* As the piece, or, of an operand of a group, with the pieces of the warps one behind the other. */
-static bool repeats(const AuTilePlaces *places, const AuTilePlaces *piece)
+/* Do warps have rows of pieces each, one behind the other, as in an operand of a group? */
+static bool is_of_warps(const AuTilePlaces *rows, const AuTilePlaces *piece)
 {
-    if (lower_repeats(places, piece)) return true;
-    for (int32_t i = 0; places && i < places->extent; i++)
-        if (places->place[i] != piece->place[i % piece->extent] + TILE_WARP * (i / piece->extent))
+    if (!rows || rows->extent <= piece->extent || rows->extent % piece->extent) return false;
+    for (int32_t i = 0; i < rows->extent; i++)
+        if (rows->place[i] != piece->place[i % piece->extent] + TILE_WARP * (i / piece->extent))
             return false;
-    return places && places->extent % piece->extent == 0;
+    return true;
 }
 
 bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *type, bool tested)
@@ -107,7 +107,9 @@ bool lower_is_packed_so(AuLower *l, const AuTileExpr *ref, const AuTileType *typ
     for (uint32_t n = 0; n < 2; n++) {
         const uint32_t at = count - 2 + n;
         const AuTileAxis *axis = &type->axes[n], *piece = &p->piece->axes[n];
-        if (lower_view_axis(ref, at) != axis->name || !repeats(axis->places, piece->places) ||
+        const bool alike = lower_repeats(axis->places, piece->places) ||
+                           (n == 0 && is_of_warps(axis->places, piece->places));
+        if (lower_view_axis(ref, at) != axis->name || !alike ||
             !lower_starts_at(ref->has_index ? ref->args.at[at] : NULL, piece->size))
             return false;
     }
@@ -167,12 +169,6 @@ AuVal lower_packed_start(AuLower *l, const AuTileExpr *ref)
     return start_of(l, ref, (AuVal){0}, (AuVal){0});
 }
 
-/* Do warps have rows of pieces each? */
-static bool is_of_warps(const AuTileType *type, const AuPacked *p)
-{
-    return !lower_repeats(type->axes[0].places, p->piece->axes[0].places);
-}
-
 /* The constant part is added last, that of rows, which loops change, before it. */
 AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, const AuTileType *type, int32_t row,
                            int32_t column, int32_t word)
@@ -180,7 +176,9 @@ AuVal lower_packed_address(AuLower *l, const AuTileExpr *ref, const AuTileType *
     AuKernel *k = l->k;
     const AuPacked *p = lower_memory(l, ref->memory)->packed;
     const AuVal own = kernel_op2(k, AU_K_MUL, kernel_lane(k), kernel_i32(k, p->words)),
-                sum = start_of(l, ref, is_of_warps(type, p) ? l->r.warp : (AuVal){0}, own);
+                rows = is_of_warps(type->axes[0].places, p->piece->axes[0].places) ? l->r.warp
+                                                                                   : (AuVal){0},
+                sum = start_of(l, ref, rows, own);
     const int64_t down = (int64_t)p->across * p->size;
     return kernel_op2(k, AU_K_ADD, sum,
                       offset(l, ref, row * down + column * p->size + word * p->lanes));

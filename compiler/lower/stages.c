@@ -242,18 +242,18 @@ static void hand_over(AuLower *l, const AuTileVar *handle, bool fills)
         kernel_mbar_arrive(k, plan_of(l, held->pipe)->empty, place, l->elected);
 }
 
+/* Whoever waits is told by the product itself. */
+static void hand_over_after(AuLower *l, const AuTileVar *handle, bool fills)
+{
+    const AuPipePlan *p = plan_of(l, lower_held(l, handle)->pipe);
+    kernel_tensor_commit(l->k, fills ? p->full : p->empty, lower_stage_of(l, handle),
+                         lower_one_lane(l));
+}
+
 void lower_close_stage(AuLower *l, const AuTileStmt *s)
 {
     const bool fills = s->kind == TILE_S_COMMIT;
     if (!s->close.after) end_touches(l, s);
-    for (uint32_t n = 0; n < s->close.names.count && !l->failed; n++) {
-        const AuTileVar *handle = s->close.vars[n];
-        if (!s->close.after) {
-            hand_over(l, handle, fills);
-            continue;
-        }
-        const AuPipePlan *p = plan_of(l, lower_held(l, handle)->pipe);
-        kernel_tensor_commit(l->k, fills ? p->full : p->empty, lower_stage_of(l, handle),
-                             lower_one_lane(l));
-    }
+    for (uint32_t n = 0; n < s->close.names.count && !l->failed; n++)
+        (s->close.after ? hand_over_after : hand_over)(l, s->close.vars[n], fills);
 }

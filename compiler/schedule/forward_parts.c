@@ -275,6 +275,13 @@ void lanes_store_part(Lanes *x)
         tile_store(t, "state%u -> part_%u%s] clip", n, n, rows);
 }
 
+void lanes_part_regions(Lanes *x, const char *name)
+{
+    lanes_region(x, tile_text(x->t, "%s_acc", name));
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        lanes_region(x, tile_text(x->t, "%s_state%u", name, n));
+}
+
 const char *lanes_part_place(Lanes *x)
 {
     return tile_text(x->t, "part, b, h, %s +: %d", lanes_first_row(x), x->rows);

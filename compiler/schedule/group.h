@@ -55,7 +55,7 @@ int32_t group_back_columns(const AuShape *s);
 /* Do pairs read inputs by their query? Their gradients go to memory from each tile. */
 bool group_back_adds_pairs(const AuProblem *p);
 int32_t group_back_values(const AuProblem *p); /* that a pair has at once, of gradients of inputs */
-/* Bytes of rows of dS, keys and sums that units read from where a group's part begins. */
+/* The swizzle of keys of which a group's part has so many bytes a row, so that units may begin where it does. */
 int32_t group_back_swizzle(int32_t bytes);
 /* What of the problem no backward kernel of groups has; NULL: it does. */
 const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p);
@@ -71,6 +71,7 @@ int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t k
 /* ---- group_back_parts.c */
 /* Pipelines of K and V, of queries, of output gradients, of dS'; units read [part] channels of keys side by side. */
 void group_back_tiles(Lanes *x, int32_t part);
+const char *group_back_sums(Lanes *x); /* where the tile's rows of dQ are added, in dq_sum */
 /* A loop over the heads of the block and their tiles of queries. */
 void group_back_open_walk(Lanes *x);
 void group_back_end_walk(Lanes *x);

@@ -14,6 +14,12 @@ void group_back_tiles(Lanes *x, int32_t part)
                   group_swizzle(x->p, turned ? x->block : m));
 }
 
+const char *group_back_sums(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    return back_sum_place(x, "h", tile_text(x->t, "m * %d +: %d", m, m));
+}
+
 void group_back_open_walk(Lanes *x)
 {
     warps_open_heads(x);

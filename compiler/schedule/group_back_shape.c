@@ -4,7 +4,7 @@
  * each), later P' and dS' as operands (queries / 4 each) and the group's part of dQ; gradients of inputs that pairs read, one at a
  * time, or all where pairs read one by their query.
  *
- * Shared memory: keys and values of the block, queries and output gradients of each stage with what rows know, tiles of dS', one of dQ. */
+ * Shared memory: keys and values of the block, queries and output gradients of each stage with what rows know, tiles of dS' and of dQ. */
 #include "group.h"
 #include "lanes_back.h"
 

@@ -52,8 +52,7 @@ static void weights(Lanes *x)
 static void query_gradient(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t width = group_back_wide_part(x->p, x->shape), m = x->shape->query_tile,
-                  buffers = x->shape->result_stages;
+    const int32_t width = group_back_wide_part(x->p, x->shape), buffers = x->shape->result_stages;
     tile_wait_stage(t, "all", "exchange");
     for (int32_t n = 0; n < x->shape->query_parts; n++) {
         const char *sent = tile_text(t, "sent%d", n);
@@ -63,8 +62,7 @@ static void query_gradient(Lanes *x)
         tile_wait(t, "dq");
         tile_store(t, "dq -> dQ%d", n % buffers);
         tile_async_reduce_add(t, sent, "dQ%d -> dq_sum[%s, %d +: %d]", n % buffers,
-                              back_sum_place(x, "h", tile_text(t, "m * %d +: %d", m, m)), n * width,
-                              width);
+                              group_back_sums(x), n * width, width);
     }
     tile_release(t, "all");
 }

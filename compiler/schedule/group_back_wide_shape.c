@@ -60,39 +60,44 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
 
 /* ---- by rule */
 
-/* Measured (docs/dev/hopper.md): two stages, and two tiles of dQ; two of dS' where that makes no more than 4 parts; then as few parts as take
- * no more registers than the rest of a tile. Narrow heads were not measured. */
+/* Of 1, 2, 4.. parts to [most] as few as take no more registers than the rest of a tile; false: none fits. */
+static bool has_parts(AuArena *arena, const AuProblem *p, int32_t most, const AuShape *tiles,
+                      AuShape *out, const char **why)
+{
+    int32_t fewest = 0;
+    for (int32_t parts = 1; parts <= most; parts *= 2) {
+        AuShape s = *tiles;
+        s.query_parts = parts;
+        const int32_t registers = fragment_registers(p, &s);
+        group_back_give_registers(registers, &s);
+        group_back_wide_complete(p, &s);
+        *why = schedule_group_back_wide_refusal(arena, p, &s);
+        if (*why || (fewest && registers >= fewest)) continue;
+        fewest = registers;
+        *out = s;
+    }
+    return fewest > 0;
+}
+
+/* Measured (docs/dev/hopper.md): two stages, and two tiles of dQ; two of dS' where that makes no more than 4 parts. Narrow heads were not
+ * measured. */
 bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                     const char **why)
 {
-    enum {
-        NARROW = 128,
-        MOST_PARTS = 8,
-        FEWER_PARTS = 4,
-        STAGES = 2,
-        BOTH = EXCHANGES * EXCHANGES
-    };
-    int32_t fewest = 0;
+    enum { NARROW = 128, MOST_PARTS = 8, FEWER_PARTS = 4, STAGES = 2 };
     if (p->d <= NARROW && p->e <= NARROW) {
         if (!*why) *why = "widths to 128 that 'group_backward' does not take";
         return false;
     }
     if ((*why = group_back_slower(p))) return false;
-    for (int32_t tiles = 0; tiles < BOTH && !fewest; tiles++)
-        for (int32_t parts = 1; parts <= (tiles % EXCHANGES ? MOST_PARTS : FEWER_PARTS);
-             parts *= 2) {
-            AuShape s = {.query_tile = GROUP_ROWS,
-                         .stages = STAGES,
-                         .exchange_stages = EXCHANGES - tiles % EXCHANGES,
-                         .result_stages = EXCHANGES - tiles / EXCHANGES,
-                         .query_parts = parts};
-            const int32_t registers = fragment_registers(p, &s);
-            group_back_give_registers(registers, &s);
-            group_back_wide_complete(p, &s);
-            *why = schedule_group_back_wide_refusal(arena, p, &s);
-            if (*why || (fewest && registers >= fewest)) continue;
-            fewest = registers;
-            *out = s;
+    for (int32_t results = EXCHANGES; results > 0; results--)
+        for (int32_t exchange = EXCHANGES; exchange > 0; exchange--) {
+            const AuShape tiles = {.query_tile = GROUP_ROWS,
+                                   .stages = STAGES,
+                                   .exchange_stages = exchange,
+                                   .result_stages = results};
+            if (has_parts(arena, p, exchange > 1 ? FEWER_PARTS : MOST_PARTS, &tiles, out, why))
+                return true;
         }
-    return fewest > 0;
+    return false;
 }

@@ -3,7 +3,7 @@
  *
  *     role load on warp        K and V once; Q and dO of each tile of queries, with what is known of its rows, into rings of stages
  *     role mma[W] on group     S' = K Q', dP' = V dO', functions of pairs, dV += P' dO, dK += dS' Q, a part of dQ = dS K
- *     role send on warp        adds each tile of dQ to sums in memory, by boxes
+ *     role send on warp        adds each tile of dQ to sums in memory
  *
  * S' and dP' have keys as rows: P' and dS' are operand A of dV and dK from the registers where they are made. Only dS' goes through shared
  * memory, for dQ, of which each group makes some rows or columns from the dS' of all.
@@ -12,13 +12,13 @@
  *     wait S'; P'; wait dP'; dS'   the weights are made under dP'
  *     dS' is stored; dV starts; wait for dS' of all groups
  *     dQ starts; dK starts         wait dV; wait dQ
- *     dQ is stored                 under dK; the warp `send` goes on
+ *     dQ is stored                 under dK; the warp `send` goes on, with two tiles of dQ once dS' of the next tile is fenced
  *
  * One hook makes both of a pair, after the wait for dP'; the pass `waits` moves that wait behind what asks for scores alone.
  *
  * Rows beyond the mask's range must be zeros (lanes_limits): as in group_forward.c such tiles are copied by the lanes of the warp.
  *
- * Kernels before and after: as those of warps_backward.c; the sums of dQ lie as rows. */
+ * Kernels before and after: as those of warps_backward.c; the sums of dQ lie in the pieces that single warps hold. */
 #include "group.h"
 #include "lanes_back.h"
 #include "shapes.h"
@@ -35,19 +35,21 @@ static void memories(Lanes *x)
 
 /* ---- the warp that adds dQ to its sums */
 
+/* With two tiles of dQ who sends one is told late, by the fence that dS' of the next tile needs anyway: what was stored long before costs it
+ * nothing, while right behind the stores it is waited for. */
+static bool is_late(const Lanes *x) { return x->shape->result_stages > 1; }
+
 static void send_role(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t m = x->shape->query_tile;
     tile_role(t, "send", 0, TILE_ON_WARP, x->shape->producer_registers);
-    if (x->shape->result_stages > 1) { /* the first one carries nothing */
+    if (is_late(x)) { /* the first one carries nothing */
         tile_wait_stage(t, "r", "result");
         tile_release(t, "r");
     }
     group_back_open_walk(x);
     tile_wait_stage(t, "r", "result");
-    tile_async_reduce_add(t, "sent", "r.dQ -> dq_sum[%s, :]",
-                          back_sum_place(x, "h", tile_text(t, "m * %d +: %d", m, m)));
+    tile_async_reduce_add(t, "sent", "r.dQ -> dq_sum[%s, :]", group_back_sums(x));
     tile_wait(t, "sent");
     tile_release(t, "r");
     group_back_end_walk(x);
@@ -111,10 +113,6 @@ static void query_gradient(Lanes *x)
     tile_product(t, "dq", x->atom, TILE_START, pairs_of_part(x),
                  tile_text(t, "x.K[:, %s]", part_column(x)));
 }
-
-/* With two tiles of dQ who sends one is told late, by the fence that dS' of the next tile needs anyway: what was stored long before costs it
- * nothing, while right behind the stores it is waited for. */
-static bool is_late(const Lanes *x) { return x->shape->result_stages > 1; }
 
 static void step(Lanes *x)
 {

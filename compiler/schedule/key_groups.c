@@ -20,12 +20,11 @@ static const char *shares(Lanes *x)
     return hooks_name(x->arena, x->p->attn->sizes[layout(x)->shares].name);
 }
 
-const char *schedule_prefix_refusal(const AuProblem *p)
+/* Rows that a kernel changes, and scales of what is stored, are each sequence's. */
+bool lanes_may_share_keys(const AuProblem *p)
 {
-    if (p->hooks->has_k_mod || p->hooks->has_v_mod)
-        return "rows of keys or values are changed for each sequence";
-    if (attn_is_stored(p->attn)) return "scales of stored keys and values are each sequence's";
-    return NULL;
+    return p->attn->keys.has_groups && !p->invariant && !p->hooks->has_k_mod &&
+           !p->hooks->has_v_mod && !attn_is_stored(p->attn);
 }
 
 bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }
@@ -129,11 +128,4 @@ void lanes_shared_arguments(Lanes *x, AuTileMode mode, const char *parts)
     tile_arg(t, "shared_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_arg(t, tile_text(t, "shared_state%u", n), mode, "f32[%s]", axes);
-}
-
-void lanes_shared_regions(Lanes *x)
-{
-    lanes_region(x, "shared_acc");
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        lanes_region(x, tile_text(x->t, "shared_state%u", n));
 }

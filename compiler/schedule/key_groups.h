@@ -5,7 +5,8 @@
 
 #include "key_layout.h"
 
-/* Are keys of groups read once? */
+/* Are there such keys, and may kernels for few queries read them once? Do these? */
+bool lanes_may_share_keys(const AuProblem *p);
 bool lanes_shares_keys(const Lanes *x);
 
 /* ---- in kernels of a sequence `b`, after lanes_let_key_length */
@@ -20,9 +21,8 @@ const char *lanes_group_rows(Lanes *x);
 /* How many items; blocks of a grid of them, none where there are no rows. */
 const char *lanes_group_items(Lanes *x);
 const char *lanes_group_blocks(Lanes *x);
-/* Of all sequences' rows: arguments `shared_acc`, `shared_state0`.., in [parts]; their regions. */
+/* Of all sequences' rows: arguments `shared_acc`, `shared_state0`.., in [parts]. */
 void lanes_shared_arguments(Lanes *x, AuTileMode mode, const char *parts);
-void lanes_shared_regions(Lanes *x);
 /* After a grid that has `item`: lets leader, the group's first sequence, shared_end, the keys that it shares, 0 for an item without rows,
  * and the item's rows first_row .. last_row, numbered over all sequences. [x] then reads keys by the leader. */
 void lanes_let_item(Lanes *x);

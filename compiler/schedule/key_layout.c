@@ -170,16 +170,20 @@ static const char *room_in_pages(Lanes *x, const char *room)
                      size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
 }
 
+/* Clamped to what there is room for. */
+static const char *length_of(Lanes *x, const char *b, const char *room)
+{
+    return tile_text(x->t, "min(max(%s[%s], 0), %s)", lanes_tensor(x, layout(x)->lengths), b, room);
+}
+
 const char *lanes_length_of(Lanes *x)
 {
-    return tile_text(x->t, "min(max(%s[b], 0), %s)", lanes_tensor(x, layout(x)->lengths),
-                     room_in_pages(x, lanes_most_keys(x)));
+    return length_of(x, "b", room_in_pages(x, lanes_most_keys(x)));
 }
 
 static void let_key_length(Lanes *x)
 {
     const AuAttn *a = x->p->attn;
-    /* Clamped to what there is room for. */
     const char *room = lanes_axis(x, 1, 2), *b = sequence(x), *length = of_keys(x, "length");
     if (a->keys.has_rows)
         tile_let(x->t, lanes_key_line(x), "clamp(%s[%s], 0, %s - 1)", lanes_tensor(x, a->keys.rows),
@@ -190,11 +194,7 @@ static void let_key_length(Lanes *x)
         tile_let(x->t, "kv_first", "clamp(%s[b], 0, kv_whole)", lanes_tensor(x, a->keys.first));
     }
     if (lanes_keys_are_paged(x)) room = room_in_pages(x, room);
-    if (a->keys.has_no_lengths)
-        tile_let(x->t, length, "%s", room);
-    else
-        tile_let(x->t, length, "min(max(%s[%s], 0), %s)", lanes_tensor(x, a->keys.lengths), b,
-                 room);
+    tile_let(x->t, length, "%s", a->keys.has_no_lengths ? room : length_of(x, b, room));
 }
 
 void lanes_let_leader_length(Lanes *x)

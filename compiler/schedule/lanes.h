@@ -149,7 +149,8 @@ void lanes_store_part(Lanes *x);
 void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */
 /* acc and states become those joined with part `part` of these tensors, whose names are "acc", "state%u", at [at], "part, b, h, rows". */
 void lanes_join_part(Lanes *x, const char *acc, const char *state, const char *at);
-const char *lanes_part_place(Lanes *x); /* of the executor's rows in [part, b, h, q] */
+void lanes_part_regions(Lanes *x, const char *name); /* NAME_acc, NAME_state0.. */
+const char *lanes_part_place(Lanes *x);              /* of the executor's rows in [part, b, h, q] */
 /* The tensors of a part, which are written; of so many parts, which are read: "part_acc_parts", "part_0_parts".. */
 void lanes_part_arguments(Lanes *x, const char *parts);
 /* `row_like`, a number a row, the queries' numbers i, and the states. */

@@ -319,14 +319,11 @@ static void join_kernel(Lanes *x)
 
 static void kernels(Lanes *x)
 {
-    AuTileBuild *t = x->t;
     if (lanes_shares_keys(x)) prefix_kernel(x);
     keys_kernel(x);
     join_kernel(x);
-    if (lanes_shares_keys(x)) lanes_shared_regions(x);
-    lanes_region(x, "part_acc");
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        lanes_region(x, tile_text(t, "part_state%u", n));
+    if (lanes_shares_keys(x)) lanes_part_regions(x, "shared");
+    lanes_part_regions(x, "part");
 }
 
 AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
@@ -335,8 +332,7 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.rows = x.block = 1;
-    if (p->attn->keys.has_groups && !p->invariant && !schedule_prefix_refusal(p))
-        x.shared_tile = out->shape.key_tile;
+    if (lanes_may_share_keys(p)) x.shared_tile = out->shape.key_tile;
     out->shares_keys = out->by_batch = lanes_shares_keys(&x);
     x.held = "f32";
     x.makes_elements = lanes_makes_elements(p);

@@ -132,8 +132,6 @@ int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 /* lanes_decode.c: most queries, 0: it is nothing for the problem; most rows of queries of the heads that share keys. */
 int32_t schedule_decode_limit(const AuProblem *problem);
 enum { SCHEDULE_DECODE_ROWS = 16 };
-/* key_groups.c: why keys that sequences share would not be read once by kernels for few queries; NULL: they would. */
-const char *schedule_prefix_refusal(const AuProblem *problem);
 /* choose.c: of the kernels that there are for the problem. */
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */

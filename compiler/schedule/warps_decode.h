@@ -10,6 +10,8 @@
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);
+/* Lets first_tile, last_tile: those of part `span`, of so many of the tiles n_low .. n_high. */
+void warps_let_share(Lanes *x, const char *parts);
 /* The list `keys` of the tiles first_tile, full_tile, rest_tile, last_tile. */
 void warps_part_tiles(Lanes *x);
 /* warps_prefix.c, of keys that sequences share: whether there are some (Lanes.group_shape); the kernel of them, if so; what it leaves, as

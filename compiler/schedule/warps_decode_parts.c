@@ -63,6 +63,14 @@ static void part_arguments(Lanes *x, AuTileMode mode)
 
 /* ---- a part of the keys */
 
+void warps_let_share(Lanes *x, const char *parts)
+{
+    AuTileBuild *t = x->t;
+    tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts);
+    tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
+    tile_let(t, "last_tile", "min(first_tile + share, n_high)");
+}
+
 void warps_part_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -84,11 +92,8 @@ static void key_tiles(Lanes *x)
         const int32_t share = own_tiles(x);
         tile_let(t, "first_tile", "clamp(span * %d, n_low, n_high)", share);
         tile_let(t, "last_tile", "clamp(span * %d + %d, n_low, n_high)", share, share);
-    } else {
-        tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
-        tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
-        tile_let(t, "last_tile", "min(first_tile + share, n_high)");
-    }
+    } else
+        warps_let_share(x, parts(x));
     tile_let(t, "part_end", "min(%s, last_tile * %d)",
              x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
@@ -233,10 +238,8 @@ void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lane
     tile_end(t);
     tile_end(t);
     join_kernel(x);
-    if (lanes_shares_keys(x)) lanes_shared_regions(x);
-    lanes_region(x, "part_acc");
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        lanes_region(x, tile_text(t, "part_state%u", n));
+    if (lanes_shares_keys(x)) lanes_part_regions(x, "shared");
+    lanes_part_regions(x, "part");
 }
 
 void warps_name_rows(Lanes *x, const char *first)

@@ -29,9 +29,7 @@ static bool shape_of(AuArena *arena, const AuProblem *p, const AuShape *own, AuS
 void warps_prefix_begin(Lanes *x)
 {
     AuShape shape;
-    if (!x->p->attn->keys.has_groups || x->p->invariant || schedule_prefix_refusal(x->p) ||
-        !shape_of(x->arena, x->p, x->shape, &shape))
-        return;
+    if (!lanes_may_share_keys(x->p) || !shape_of(x->arena, x->p, x->shape, &shape)) return;
     AuShape *kept = AU_NEW(x->arena, AuShape);
     *kept = shape;
     x->group_shape = kept;
@@ -148,9 +146,7 @@ static void let_tiles(Lanes *x)
     let_end(x, "k_full_high", 3, "prefix_end");
     tile_let(t, "n_low", "k_low / %d", keys);
     tile_let(t, "n_high", "max(cdiv(k_high, %d), n_low)", keys);
-    tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts(x));
-    tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
-    tile_let(t, "last_tile", "min(first_tile + share, n_high)");
+    warps_let_share(x, parts(x));
     tile_let(t, "part_end", "min(k_high, last_tile * %d)", keys);
     tile_let(t, "full_tile", "clamp(cdiv(k_full_low, %d), first_tile, last_tile)", keys);
     tile_let(t, "rest_tile", "clamp(k_full_high / %d, full_tile, last_tile)", keys);

@@ -27,6 +27,13 @@ class Axis:
         return f"aule.{self.layout.partition(':')[0]}({', '.join(f'{name}={list(x.shape)}' for name, x in self.tensors.items())})"
 
 
+def check_shared(groups: Any, shared: Any) -> bool:
+    """Is it said which sequences share keys? An ArgumentError if it is half of it."""
+    if (groups is None) != (shared is None):
+        raise ArgumentError("groups and shared say together which sequences have the same first keys; one of them is missing", "tensor")
+    return groups is not None
+
+
 def paged(table: Any, lengths: Any, *, groups: Any = None, shared: Any = None) -> Axis:
     """Keys in pages: k is [pages, Hk, slots, D], and row j of sequence b is slot j % slots of page table[b, j // slots].
 
@@ -37,9 +44,9 @@ def paged(table: Any, lengths: Any, *, groups: Any = None, shared: Any = None) -
             read once where there are few queries. Results are the same. With shared, or neither.
         shared: int32 [n], whole pages.
     """
-    if (groups is None) != (shared is None):
-        raise ArgumentError("groups and shared say together which sequences have the same first keys; one of them is missing", "tensor")
-    return Axis("paged", table=table, lengths=lengths) if groups is None else Axis("paged:groups", table=table, lengths=lengths, groups=groups, shared=shared)
+    if not check_shared(groups, shared):
+        return Axis("paged", table=table, lengths=lengths)
+    return Axis("paged:groups", table=table, lengths=lengths, groups=groups, shared=shared)
 
 
 def padded(lengths: Any) -> Axis:

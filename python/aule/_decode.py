@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from ._axes import check_shared
 from ._errors import ArgumentError
 from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare
 from ._slots import STORED, append, check_rows
@@ -145,10 +146,8 @@ def decode(
 
 def _prefixes(groups: Any, shared: Any, table: Any) -> dict[str, Any]:
     """What says which sequences have the same first keys, as calls take it."""
-    if groups is None and shared is None:
+    if not check_shared(groups, shared):
         return {}
-    if groups is None or shared is None:
-        raise ArgumentError("groups and shared say together which sequences have the same first keys; one of them is missing", "tensor")
     if table is None:
         raise ArgumentError("groups share pages, and there is no page_table", "tensor")
     return {"T_groups": whole_numbers(groups, "groups", "[n + 1]"), "T_shared": whole_numbers(shared, "shared", "[n]")}

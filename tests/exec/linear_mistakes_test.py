@@ -175,7 +175,7 @@ GROUPS = [
     ("windows end at once", "warps_prefix.c", 'store_end(x, 1, "", "clamp(high, 0,', 'store_end(x, 1, "", "clamp(0 * high, 0,'),
     ("windows begin late", "warps_prefix.c", 'store_end(x, 0, "-", "clamp(low, 0,', 'store_end(x, 0, "-", "clamp(low + 64, 0,'),
     ("tiles that some row sees are seen by all", "warps_prefix.c", 'store_end(x, 2, "", "clamp(full_low, 0,', 'store_end(x, 2, "", "clamp(0 * full_low, 0,'),
-    ("only the first part of the tiles is there", "warps_prefix.c", '"min(n_low + span * share, n_high)"', '"min(n_low + 0 * span * share, n_high)"'),
+    ("only the first part of the tiles is there", "warps_decode_parts.c", '"min(n_low + span * share, n_high)"', '"min(n_low + 0 * span * share, n_high)"'),
     ("processors: rows are those of the sequence before", "lanes_decode.c", 'tile_set(t, "b", "(first_row + row) / %s", rows);', 'tile_set(t, "b", "max(first_row + row - 1, 0) / %s", rows);'),
     ("processors: what is shared begins with the second part", "lanes_decode.c", 'tile_for_range(t, "part", "0", tile_text(t, "cdiv(own_low', 'tile_for_range(t, "part", "1", tile_text(t, "cdiv(own_low'),
     ("processors: windows begin at the last sequence's", "lanes_decode.c", 'min(k_low, max(low, 0)), k_low)', 'max(low, 0), k_low)'),
