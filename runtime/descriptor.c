@@ -30,7 +30,12 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index)
 
 uint32_t rt_map_count(const aule_launch_v1 *launch)
 {
-    return launch->struct_size < sizeof *launch ? 0 : launch->map_count;
+    return launch->struct_size < offsetof(aule_launch_v1, flags) ? 0 : launch->map_count;
+}
+
+bool rt_is_early(const aule_launch_v1 *launch)
+{
+    return launch->struct_size >= sizeof *launch && launch->flags & AULE_LAUNCH_EARLY;
 }
 const aule_map_v1 *rt_map(const aule_launch_v1 *launch, uint32_t index)
 {

@@ -17,6 +17,8 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index);
 
 /* 0 for artifacts of before there were any. */
 uint32_t rt_map_count(const aule_launch_v1 *launch);
+/* May it be launched before the one before it, of the same run, has ended? */
+bool rt_is_early(const aule_launch_v1 *launch);
 const aule_map_v1 *rt_map(const aule_launch_v1 *launch, uint32_t index);
 
 /* Of --checked; 0 for artifacts of before there were any. */

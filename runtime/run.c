@@ -121,6 +121,8 @@ static aule_status launch_all(const Run *run, AuSink sink)
     int64_t offsets[AULE_MAX_SLOTS];
     AuMapped maps[AULE_MAX_MAPS];
     uint32_t first = 0;
+    bool follows =
+        false; /* a launch of this run: kernels that overlap know of those before, and of nobody else's */
     for (uint32_t i = 0; i < plan->variant->launch_count; i++) {
         const uint32_t *grid = run->layout->grid[i];
         const aule_launch_v1 *kernel = rt_launch(plan->variant, i);
@@ -128,9 +130,16 @@ static aule_status launch_all(const Run *run, AuSink sink)
         first += map_count;
         if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
         fill_slots(run, kernel, slots, offsets);
-        AuLaunch launch = {i, {grid[0], grid[1], grid[2]}, slots, offsets, maps, map_count};
+        AuLaunch launch = {.index = i,
+                           .grid = {grid[0], grid[1], grid[2]},
+                           .slots = slots,
+                           .offsets = offsets,
+                           .maps = maps,
+                           .map_count = map_count,
+                           .early = follows && rt_is_early(kernel)};
         aule_status status = backend->launch(state, plan->code, queue, &launch, sink);
         if (status) return status;
+        follows = true;
     }
     return AULE_OK;
 }

@@ -126,7 +126,8 @@ static bool is_barrier(AuKOp op)
 {
     return op == AU_K_ELECT || op == AU_K_SYNC || op == AU_K_ARRIVE || op == AU_K_MBAR_INIT ||
            op == AU_K_MBAR_ARRIVE || op == AU_K_MBAR_EXPECT || op == AU_K_MBAR_WAIT ||
-           op == AU_K_FENCE_INIT || op == AU_K_FENCE_PROXY || op == AU_K_REGISTERS;
+           op == AU_K_FENCE_INIT || op == AU_K_FENCE_PROXY || op == AU_K_REGISTERS ||
+           op == AU_K_GRID_NEXT || op == AU_K_GRID_WAIT;
 }
 
 bool cuda_barriers(AuEmit *e, AuVal v)
@@ -154,6 +155,10 @@ bool cuda_barriers(AuEmit *e, AuVal v)
         fence(e, shares_tensors(e->k) ? "fence.proxy.async;" : "fence.proxy.async.shared::cta;");
         break;
     case AU_K_REGISTERS: hand_over(e, in); break;
+    case AU_K_GRID_NEXT:
+        emit_call(e, "llvm.nvvm.griddepcontrol.launch.dependents", NULL, NULL, NULL, 0);
+        break;
+    case AU_K_GRID_WAIT: emit_call(e, "llvm.nvvm.griddepcontrol.wait", NULL, NULL, NULL, 0); break;
     }
     return true;
 }

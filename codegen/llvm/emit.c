@@ -182,6 +182,8 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_BULK_REDUCE_ADD:
     case AU_K_BULK_COMMIT:
     case AU_K_BULK_WAIT:
+    case AU_K_GRID_NEXT:
+    case AU_K_GRID_WAIT:
     case AU_K_REGISTERS: emit_fault(e, in, "an operation that no generator has yet"); return;
     case AU_K_BARRIER: return; /* one executor, its lanes in step */
     case AU_K_FOR: emit_for(e, v, in); return;

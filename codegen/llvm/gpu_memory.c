@@ -17,14 +17,14 @@ GpuAccess gpu_access(AuEmit *e, AuVal v, uint32_t width, uint32_t mask)
 
 /* ---- loads and stores */
 
-/* Tensors that are only read come through the read-only path. */
+/* Tensors that are only read come through the read-only path, which is for what nobody writes while the kernel runs. */
 static LLVMValueRef load(AuEmit *e, const GpuAccess *a)
 {
     const AuMemory *m = &e->k->mems[a->mem.i];
     LLVMValueRef at = gpu_address(e, a->mem, a->index);
     LLVMValueRef v = LLVMBuildLoad2(e->builder, emit_stored(e, a->scalar, a->width), at, "");
     LLVMSetAlignment(v, a->align);
-    if (m->space == AU_GLOBAL && !m->writes)
+    if (m->space == AU_GLOBAL && !m->writes && !m->earlier)
         LLVMSetMetadata(v, LLVMGetMDKindIDInContext(e->context, "invariant.load", 14),
                         LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, NULL, 0)));
     return emit_mark(e, v, a->mem);

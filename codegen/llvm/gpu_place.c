@@ -342,7 +342,7 @@ GpuPlace gpu_place(AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
     GpuPlace place = m->space == AU_GLOBAL
                          ? global_place(e, base, emit_stored(e, m->scalar, 1), at, element)
                          : block_place(e, base, at, element, m->swizzle);
-    place.constant = m->space == AU_GLOBAL && !m->writes;
+    place.constant = m->space == AU_GLOBAL && !m->writes && !m->earlier;
     place.align = gpu_alignment(e, mem, index, bytes);
     return place;
 }

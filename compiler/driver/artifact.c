@@ -2,6 +2,7 @@
  * them is the same for the same script: struct_size and what lies between members are not looked at. */
 #include "descriptor.h"
 #include "driver.h"
+#include "grids.h"
 #include "layouts.h"
 #include "tensors.h"
 
@@ -240,7 +241,8 @@ static const aule_launch_v1 *launches_of(Artifact *x, const AuVariant *v)
             .slot_count = k->arg_count,
             .slots = slots_of(x, k),
             .map_count = k->map_count,
-            .maps = maps_of(x, k)};
+            .maps = maps_of(x, k),
+            .flags = grids_waits(k) ? AULE_LAUNCH_EARLY : 0};
     }
     return list;
 }

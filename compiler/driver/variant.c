@@ -5,6 +5,7 @@
 #include "driver.h"
 #include "shapes.h"
 #include "passes.h"
+#include "grids.h"
 #include "slots.h"
 #include "tensors.h"
 
@@ -167,6 +168,16 @@ static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuT
     return true;
 }
 
+static bool overlap(AuDiags *diags, const AuVariant *v, const AuTileCaps *caps)
+{
+    bool good = true;
+    if (!caps->overlaps || !v->schedule->overlaps) return true;
+    grids_overlap(v->kernels, v->kernel_count);
+    for (uint32_t n = 0; n < v->kernel_count; n++)
+        good = kernel_verify(v->kernels[n], diags) && good;
+    return good;
+}
+
 /* The kernels that look for indices outside; their regions become the last of the schedule. */
 static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuProblem *problem)
 {
@@ -305,6 +316,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     v->bindings.banner = banner;
     return make_kernels(arena, diags, v, passes_run(arena, diags, v->schedule->module, NULL),
                         &v->bindings) &&
+           overlap(diags, v, caps) &&
            measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings) &&
            say_codes(arena, v) && say_maps(arena, diags, v);
 }

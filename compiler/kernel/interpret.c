@@ -199,6 +199,8 @@ static void step(AuMachine *m, AuExecutor *e)
         if (is_uniform(m, e, s, s->a, 1) && !e->frame[s->a]) e->pc = s->jump;
         return;
     case AU_K_BARRIER: barrier(m, e, s); return;
+    case AU_K_GRID_NEXT:
+    case AU_K_GRID_WAIT: return; /* the kernels before have ended */
     case AU_K_LOAD:
     case AU_K_STORE:
     case AU_K_ATOMIC_ADD:

@@ -247,6 +247,7 @@ static void print_memory(AuText *out, const AuMemory *m)
     if (m->swizzle) au_text_add(out, " swizzle %u", m->swizzle);
     if (m->reads) au_text_add(out, " reads");
     if (m->writes) au_text_add(out, " writes");
+    if (m->earlier) au_text_add(out, " earlier");
     au_text_add(out, "\n");
 }
 

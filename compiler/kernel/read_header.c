@@ -36,6 +36,7 @@ static bool memory(Reader *r)
     if (accept(r, "swizzle") && !count(r, &m.swizzle)) return false;
     m.reads = accept(r, "reads");
     m.writes = accept(r, "writes");
+    m.earlier = accept(r, "earlier");
     kernel_memory(r->k, m);
     return true;
 }

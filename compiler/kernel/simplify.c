@@ -44,7 +44,7 @@ static bool is_pure(const AuInstr *in)
 static bool is_constant_load(const AuKernel *k, const AuInstr *in)
 {
     const AuMemory *m = &k->mems[in->mem.i];
-    return in->op == AU_K_LOAD && m->space == AU_GLOBAL && !m->writes;
+    return in->op == AU_K_LOAD && m->space == AU_GLOBAL && !m->writes && !m->earlier;
 }
 
 /* A division by what may be zero must stay behind what guards it, and `late` where it was said. */

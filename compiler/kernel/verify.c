@@ -339,6 +339,7 @@ static void region(AuVerifier *v, uint32_t first)
                 check_core(v, i);
             else
                 check_rule(v, i, rule);
+            verify_grids(v, i);
         }
         v->state[i] = 1;
         if (kernel_op_info(in->op)->flags & (AU_KF_MEM | AU_KF_ORDER)) v->begun = true;
@@ -349,8 +350,10 @@ static void region(AuVerifier *v, uint32_t first)
             if (v->block.kind[x] != AU_UNIFORM) v->differs = true;
             if (v->k->group && v->group.kind[x] != AU_UNIFORM) v->differs_in_group = true;
         }
+        v->depth++;
         region(v, in->body);
         region(v, in->other);
+        v->depth--;
         v->differs = before;
         v->differs_in_group = group_before;
         v->begun = true;
@@ -369,6 +372,8 @@ static void check_memory(AuVerifier *v, uint32_t n)
         what = "has an alignment that is not a power of two";
     else if (m->space == AU_GLOBAL && (m->arg >= k->arg_count || k->args[m->arg].mem.i != n))
         what = "is no argument";
+    else if (m->earlier && m->space != AU_GLOBAL)
+        what = "is the block's own, of which no earlier kernel knows";
     else if (m->space != AU_GLOBAL && !m->count)
         what = "has no elements";
     else if (m->swizzle &&

@@ -12,8 +12,10 @@ typedef struct AuVerifier {
     AuLanes group;
     bool differs; /* inside control flow that differs between the executors of a block */
     bool differs_in_group;
-    bool begun;    /* something has been done in this region */
-    bool *objects; /* memories that hold mbarriers */
+    bool begun;                /* something has been done in this region */
+    uint32_t depth;            /* of regions */
+    bool grid_next, grid_wait; /* were met */
+    bool *objects;             /* memories that hold mbarriers */
     bool good;
 } AuVerifier;
 
@@ -69,5 +71,8 @@ void verify_tensor(AuVerifier *v, uint32_t i);
 void verify_find_objects(AuVerifier *v);
 void verify_map(AuVerifier *v, const AuMap *map);
 void verify_agent(AuVerifier *v, uint32_t i); /* operations with the flag AGENTS */
+
+/* verify_grids.c */
+void verify_grids(AuVerifier *v, uint32_t i); /* every instruction, in order */
 
 #endif

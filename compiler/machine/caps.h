@@ -40,7 +40,9 @@ typedef struct AuTileCaps {
     uint32_t
         converts; /* set of 1 << TILE_E4M3 ...: codes that instructions make numbers of, and back */
     bool max_with_nan; /* a maximum that is NaN where an operand is costs no more than another */
-    int32_t sum_words; /* neighbouring f32 that one sum in memory takes */
+    bool
+        overlaps; /* a grid may begin before the one launched before it has ended, and waits for it: griddepcontrol */
+    int32_t sum_words;                           /* neighbouring f32 that one sum in memory takes */
     int32_t shared_bytes, tensor_bytes, threads; /* of a block */
 
     int32_t registers; /* of 32 bits that a lane has */

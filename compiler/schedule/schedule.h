@@ -86,6 +86,8 @@ typedef struct AuSchedule {
     AuShape shape;
     bool by_batch;    /* bits of a row's result depend on how many others there are, or on which */
     bool shares_keys; /* those that groups of sequences share are read once */
+    bool
+        overlaps; /* its kernels are so short that each should begin beside those before it, where machines have that */
     const char
         *regions[AULE_MAX_REGIONS]; /* arguments of its kernels that are regions of the workspace,
                                sized by their types */

@@ -67,6 +67,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     AuSchedule *out = schedule_new(arena, diags, p, "warps_decode", shape,
                                    schedule_warps_refusal(arena, p, shape));
     if (!out) return NULL;
+    out->overlaps = true;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);

@@ -330,6 +330,7 @@ AuSchedule *schedule_warps_wide(AuArena *arena, AuDiags *diags, const AuProblem 
     AuSchedule *out =
         schedule_new(arena, diags, p, "warps_wide", shape, refusal_of_shape(arena, p, shape));
     if (!out) return NULL;
+    out->overlaps = true;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.block = shape->rows;
     x.rows = x.atom->m;

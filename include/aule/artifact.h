@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 15
+#define AULE_VERSION_MINOR 16
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -241,7 +241,10 @@ typedef struct aule_launch_v1 {
     const aule_slot_v1 *slots;
     uint32_t map_count; /* since 1.4 */
     const aule_map_v1 *maps;
+    uint32_t flags; /* AULE_LAUNCH_*, since 1.16 */
 } aule_launch_v1;
+/* May be launched before the launch before it, of the same run, has ended: it waits by itself. One that is launched as others are is as right. */
+#define AULE_LAUNCH_EARLY 1u
 
 typedef struct aule_workspace_v1 {
     aule_expr bytes;

@@ -43,6 +43,7 @@ typedef struct AuLaunch {
         offsets; /* a slot each, memory not flat: the offset of a handle's element 0, in elements or bytes */
     const AuMapped *maps; /* to be encoded for the kernel */
     uint32_t map_count;
+    bool early; /* may begin before the launch before it has ended, which is of this run */
 } AuLaunch;
 
 typedef struct AuBackend {

@@ -14,6 +14,22 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUlinkState_st *CUlinkState;
 
+/* CUlaunchConfig and CUlaunchAttribute; the attribute's value is a union, of which we have a number. */
+typedef struct CUlaunchAttribute {
+    int id;
+    union {
+        char bytes[64];
+        int on;
+    } value __attribute__((aligned(8)));
+} CUlaunchAttribute;
+typedef struct CUlaunchConfig {
+    unsigned grid[3], block[3], shared_bytes;
+    CUstream stream;
+    CUlaunchAttribute *attributes;
+    unsigned attribute_count;
+} CUlaunchConfig;
+enum { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+
 /* Results that are more to us than a failure. */
 enum {
     CUDA_ERROR_OUT_OF_MEMORY = 2,

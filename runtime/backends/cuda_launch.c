@@ -21,22 +21,51 @@ static aule_status fail_grid(Cuda *c, const CudaKernel *kernel, const uint32_t *
 }
 
 /* What the kernel asked for belongs to the message, where it is this kernel that failed. Out of line: launches rarely fail. */
-static __attribute__((noinline)) aule_status fail_launch(Cuda *c, const CudaKernel *kernel,
-                                                         CUresult code, AuSink sink)
+static __attribute__((noinline)) aule_status
+fail_launch(Cuda *c, const CudaKernel *kernel, const char *call, CUresult code, AuSink sink)
 {
     int registers = 0;
     AuText more = {.memory = c->memory};
-    if (rt_cuda_is_loss(code)) return rt_cuda_check(c, sink, "cuLaunchKernel", code);
+    if (rt_cuda_is_loss(code)) return rt_cuda_check(c, sink, call, code);
     if (code == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
         c->cu.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel->function);
     rt_text_add(&more, "; kernel %s, %u threads a block, %u bytes of dynamic shared memory",
                 kernel->launch->entry, kernel->block[0] * kernel->block[1] * kernel->block[2],
                 kernel->launch->shared_bytes);
     if (registers > 0) rt_text_add(&more, ", %d registers a thread", registers);
-    aule_status status =
-        rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, "cuLaunchKernel", code, rt_text_str(&more));
+    aule_status status = rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, call, code, rt_text_str(&more));
     rt_text_free(&more);
     return status;
+}
+
+/* Drivers before CUDA 12.3 take no such launch into a graph. */
+static bool overlaps(const Cuda *c)
+{
+    enum { IN_GRAPHS = 12030 };
+    return c->cu.cuLaunchKernelEx && c->driver >= IN_GRAPHS;
+}
+
+static CUresult launch(const Cuda *c, const CudaKernel *kernel, const uint32_t *grid,
+                       CUstream stream, void **params)
+{
+    return c->cu.cuLaunchKernel(kernel->function, grid[0], grid[1], grid[2], kernel->block[0],
+                                kernel->block[1], kernel->block[2], kernel->launch->shared_bytes,
+                                stream, params, NULL);
+}
+
+/* Begins when every block of the launch before has begun and said so (CUDA programming guide, "Programmatic Dependent Launch"). */
+static CUresult launch_early(const Cuda *c, const CudaKernel *kernel, const uint32_t *grid,
+                             CUstream stream, void **params)
+{
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    early.value.on = 1;
+    const CUlaunchConfig config = {.grid = {grid[0], grid[1], grid[2]},
+                                   .block = {kernel->block[0], kernel->block[1], kernel->block[2]},
+                                   .shared_bytes = kernel->launch->shared_bytes,
+                                   .stream = stream,
+                                   .attributes = &early,
+                                   .attribute_count = 1};
+    return c->cu.cuLaunchKernelEx(&config, kernel->function, params, NULL);
 }
 
 aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaunch *given,
@@ -58,10 +87,11 @@ aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaun
         rt_cuda_leave(c, pushed);
         return status;
     }
-    CUresult code = c->cu.cuLaunchKernel(
-        kernel->function, grid[0], grid[1], grid[2], kernel->block[0], kernel->block[1],
-        kernel->block[2], kernel->launch->shared_bytes, queue ? queue : c->stream, params, NULL);
-    if (code != 0) status = fail_launch(c, kernel, code, sink);
+    const bool early = given->early && overlaps(c);
+    const CUresult code = early ? launch_early(c, kernel, grid, queue ? queue : c->stream, params)
+                                : launch(c, kernel, grid, queue ? queue : c->stream, params);
+    if (code != 0)
+        status = fail_launch(c, kernel, early ? "cuLaunchKernelEx" : "cuLaunchKernel", code, sink);
     rt_cuda_leave(c, pushed);
     return status;
 }

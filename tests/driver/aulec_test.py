@@ -333,6 +333,27 @@ class Files(Case):
 
 
 class Stages(Case):
+    def test_grids_that_overlap(self):
+        """Kernels for few queries wait for those before them themselves, as late as they may, on machines that have that; all others do not."""
+        options = "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=T=paged:groups", "--emit=kernel-ir"
+        for arch, overlaps in (("sm_80", False), ("sm_90", True)):
+            done = aulec(self.mha, "--target=cuda", f"--arch={arch}", *options)
+            self.expect(done, 0)
+            kernels = {k.split(" ", 1)[0]: k for k in done.stdout.decode().split("kernel ")[1:]}
+            of = {part: next(k for name, k in kernels.items() if name.endswith(part)) for part in ("decode_prefix", "decode_keys", "decode_forward")}
+            lines = {part: [line.strip() for line in k.split("\n")] for part, k in of.items()}
+            self.assertEqual([part for part in of if "grid_next" in lines[part]], ["decode_prefix", "decode_keys"] if overlaps else [])
+            self.assertEqual([part for part in of if "grid_wait" in lines[part]], ["decode_keys", "decode_forward"] if overlaps else [])
+            self.assertFalse([name for name, k in kernels.items() if "decode_" not in name and "grid_" in k])
+            if overlaps:
+                keys, joins = lines["decode_keys"], lines["decode_forward"]
+                self.assertEqual(keys[keys.index("grid_wait") + 1], "}")  # it has nothing to do with the prefix
+                marked = {line.split()[1].rstrip(":") for line in joins if line.startswith("memory") and line.endswith("earlier")}
+                self.assertLessEqual({"@part_acc", "@shared_acc"}, marked)
+                self.assertFalse(marked & {"@$T_table", "@$T_lengths"})
+                before = "\n".join(joins[joins.index("{"):joins.index("grid_wait")])
+                self.assertFalse([m for m in marked if f"{m}[" in before])
+
     def test_each_has_a_text_that_stays_the_same(self):
         for stage in ("ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "stdlib"):
             with self.subTest(stage):

@@ -16,6 +16,10 @@ typedef struct Mistake {
     "memory @h: shared bf16[8]\n"                                                                  \
     "arg in: pointer @in\narg out: pointer @out\narg n: pointer @n\narg x: f32\narg i: i32\n{\n"
 
+/* A kernel that may begin before those before it have ended. */
+#define EARLIER                                                                                    \
+    "kernel k lanes 4 warps 1\nmemory @t: global f32 reads writes earlier\narg t: pointer @t\n{\n"
+
 /* Products of matrices: what stands before one in whose memories only the sums are not set. */
 #define MATRICES                                                                                   \
     "kernel k lanes 4 warps 1\nmemory @c: lane f32[40]\nmemory @a: exec bf16[520]\n"               \
@@ -56,6 +60,13 @@ static const Mistake static_mistakes[] = {
     {AU_E0805, "use outside of a region", HEAD("4", "2") "if true {\n%1 = lane.i32\n}\n%2 = neg.i32 %1\n}\n", "belongs to a region that has ended"},
     {AU_E0807, "store to an input", HEAD("4", "2") "store @in[0], 1.0\n}\n", "not declared as written"},
     {AU_E0807, "wrong element type", HEAD("4", "2") "store @h[0], 1.0\n}\n", "@h holds bf16, not f32"},
+    {AU_E0807, "earlier memory before the wait", EARLIER "store @t[0], 1.0\ngrid_wait\n}\n", "@t belongs to kernels before this one, for which nobody has waited"},
+    {AU_E0807, "earlier memory in a loop before the wait", EARLIER "for %1 = 0 to 4 step 1 {\n%2 = load.f32 @t[%1]\n}\ngrid_wait\n}\n", "nobody has waited"},
+    {AU_E0807, "earlier memory and no wait", EARLIER "store @t[0], 1.0\n}\n", "nobody has waited"},
+    {AU_E0807, "earlier memory of the block", "kernel k lanes 4 warps 1\nmemory @s: shared f32[4] earlier\n{\ngrid_wait\n}\n", "of which no earlier kernel knows"},
+    {AU_E0803, "two waits", EARLIER "grid_wait\ngrid_wait\n}\n", "stands once in a kernel"},
+    {AU_E0803, "a wait of some", EARLIER "if true {\ngrid_wait\n}\n}\n", "outside of loops and conditions"},
+    {AU_E0803, "grid_next in a loop", EARLIER "for %1 = 0 to 4 step 1 {\ngrid_next\n}\n}\n", "outside of loops and conditions"},
     {AU_E0804, "index of the wrong type", HEAD("4", "2") "%1 = load.f32 @s[1.0]\n}\n", "an index, i32 or i64"},
     {AU_E0808, "constant index outside", HEAD("4", "2") "%1 = load.f32x4 @l[1]\n}\n", "@l has 4 elements"},
     {AU_E0804, "mask of the wrong type", HEAD("4", "2") "store @s[0], 1.0 if 1\n}\n", "a mask, i1"},

@@ -26,6 +26,7 @@ typedef struct MockLaunch {
     char kernel[128];
     unsigned grid[3], block[3], shared_bytes;
     void *stream;
+    int early;               /* may begin before the launch before it has ended */
     MockMap maps[MOCK_MAPS]; /* of a kernel with a second parameter */
 } MockLaunch;
 

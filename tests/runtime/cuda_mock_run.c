@@ -160,6 +160,34 @@ MOCK_API CUresult cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, voi
 
 /* ---- launches */
 
+typedef struct Launched {
+    Kernel *kernel;
+    unsigned grid[3], block[3], shared;
+    void *stream, **params;
+    int early;
+} Launched;
+
+static CUresult launched(const Launched *x)
+{
+    Kernel *f = x->kernel;
+    if (f->module->context != CURRENT || check_stream(x->stream)) return INVALID_HANDLE;
+    if ((uint64_t)x->block[0] * x->block[1] * x->block[2] > 1024 ||
+        (int)x->shared > f->shared_allowed || x->grid[1] > 65535 || x->grid[2] > 65535)
+        return INVALID_VALUE;
+    if (graph_of(x->stream)) return capture_launch(x->stream, f, x->grid, x->params[0]);
+    int at = atomic_fetch_add(&cuda_mock.launch_count, 1);
+    if (at < MOCK_LAUNCHES) {
+        MockLaunch *seen = &cuda_mock.launches[at];
+        *seen = (MockLaunch){.shared_bytes = x->shared, .stream = x->stream, .early = x->early};
+        memcpy(seen->grid, x->grid, sizeof seen->grid);
+        memcpy(seen->block, x->block, sizeof seen->block);
+        memcpy(seen->kernel, f->name, sizeof f->name);
+        if (f->maps) memcpy(seen->maps, x->params[1], (size_t)f->maps);
+    }
+    run_kernel(f, x->grid, x->params[0]);
+    return OK;
+}
+
 MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                  unsigned by, unsigned bz, unsigned shared, void *stream,
                                  void **params, void **extra)
@@ -167,20 +195,41 @@ MOCK_API CUresult cuLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned g
     (void)extra;
     if (cuda_mock.idle) return OK;
     ENTER("cuLaunchKernel", true);
-    if (f->module->context != CURRENT || check_stream(stream)) return INVALID_HANDLE;
-    if ((uint64_t)bx * by * bz > 1024 || (int)shared > f->shared_allowed || gy > 65535 ||
-        gz > 65535)
+    return launched(&(Launched){f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, 0});
+}
+
+/* CUlaunchConfig and CUlaunchAttribute of the driver's manual, written down a second time. */
+typedef struct MockAttribute {
+    int id;
+    char pad[4];
+    union {
+        char bytes[64];
+        int allowed;
+    } value;
+} MockAttribute;
+typedef struct MockConfig {
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    void *stream;
+    MockAttribute *attrs;
+    unsigned attr_count;
+} MockConfig;
+
+MOCK_API CUresult cuLaunchKernelEx(const MockConfig *c, Kernel *f, void **params, void **extra)
+{
+    enum { PROGRAMMATIC_STREAM_SERIALIZATION = 6, TAKEN_INTO_GRAPHS = 12030 };
+    (void)extra;
+    if (cuda_mock.idle) return OK;
+    ENTER("cuLaunchKernelEx", true);
+    if (c->attr_count != 1 || c->attrs[0].id != PROGRAMMATIC_STREAM_SERIALIZATION ||
+        cuda_mock.driver < TAKEN_INTO_GRAPHS)
         return INVALID_VALUE;
-    if (graph_of(stream)) return capture_launch(stream, f, (unsigned[]){gx, gy, gz}, params[0]);
-    int at = atomic_fetch_add(&cuda_mock.launch_count, 1);
-    if (at < MOCK_LAUNCHES) {
-        cuda_mock.launches[at] = (MockLaunch){
-            .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .stream = stream};
-        memcpy(cuda_mock.launches[at].kernel, f->name, sizeof f->name);
-        if (f->maps) memcpy(cuda_mock.launches[at].maps, params[1], (size_t)f->maps);
-    }
-    run_kernel(f, (unsigned[]){gx, gy, gz}, params[0]);
-    return OK;
+    return launched(&(Launched){f,
+                                {c->gx, c->gy, c->gz},
+                                {c->bx, c->by, c->bz},
+                                c->shared,
+                                c->stream,
+                                params,
+                                c->attrs[0].value.allowed});
 }
 
 MOCK_API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t bytes, void *stream)

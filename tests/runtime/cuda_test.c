@@ -272,6 +272,30 @@ static void test_build_errors(void **state)
     cuda_close(&s);
 }
 
+/* A kernel that waits by itself is launched so that it may begin early, where the driver knows that, behind one of the same run alone. */
+static void test_early_launches(void **state)
+{
+    static const struct {
+        int driver, early;
+    } drivers[] = {{12080, 1}, {12030, 1}, {12020, 0}, {12080, 1}};
+    (void)state;
+    for (size_t n = 0; n < sizeof drivers / sizeof *drivers; n++) {
+        Setup s;
+        aule_error *error = NULL;
+        cuda_mock.driver = drivers[n].driver;
+        cuda_open(&s, "cuda", NULL);
+        aule_plan *plan = cuda_plan(&s);
+        cuda_mock.launch_count = 0;
+        for (int turn = 0; turn < 2; turn++)
+            assert_int_equal(aule_plan_run(plan, &s.c->run, &error), AULE_OK);
+        assert_int_equal(cuda_mock.launch_count, 4);
+        for (int l = 0; l < 4; l++)
+            assert_int_equal(cuda_mock.launches[l].early, l % 2 ? drivers[n].early : 0);
+        aule_plan_free(plan);
+        cuda_close(&s);
+    }
+}
+
 static void test_run_errors(void **state)
 {
     (void)state;
@@ -381,6 +405,7 @@ static void test_each_function_fails(void **state)
                                             "cuFuncGetAttribute",
                                             "cuMemsetD8Async",
                                             "cuLaunchKernel",
+                                            "cuLaunchKernelEx",
                                             "cuCtxPushCurrent",
                                             "cuStreamSynchronize"};
     Setup s;
@@ -480,12 +505,19 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(test_devices),         CUDA_TEST(test_result),
-        CUDA_TEST(test_choice),          CUDA_TEST(test_capture),
-        CUDA_TEST(test_contexts),        CUDA_TEST(test_several_devices),
-        CUDA_TEST(test_no_device),       CUDA_TEST(test_build_errors),
-        CUDA_TEST(test_run_errors),      CUDA_TEST(test_illegal_address),
-        CUDA_TEST(test_launch_failures), CUDA_TEST(test_each_function_fails),
+        CUDA_TEST(test_devices),
+        CUDA_TEST(test_result),
+        CUDA_TEST(test_choice),
+        CUDA_TEST(test_capture),
+        CUDA_TEST(test_contexts),
+        CUDA_TEST(test_several_devices),
+        CUDA_TEST(test_no_device),
+        CUDA_TEST(test_build_errors),
+        CUDA_TEST(test_early_launches),
+        CUDA_TEST(test_run_errors),
+        CUDA_TEST(test_illegal_address),
+        CUDA_TEST(test_launch_failures),
+        CUDA_TEST(test_each_function_fails),
         CUDA_TEST(test_threads),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

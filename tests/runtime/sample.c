@@ -133,36 +133,36 @@ static const char broken_code[] = "__kernel void weigh(int x) { this is not Open
 // clang-format off
 #define ROWS {EXPR(SIZE(Z_S)), EXPR(SIZE(Z_H)), EXPR(SIZE(Z_B))}
 static const aule_launch_v1 host_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 4096, SLOTS, slots, 0, NULL},
-    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 0, SLOTS, slots, 0, NULL},
+    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 4096, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
 };
 /* The same, with so much stack that no caller's thread may run it. */
 static const aule_launch_v1 deep_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL},
-    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL},
+    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL, 0},
 };
 static const aule_launch_v1 device_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL},
-    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL},
+    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, AULE_LAUNCH_EARLY},
 };
 /* Shared memory beyond what a kernel has without being asked, and a kernel that reads wild memory. */
 static const aule_launch_v1 shared_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 150 << 10, 0, SLOTS, slots, 0, NULL},
-    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL},
+    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 150 << 10, 0, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
 };
 static const aule_launch_v1 fault_launches[] = {
-    {sizeof(aule_launch_v1), "fault", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL},
-    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL},
+    {sizeof(aule_launch_v1), "fault", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
 };
 #define ONE   {EXPR(INT(1)), EXPR(INT(1)), EXPR(INT(1))}
 #define SLOPE {EXPR(INT(2), SIZE(Z_H), AULE_E_MUL, INT(1), AULE_E_SUB), EXPR(INT(1)), EXPR(INT(1))}
 static const aule_launch_v1 host_backward[] = {
-    {sizeof(aule_launch_v1), "gradients", sample_gradients, ONE, {1, 1, 1}, 0, 4096, BACKWARD_SLOTS, backward_slots, 0, NULL},
-    {sizeof(aule_launch_v1), "move_sums", sample_move_sums, SLOPE, {1, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL},
+    {sizeof(aule_launch_v1), "gradients", sample_gradients, ONE, {1, 1, 1}, 0, 4096, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "move_sums", sample_move_sums, SLOPE, {1, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
 };
 static const aule_launch_v1 device_backward[] = {
-    {sizeof(aule_launch_v1), "gradients", NULL, ONE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL},
-    {sizeof(aule_launch_v1), "move_sums", NULL, SLOPE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL},
+    {sizeof(aule_launch_v1), "gradients", NULL, ONE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "move_sums", NULL, SLOPE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
 };
 static const aule_workspace_v1 backward_workspaces[] = {
     {EXPR(INT(2), SIZE(Z_H), AULE_E_MUL, INT(1), AULE_E_SUB, INT(4), AULE_E_MUL), 64, 1},
