@@ -24,7 +24,7 @@ typedef struct Operand {
     int32_t step;                 /* elements along k that are read at once */
     bool by_ldmatrix, transposed;
     bool turned;   /* as the other form of the instruction has it */
-    bool adjacent; /* what a lane takes at once lies side by side in memory */
+    int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
 } Operand;
 
 typedef struct Matrix {
@@ -91,15 +91,15 @@ static AuVal from_elements(AuLower *l, const Operand *x, int32_t tile, int32_t p
 {
     AuVal v[16], none = {0};
     const AuMem mem = lower_memory(l, x->e->memory)->mem;
-    if (x->adjacent) {
-        const AuPoint p = point_of(l, x, tile, part, 0);
-        return kernel_load(l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false),
-                           (uint32_t)elements_of(x), none, none);
-    }
-    for (int32_t i = 0; i < elements_of(x); i++) {
+    const int32_t wide = x->beside;
+    for (int32_t i = 0; i < elements_of(x); i += wide) {
         const AuPoint p = point_of(l, x, tile, part, i);
-        v[i] = kernel_load(l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), 1,
-                           none, none);
+        const AuVal all =
+            kernel_load(l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false),
+                        (uint32_t)wide, none, none);
+        if (wide == elements_of(x)) return all;
+        for (int32_t n = 0; n < wide; n++)
+            v[i + n] = wide > 1 ? kernel_element(l->k, all, (uint32_t)n) : all;
     }
     return kernel_vec(l->k, v, (uint32_t)elements_of(x));
 }
@@ -186,13 +186,17 @@ static bool suits_ldmatrix(AuLower *l, Operand *x)
     return bytes == 2 || !x->transposed;
 }
 
-/* Do the elements that a lane takes at once follow each other along the last axis of the memory, in whole vectors? */
-static bool is_adjacent(AuLower *l, const Operand *x)
+/* How many of the elements that a lane takes at once follow each other along the last axis of the memory, in whole vectors? */
+static int32_t beside(AuLower *l, const Operand *x, const AuTilePlaces *k)
 {
-    const bool along_k = x->piece.packed == elements_of(x);
-    if (x->e->op != TILE_X_REF || (!along_k && x->piece.free < elements_of(x))) return false;
-    return lower_in_vectors(l, x->e, along_k ? x->k_name : x->free_name, elements_of(x)) &&
-           lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true);
+    const int32_t all = elements_of(x), run = lower_neighbours(k);
+    const bool along_k = x->piece.packed == all;
+    if (x->e->op != TILE_X_REF || (!along_k && x->piece.free < all)) return 1;
+    const int32_t wide = along_k && run < all ? run : all;
+    return lower_in_vectors(l, x->e, along_k ? x->k_name : x->free_name, wide) &&
+                   lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true)
+               ? wide
+               : 1;
 }
 
 static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
@@ -215,7 +219,7 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
         return false;
     x->by_ldmatrix =
         (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && suits_ldmatrix(l, x);
-    x->adjacent = !x->by_ldmatrix && is_adjacent(l, x);
+    x->beside = x->by_ldmatrix ? 1 : beside(l, x, x->k_axis.places);
     return true;
 }
 
@@ -233,7 +237,8 @@ static void choose_order(AuLower *l, Matrix *x)
     const AuTilePlaces *order = fragment ? (k ? k->places : NULL) : columns;
     if (!order || tile_same_places(order, of->k_axis.places)) return;
     x->a.k_axis.places = x->b.k_axis.places = order;
-    x->a.by_ldmatrix = x->b.by_ldmatrix = x->a.adjacent = x->b.adjacent = false;
+    x->a.by_ldmatrix = x->b.by_ldmatrix = false;
+    x->a.beside = beside(l, &x->a, order), x->b.beside = beside(l, &x->b, order);
 }
 
 /* Does the operand lie as the product takes it? Memory is read so. */

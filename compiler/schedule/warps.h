@@ -35,6 +35,8 @@ int32_t warps_lanes_across(const AuProblem *p, int32_t width); /* lanes of a row
 const char *warps_swizzle(Lanes *x, int32_t bytes);
 void warps_tile(Lanes *x, AuTileHandle name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages);
+/* Are the values of forward's tiles stored with the keys along their rows? */
+bool warps_values_are_turned(const AuProblem *p, const AuShape *s);
 /* What a row of such a tile takes, as the lowering writes a swizzle in spans of [span] bytes. */
 int32_t warps_row_bytes(const AuProblem *p, int32_t span, int32_t columns);
 enum { WARPS_ALIGNMENT = 1024 }; /* bytes that beginnings of tiles may cost */
@@ -70,6 +72,12 @@ void warps_code_memories(Lanes *x);
 const char *warps_brought(Lanes *x, uint32_t operand); /* "K_codes", or "K": what copies write */
 void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_forward.c */
 
+/* ---- warps_turned.c: tiles whose rows are columns of the tensor */
+/* Does the machine read operand B by vectors along the contracted axis alone? */
+bool warps_turns(const AuProblem *p);
+/* The layout of a fragment in which so many rows and columns of a tensor pass through registers: vectors of rows come, of columns go. */
+void warps_turned_layout(Lanes *x, const char *name, int32_t rows, int32_t columns);
+
 /* Waits for copies, where they are asynchronous. */
 void warps_wait(Lanes *x, const char *tokens);
 
@@ -94,6 +102,7 @@ bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage);
 const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand);
 
 /* ---- warps_forward_tiles.c */
+void warps_forward_layouts(Lanes *x);
 void warps_forward_memories(Lanes *x);
 /* The warp's rows of a tile with queries. */
 AuTileHandle warps_own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes);

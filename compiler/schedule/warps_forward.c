@@ -36,7 +36,9 @@ void warps_forward_add_values(Lanes *x, const char *weight)
     const char *stage = warps_stage(x, false);
     const bool in_k = warps_has_one_tile(x->p, x->shape);
     const char *values =
-        in_k       ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
+        in_k ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
+        : warps_values_are_turned(x->p, x->shape)
+            ? tile_text(x->t, "V[%s:, %s]", stage, warps_forward_keys(x))
         : x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, warps_forward_keys(x))
                    : tile_text(x->t, "K[%s%s, %d +: %d] as [kv, e]", stage, warps_forward_keys(x),
                                x->p->attn->v_first, x->p->e);
@@ -155,5 +157,6 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     if (!out) return NULL;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
+    warps_forward_layouts(&x);
     return lanes_forward_built(&x, diags, forward_kernel);
 }

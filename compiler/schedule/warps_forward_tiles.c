@@ -13,7 +13,9 @@ void warps_forward_memories(Lanes *x)
                   stages = x->shape->stages, rows = x->rows * x->shape->executors;
     warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
     warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
-    if (x->own_v && !warps_has_one_tile(x->p, x->shape))
+    if (warps_values_are_turned(x->p, x->shape))
+        warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
+    else if (x->own_v && !warps_has_one_tile(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "kv", n, "e", x->p->e, stages);
     warps_code_memories(x);
     if (x->via_shared) warps_tile(x, TILE_NAME("P"), "q", rows, "kv", lanes_keys(x), 1);
@@ -40,9 +42,33 @@ void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
             i == 0 && !x->own_v);
 }
 
+bool warps_values_are_turned(const AuProblem *p, const AuShape *s)
+{
+    return warps_turns(p) && !p->attn->v_in_k && !warps_has_one_tile(p, s);
+}
+
+void warps_forward_layouts(Lanes *x)
+{
+    if (warps_values_are_turned(x->p, x->shape))
+        warps_turned_layout(x, "turned_v", x->shape->key_tile / x->shape->executors, x->p->e);
+}
+
+static void turn_values(Lanes *x, const char *n)
+{
+    const WarpsShare share = warps_share(x, n, x->shape->key_tile, "", lanes_limits(x, "k"));
+    const char *start = lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "";
+    tile_load(x->t, "value_rows", "%v @ turned_v pad 0",
+              lanes_at(x, lanes_operand_rows(x, 2, ":"), tile_text(x->t, "%s%s", start, share.rows)));
+    tile_store(x->t, "value_rows -> V[:, %s]", share.to);
+}
+
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!x->own_v || warps_pages_issue_values(x, n, stage)) return;
+    if (warps_values_are_turned(x->p, x->shape)) {
+        turn_values(x, n);
+        return;
+    }
     warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n,
                      TILE_NAME(warps_brought(x, 2)), stage, true);
 }

@@ -69,6 +69,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
         query += warps_row_bytes(p, span, width), key += warps_row_bytes(p, span, width);
     }
+    if (warps_values_are_turned(p, s)) key -= warps_row_bytes(p, span, p->e);
     if (warps_via_shared(p)) query += warps_row_bytes(p, span, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
     /* rows of such tiles are multiples of 128 bytes, as beginnings are */
@@ -77,6 +78,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
                                   : WARPS_ALIGNMENT;
     needs.shared = alignment + block * query +
                    s->key_tile * (s->stages * key + warps_code_bytes(p)) +
+                   (warps_values_are_turned(p, s) ? p->e * warps_row_bytes(p, span, s->key_tile) : 0) +
                    (s->keys_apart ? warps_join_bytes(p, s) : 0);
     return needs;
 }

@@ -54,10 +54,40 @@ bool hip_emulated_planted(const char **said)
     return plan.planted;
 }
 
+/* Who wants to know what launches executed. */
+static struct {
+    char kernel[32];
+    EmuCounts *counts;
+} watched;
+
+void hip_emulated_count(const char *kernel, EmuCounts *counts)
+{
+    snprintf(watched.kernel, sizeof watched.kernel, "%s", kernel);
+    watched.counts = counts;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    const size_t length = strlen(name), rest = strlen(end);
+    return length >= rest && strcmp(name + length - rest, end) == 0;
+}
+
+/* What the emulator executed since [before]. */
+static void count(const char *kernel, const EmuCounts *now, const EmuCounts *before)
+{
+    EmuCounts *sum = watched.counts;
+    if (!sum || !ends_in(kernel, watched.kernel)) return;
+    for (int n = 0; n < EMU_CLASSES; n++) {
+        sum->instructions[n] += now->instructions[n] - before->instructions[n];
+        sum->cycles[n] += now->cycles[n] - before->cycles[n];
+    }
+    sum->lanes += now->lanes - before->lanes;
+    sum->narrow_reads += now->narrow_reads - before->narrow_reads;
+}
+
 static void plant(Emulator *emulator, const char *kernel)
 {
-    const size_t length = strlen(kernel), end = strlen(plan.kernel);
-    if (plan.wanted && length >= end && strcmp(kernel + length - end, plan.kernel) == 0 &&
+    if (plan.wanted && ends_in(kernel, plan.kernel) &&
         emu_plant(emulator, kernel, plan.text, plan.at, plan.mistake))
         plan.planted = true;
 }
@@ -170,7 +200,8 @@ CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz,
                               .seed = (uint64_t)atomic_fetch_add(&cuda_mock.launch_count, 1) + 1,
                               .inside = inside,
                               .context = &buffers};
-    if (emu_run(emulator, &launch)) return OK;
+    const EmuCounts before = *emu_counts(emulator);
+    if (emu_run(emulator, &launch)) return count(f->name, emu_counts(emulator), &before), OK;
     snprintf(plan.said, sizeof plan.said, "%s", emu_error(emulator));
     if (!plan.wanted) fprintf(stderr, "hip double: %s\n", plan.said);
     return UNKNOWN; /* not what loses a context: the next case still runs */

@@ -84,6 +84,7 @@ struct Inst {
     uint64_t address;
     uint32_t bytes, cycles;
     uint8_t count;
+    bool narrow; /* reads 16 bits of LDS a lane */
     Operand o[MOST_OPERANDS];
     Modifiers m;
     Inst *second; /* of a pair (v_dual_) */

@@ -158,12 +158,21 @@ static unsigned cycles_of(const Wave *w, const Inst *in)
     }
 }
 
+static bool is_narrow_read(const Inst *in)
+{
+    static const char *const names[] = {"ds_read_u16", "ds_read_i16", "ds_load_u16", "ds_load_i16"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        if (strncmp(in->op->name, names[n], strlen(names[n])) == 0) return true;
+    return false;
+}
+
 static void count(Wave *w, const Inst *in)
 {
     EmuCounts *c = &w->e->counts;
     const unsigned lanes = (unsigned)__builtin_popcountll(exec_of(w));
     c->instructions[in->op->klass]++;
     c->cycles[in->op->klass] += in->cycles;
+    c->narrow_reads += in->narrow;
     c->lanes += in->op->klass == EMU_SCALAR || in->op->klass == EMU_WAIT ? 1 : lanes;
 }
 
@@ -176,7 +185,10 @@ static void step(Wave *w)
         fail(w, "the emulator does not know it");
         return;
     }
-    if (!in->cycles) in->cycles = cycles_of(w, in);
+    if (!in->cycles) {
+        in->cycles = cycles_of(w, in);
+        in->narrow = is_narrow_read(in);
+    }
     w->next = w->pc + in->bytes;
     count(w, in);
     if (in->second)
