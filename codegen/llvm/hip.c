@@ -28,13 +28,13 @@ static const AuArch archs[] = {
 #define RDNA(name, ...) {GPU(name, hip_wave32), .rows_cross = true, __VA_ARGS__}
 static const HipHost gpus[] = {
     {GPU("gfx908", hip_wave64), .mfma = true, .half_rate_bf16 = true},
-    {GPU("gfx90a", hip_wave64), .mfma = true},
-    {GPU("gfx942", hip_wave64), .mfma = true},
-    {GPU("gfx950", hip_wave64), .mfma = true, .mfma_wide = true},
+    {GPU("gfx90a", hip_wave64), .mfma = true, .one_file = true},
+    {GPU("gfx942", hip_wave64), .mfma = true, .one_file = true},
+    {GPU("gfx950", hip_wave64), .mfma = true, .one_file = true, .mfma_wide = true},
     RDNA("gfx1030", .mfma = false),  RDNA("gfx1100", .wmma11 = true), RDNA("gfx1101", .wmma11 = true), RDNA("gfx1102", .wmma11 = true),
     RDNA("gfx1103", .wmma11 = true), RDNA("gfx1150", .wmma11 = true), RDNA("gfx1151", .wmma11 = true), RDNA("gfx1152", .wmma11 = true),
     RDNA("gfx1153", .wmma11 = true), RDNA("gfx1200", .wmma12 = true), RDNA("gfx1201", .wmma12 = true),
-    {GPU("gfx9-4-generic", hip_wave64), .mfma = true, .generic = true}, RDNA("gfx10-3-generic", .generic = true),
+    {GPU("gfx9-4-generic", hip_wave64), .mfma = true, .one_file = true, .generic = true}, RDNA("gfx10-3-generic", .generic = true),
     RDNA("gfx11-generic", .wmma11 = true, .generic = true), RDNA("gfx12-generic", .wmma12 = true, .generic = true),
 };
 // clang-format on

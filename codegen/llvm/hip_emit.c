@@ -30,6 +30,36 @@ static bool has_op(const AuKernel *k, AuKOp op)
     return false;
 }
 
+/* Words of a lane that pass as vectors: what products take and give. */
+static uint32_t words_of_products(AuEmit *e)
+{
+    enum { FEWEST = 4 };
+    const AuKernel *k = e->k;
+    bool *counted = AU_NEW_ARRAY(e->arena, bool, k->mem_count + 1);
+    uint32_t words = 0;
+    for (uint32_t n = 1; n < k->instr_count; n++) {
+        const AuInstr *in = &k->instrs[n];
+        if (in->op != AU_K_LOAD && in->op != AU_K_STORE) continue;
+        const AuMemory *m = &k->mems[in->mem.i];
+        const AuKType type =
+            in->op == AU_K_LOAD ? in->type : kernel_at(k, kernel_operand(k, in, 1))->type;
+        if (m->space != AU_LANE || counted[in->mem.i] || type.width < FEWEST) continue;
+        counted[in->mem.i] = true;
+        words += m->count * kernel_scalar_bytes(m->scalar) / 4;
+    }
+    return words;
+}
+
+/* Products whose sums are accumulation registers cost a move for each number that other instructions make or take. Where all that
+ * products take and give has room among the first half of a lane's registers, with what else there is, LLVM is told to keep sums there;
+ * elsewhere it would spill to the second half, which is moves again, of more. */
+static void choose_registers(AuEmit *e)
+{
+    enum { ROOM = 208 };
+    if (hip_host(e)->one_file && words_of_products(e) <= ROOM)
+        emit_attribute(e, (unsigned)LLVMAttributeFunctionIndex, "amdgpu-agpr-alloc", "0");
+}
+
 static void add_attributes(AuEmit *e)
 {
     static const char *const unused[] = {
@@ -64,6 +94,7 @@ static GpuKernel *open(AuEmit *e)
     LLVMSetVisibility(e->function, LLVMProtectedVisibility);
     if (slots) add_slots(e);
     add_attributes(e);
+    choose_registers(e);
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
     return k;
 }
