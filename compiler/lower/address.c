@@ -141,6 +141,25 @@ AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n)
     return in->op == AU_K_CONST && (int32_t)in->imm <= 0 ? (AuVal){0} : first;
 }
 
+AuVal lower_view_inside(AuLower *l, const AuTileExpr *ref)
+{
+    AuKernel *k = l->k;
+    AuVal inside = {0};
+    for (uint32_t n = 0; n < ref->memory->type.count; n++) {
+        if (!lower_may_be_outside(ref, n)) continue;
+        const AuTileExpr *index = ref->args.at[n];
+        const bool span = index->op == TILE_X_SPAN;
+        if (!span && index->type->count) return kernel_i1(k, false);
+        const AuVal low = lower_integer(l, span ? index->args.at[0] : index),
+                    size = span ? lower_integer(l, index->args.at[1]) : kernel_i32(k, 1),
+                    begin = lower_begin(l, ref, n);
+        inside = lower_both(l, inside, kernel_op2(k, AU_K_LE, kernel_op2(k, AU_K_ADD, low, size),
+                                                  lower_end(l, ref, n)));
+        if (begin.i) inside = lower_both(l, inside, kernel_op2(k, AU_K_LE, begin, low));
+    }
+    return inside;
+}
+
 static AuVal whole(AuLower *l, const AuParts *at)
 {
     return at->tile.i ? kernel_op2(l->k, AU_K_ADD, at->own, at->tile) : at->own;

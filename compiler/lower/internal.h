@@ -270,6 +270,8 @@ bool lower_may_be_outside(const AuTileExpr *ref, uint32_t dimension);
 /* Along dimension [n] the first position that is inside (none: 0), and the first after those. */
 AuVal lower_begin(AuLower *l, const AuTileExpr *ref, uint32_t n);
 AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n);
+/* Is all of the view inside, asked once for all lanes? None: it always is. */
+AuVal lower_view_inside(AuLower *l, const AuTileExpr *ref);
 
 /* ---- fuse.c: a run of assignments */
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count);

@@ -4,6 +4,8 @@
  * copies of a value one stores it. */
 #include "internal.h"
 
+#include <string.h>
+
 enum { VECTOR = 16 }; /* bytes of the widest vector */
 
 typedef struct Registers {
@@ -15,6 +17,7 @@ typedef struct Registers {
     int32_t wide;            /* elements that lie side by side in the lane and in memory */
     uint32_t fast;           /* their axis */
     bool atomic;
+    bool trusted;           /* all of it is inside, whatever the statement says of what is not */
     const AuPacked *packed; /* the tensor lies in this order and the fragment too; or NULL */
     int32_t word;           /* of a piece: which register comes first */
 } Registers;
@@ -62,6 +65,27 @@ static AuVal address_of(AuLower *l, const Registers *x, const int32_t *regs, con
                        : lower_address(l, x->ref, first, outside, inside, false);
 }
 
+/* A vector that stays one, if its elements have neighbouring registers: numbers of 16 bits that come one by one and are kept from one turn
+ * of a loop to the next are a register each to LLVM. */
+static bool keeps_vector(AuLower *l, const Registers *x, const int32_t *regs, AuVal all)
+{
+    const AuVal none = {0};
+    uint32_t first = 0;
+    int32_t at[TILE_MAX_AXES];
+    if (!l->module->options.passing || x->packed || x->wide < 2 ||
+        lower_scalar(x->type->elem) != lower_scalar(x->ref->memory->type.elem))
+        return false;
+    memcpy(at, regs, sizeof at);
+    for (int32_t i = 0; i < x->wide; i++, at[x->fast]++) {
+        const uint32_t number = lower_register_number(x->type, at);
+        if (i == 0) first = number;
+        if (number != first + (uint32_t)i) return false;
+    }
+    if (first % (uint32_t)x->wide) return false;
+    kernel_store(l->k, lower_var_array(l, x->var), kernel_i32(l->k, (int32_t)first), all, none);
+    return true;
+}
+
 static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
 {
     AuKernel *k = l->k;
@@ -69,7 +93,7 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
     const AuPoint first = registers_at(l, x, regs, 0);
     const AuTileExpr *pad = x->s->load.pad;
-    const AuOutside outside = pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
+    const AuOutside outside = pad && !x->trusted ? OUTSIDE_TESTED : OUTSIDE_TRUSTED;
     AuVal inside = {0}, none = {0};
     const AuVal at = address_of(l, x, regs, &first, outside, &inside);
     inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
@@ -78,6 +102,7 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     const AuVal all =
         lower_decoded(l, x->ref->memory->type.elem,
                       kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other));
+    if (keeps_vector(l, x, regs, all)) return;
     for (int32_t i = 0; i < x->wide; i++) {
         const AuPoint p = registers_at(l, x, regs, i);
         const AuVal one = x->wide > 1 ? kernel_element(k, all, (uint32_t)i) : all;
@@ -218,15 +243,41 @@ bool lower_load_exists_twice(AuLower *l, const AuTileStmt *s)
     return plan(l, &x, s->load.when) && exists_twice(l, &x);
 }
 
+/* By vectors; [trusted]: all of them are inside. */
+static void load_vectors(AuLower *l, AuTileStmt *const *s, uint32_t count, bool trusted)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        Registers x = load_of(s[n]);
+        x.trusted = trusted;
+        if (plan(l, &x, s[n]->load.when)) all_registers(l, &x);
+    }
+}
+
+/* Where lanes ask each for itself each load is a branch, with zeros to begin with. */
+static AuVal are_whole(AuLower *l, AuTileStmt *const *s, uint32_t count)
+{
+    AuVal all = {0};
+    if (!l->module->options.passing) return kernel_i1(l->k, false);
+    for (uint32_t n = 0; n < count; n++)
+        if (s[n]->load.pad) all = lower_both(l, all, lower_view_inside(l, s[n]->load.source));
+    return all.i ? all : kernel_i1(l->k, true);
+}
+
 void lower_fragment_loads(AuLower *l, AuTileStmt *const *s, uint32_t count)
 {
     AuVal all = {0};
     for (uint32_t n = 0; n < count; n++)
         all = lower_both(l, all, lower_memory(l, s[n]->load.source->memory)->by_vectors);
     kernel_if(l->k, all);
-    for (uint32_t n = 0; n < count; n++) {
-        Registers x = load_of(s[n]);
-        if (plan(l, &x, s[n]->load.when)) all_registers(l, &x);
+    const AuVal whole = are_whole(l, s, count);
+    if (lower_is_known(l, whole, true) || lower_is_known(l, whole, false))
+        load_vectors(l, s, count, lower_is_known(l, whole, true));
+    else {
+        kernel_if(l->k, whole);
+        load_vectors(l, s, count, true);
+        kernel_else(l->k);
+        load_vectors(l, s, count, false);
+        kernel_end(l->k);
     }
     kernel_else(l->k);
     for (uint32_t n = 0; n < count; n++) lower_fragment_load(l, s[n]);

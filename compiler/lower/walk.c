@@ -166,12 +166,13 @@ static void statement(AuLower *l, const AuTileStmt *s)
 static uint32_t loads_at(AuLower *l, const AuTileStmts *body, uint32_t first)
 {
     uint32_t count = 0;
+    const uint32_t fewest = l->module->options.passing ? 1 : 2;
     if (!l->module->options.together || !l->r.unit->written_out) return 0;
     while (first + count < body->count && body->at[first + count]->kind == TILE_S_LOAD &&
            !lower_is_opaque(body->at[first + count]) &&
            lower_load_exists_twice(l, body->at[first + count]))
         count++;
-    return count > 1 ? count : 0;
+    return count >= fewest ? count : 0;
 }
 
 static void loads(AuLower *l, AuTileStmt *const *s, uint32_t count)

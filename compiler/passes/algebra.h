@@ -95,5 +95,6 @@ AuTileExpr *algebra_lowered(Algebra *x, AuTileExpr *e);
 void algebra_distances(Algebra *x, const AuTileStmts *run);  /* distances.c */
 void algebra_exponents(Algebra *x, const AuTileStmts *run);  /* exponents.c */
 void algebra_references(Algebra *x, const AuTileStmts *run); /* references.c */
+void algebra_seldom(Algebra *x, const AuTileStmts *run);     /* seldom.c */
 
 #endif

@@ -75,6 +75,18 @@ static void step_of_one_stage(Lanes *x)
     if (ahead) warps_forward_issue_keys(x, "next(n)", "");
 }
 
+static void step_through_registers(Lanes *x)
+{
+    warps_forward_load_tiles(x, "n");
+    warps_forward_store_tiles(x);
+    warps_forward_meet(x);
+    if (0) warps_forward_load_tiles(x, "next(n)");
+    lanes_score_products(x, warps_forward_row, warps_forward_key);
+    lanes_scores(x);
+    warps_forward_add_values(x, lanes_weights(x));
+    warps_forward_meet(x);
+}
+
 static void step_of_two_stages(Lanes *x)
 {
     warps_wait(x, warps_forward_tokens(x));
@@ -96,8 +108,13 @@ void warps_forward_loop(Lanes *x)
     const bool codes = ahead && warps_has_any_codes(x->p);
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
     warps_forward_load_rows(x);
+    const bool passing = warps_turns(x->p);
+    if (0) warps_forward_load_tiles(x, "first(keys)");
     tile_for_tiles(t, "n", "keys", NULL);
-    (codes ? warps_step_of_codes : two ? step_of_two_stages : step_of_one_stage)(x);
+    (codes     ? warps_step_of_codes
+     : passing ? step_through_registers
+     : two     ? step_of_two_stages
+               : step_of_one_stage)(x);
     tile_end(t);
     warps_wait(x, two || codes ? warps_forward_tokens(x) : warps_forward_key_tokens(x));
     if (two)
@@ -158,5 +175,10 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     warps_forward_layouts(&x);
+    if (warps_turns(p)) {
+        tile_set_option(x.t, "together", 1);
+        tile_set_option(x.t, "passing", 1);
+        tile_set_option(x.t, "late_strides", 1);
+    }
     return lanes_forward_built(&x, diags, forward_kernel);
 }

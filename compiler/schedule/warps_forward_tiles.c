@@ -47,28 +47,51 @@ bool warps_values_are_turned(const AuProblem *p, const AuShape *s)
     return warps_turns(p) && !p->attn->v_in_k && !warps_has_one_tile(p, s);
 }
 
+/* ---- where nothing copies by itself tiles pass through registers, loaded under the work on the tile before */
+
 void warps_forward_layouts(Lanes *x)
 {
-    if (warps_values_are_turned(x->p, x->shape))
-        warps_turned_layout(x, "turned_v", x->shape->key_tile / x->shape->executors, x->p->e);
+    const int32_t share = x->shape->key_tile / x->shape->executors;
+    if (!warps_turns(x->p)) return;
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        warps_passing_layout(x, lanes_term_name(x, "passing_k", n).text, share,
+                             warps_padded(x->atom, lanes_term(x, n).width));
+    if (x->own_v) warps_turned_layout(x, "turned_v", share, x->p->e);
 }
 
-static void turn_values(Lanes *x, const char *n)
+static void load_rows(Lanes *x, AuTileHandle rows, LanesRows view, const char *n,
+                      const char *layout, bool by_weight)
 {
-    const WarpsShare share = warps_share(x, n, x->shape->key_tile, "", lanes_limits(x, "k"));
+    const WarpsShare share =
+        warps_share(x, n, x->shape->key_tile, "",
+                    by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
     const char *start = lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "";
-    tile_load(x->t, "value_rows", "%v @ turned_v pad 0",
-              lanes_at(x, lanes_operand_rows(x, 2, ":"), tile_text(x->t, "%s%s", start, share.rows)));
-    tile_store(x->t, "value_rows -> V[:, %s]", share.to);
+    tile_load(x->t, rows, "%v @ %s pad 0",
+              lanes_at(x, view, tile_text(x->t, "%s%s", start, share.rows)), layout);
+}
+
+void warps_forward_load_tiles(Lanes *x, const char *n)
+{
+    for (uint32_t i = 0; i < lanes_term_count(x); i++)
+        load_rows(x, lanes_term_name(x, "key_rows", i),
+                  lanes_term_rows(x, i, LANES_KEYS, warps_columns(x, lanes_term(x, i).width)), n,
+                  lanes_term_name(x, "passing_k", i).text, i == 0 && !x->own_v);
+    if (x->own_v)
+        load_rows(x, TILE_NAME("value_rows"), lanes_operand_rows(x, 2, ":"), n, "turned_v", true);
+}
+
+void warps_forward_store_tiles(Lanes *x)
+{
+    const WarpsShare share = warps_share(x, "n", x->shape->key_tile, "", "");
+    for (uint32_t i = 0; i < lanes_term_count(x); i++)
+        tile_store(x->t, "%v -> %v[%s, :]", lanes_term_name(x, "key_rows", i),
+                   lanes_term_name(x, "K", i), share.to);
+    if (x->own_v) tile_store(x->t, "value_rows -> V[:, %s]", share.to);
 }
 
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!x->own_v || warps_pages_issue_values(x, n, stage)) return;
-    if (warps_values_are_turned(x->p, x->shape)) {
-        turn_values(x, n);
-        return;
-    }
     warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n,
                      TILE_NAME(warps_brought(x, 2)), stage, true);
 }

@@ -18,10 +18,11 @@ bool warps_via_shared(const AuProblem *p)
     return !columns || !tile_contraction_matches(atom, columns, NULL, EXTENT);
 }
 
-/* To the depth of a product and, where two warps share accumulators, to two instructions. */
+/* To the depth of a product and, where two warps may share accumulators, to two instructions; of tall ones one is wide enough. */
 int32_t warps_padded(const AuTileAtom *atom, int32_t width)
 {
-    const int32_t unit = atom->k > 2 * atom->n ? atom->k : 2 * atom->n;
+    const int32_t columns = atom->n < 32 ? 2 * atom->n : atom->n,
+                  unit = atom->k > columns ? atom->k : columns;
     return (width + unit - 1) / unit * unit;
 }
 

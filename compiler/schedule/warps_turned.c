@@ -42,6 +42,16 @@ static int32_t lanes_of(int32_t lanes, int32_t blocks)
     return power < lanes ? power : lanes;
 }
 
+void warps_passing_layout(Lanes *x, const char *name, int32_t rows, int32_t columns)
+{
+    enum { VECTOR = 16 };
+    const int32_t vector = VECTOR / tile_elem(x->p->operand)->bytes, lanes = x->p->caps->lanes,
+                  across = lanes_of(lanes, columns / vector),
+                  down = lanes_of(lanes / across, rows);
+    tile_layout(x->t, name, tile_text(x->t, "lane:%d@%d reg", down, across),
+                tile_text(x->t, "reg:%d lane:%d@1 reg", vector, across));
+}
+
 void warps_turned_layout(Lanes *x, const char *name, int32_t rows, int32_t columns)
 {
     const int32_t lanes = x->p->caps->lanes;

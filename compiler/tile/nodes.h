@@ -387,6 +387,9 @@ struct AuTileLayout {
     OPTION(written, 0)       /* instructions at most where loops over registers are written out */ \
     OPTION(late_strides, 0)  /* addresses of copies element by element are made beside them */     \
     OPTION(together, 0)      /* loads side by side ask once whether all tensors lie in vectors */  \
+    OPTION(passing, 0)       /* tiles pass through registers: loads side by side ask once whether \
+                                all of their rows are inside, and a lane keeps vectors; what is \
+                                seldom asked of a row is asked in a branch */ \
     OPTION(fused, 0)         /* a * b + c in expressions is one instruction, of lanes too */       \
     OPTION(matrix_stores, 0) /* fragments of 16 bits go to shared memory by rows of matrices */
 typedef struct AuTileOptions {
