@@ -55,7 +55,7 @@ static uint32_t words_of_products(AuEmit *e)
  * elsewhere it would spill to the second half, which is moves again, of more. */
 static void choose_registers(AuEmit *e)
 {
-    enum { ROOM = 208 };
+    enum { ROOM = 240 };
     if (hip_host(e)->one_file && words_of_products(e) <= ROOM)
         emit_attribute(e, (unsigned)LLVMAttributeFunctionIndex, "amdgpu-agpr-alloc", "0");
 }

@@ -35,6 +35,8 @@ int32_t warps_lanes_across(const AuProblem *p, int32_t width); /* lanes of a row
 const char *warps_swizzle(Lanes *x, int32_t bytes);
 void warps_tile(Lanes *x, AuTileHandle name, const char *rows, int32_t count, const char *columns,
                 int32_t width, int32_t stages);
+/* Do forward's queries and results pass between memory and registers, past shared memory? */
+bool warps_rows_are_direct(const AuProblem *p, const AuShape *s);
 /* Are the values of forward's tiles stored with the keys along their rows? */
 bool warps_values_are_turned(const AuProblem *p, const AuShape *s);
 /* What a row of such a tile takes, as the lowering writes a swizzle in spans of [span] bytes. */

@@ -77,10 +77,9 @@ static void step_of_one_stage(Lanes *x)
 
 static void step_through_registers(Lanes *x)
 {
-    warps_forward_load_tiles(x, "n");
     warps_forward_store_tiles(x);
     warps_forward_meet(x);
-    if (0) warps_forward_load_tiles(x, "next(n)");
+    warps_forward_load_tiles(x, "next(n)");
     lanes_score_products(x, warps_forward_row, warps_forward_key);
     lanes_scores(x);
     warps_forward_add_values(x, lanes_weights(x));
@@ -109,7 +108,7 @@ void warps_forward_loop(Lanes *x)
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
     warps_forward_load_rows(x);
     const bool passing = warps_turns(x->p);
-    if (0) warps_forward_load_tiles(x, "first(keys)");
+    if (passing) warps_forward_load_tiles(x, "first(keys)");
     tile_for_tiles(t, "n", "keys", NULL);
     (codes     ? warps_step_of_codes
      : passing ? step_through_registers
@@ -134,6 +133,10 @@ static void fragments(Lanes *x)
 
 static void store_output(Lanes *x)
 {
+    if (warps_rows_are_direct(x->p, x->shape)) {
+        tile_store(x->t, "%s(out) -> o[%s, :] clip", x->operand, lanes_query_place(x));
+        return;
+    }
     const AuTileHandle rows = warps_own_rows(x, TILE_NAME("Q"), x->p->e, "q, e");
     tile_store(x->t, "%s(out) -> %v", x->operand, rows);
     tile_copy(x->t, "%v -> o[%s, :] clip", rows, lanes_query_place(x));

@@ -11,7 +11,8 @@ void warps_forward_memories(Lanes *x)
 {
     const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile,
                   stages = x->shape->stages, rows = x->rows * x->shape->executors;
-    warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
+    const bool direct = warps_rows_are_direct(x->p, x->shape);
+    if (!direct) warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
     warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (warps_values_are_turned(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
@@ -22,7 +23,7 @@ void warps_forward_memories(Lanes *x)
     for (uint32_t i = 1; i < lanes_term_count(x); i++) {
         const LanesTerm term = lanes_term(x, i);
         const int32_t width = warps_padded(x->atom, term.width);
-        warps_tile(x, lanes_term_name(x, "Q", i), "q", rows, term.axis, width, 1);
+        if (!direct) warps_tile(x, lanes_term_name(x, "Q", i), "q", rows, term.axis, width, 1);
         warps_tile(x, lanes_term_name(x, "K", i), "kv", n, term.axis, width, stages);
     }
     if (x->shape->keys_apart) warps_join_memories(x);
@@ -139,15 +140,24 @@ AuTileHandle warps_forward_row(Lanes *x, uint32_t n)
     return x->shape->query_in_registers ? lanes_term_name(x, "query", n) : own_queries(x, n);
 }
 
+/* Where registers hold queries shared memory has better use for their room, of which tiles of keys are as much larger: loads and stores
+ * of 8 bytes a lane, once. */
+bool warps_rows_are_direct(const AuProblem *p, const AuShape *s)
+{
+    return warps_turns(p) && s->query_in_registers && !s->keys_apart;
+}
+
 void warps_forward_issue_rows(Lanes *x)
 {
     const char *rows = lanes_row_span(
         x, LANES_QUERIES, tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
         const char *columns = warps_columns(x, lanes_term(x, n).width);
-        warps_issue(x, lanes_term_name(x, "tq", n),
-                    lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), rows),
-                    own_queries(x, n));
+        const AuTileHandle from = lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), rows);
+        if (warps_rows_are_direct(x->p, x->shape))
+            tile_load(x->t, warps_forward_row(x, n), "%v @ %s.A pad 0", from, x->atom->name);
+        else
+            warps_issue(x, lanes_term_name(x, "tq", n), from, own_queries(x, n));
     }
 }
 
@@ -164,6 +174,7 @@ void warps_forward_issue_packed_rows(Lanes *x)
 
 void warps_forward_load_rows(Lanes *x)
 {
+    if (warps_rows_are_direct(x->p, x->shape)) return;
     warps_wait(x, lanes_term_names(x, "tq"));
     for (uint32_t n = 0; n < lanes_term_count(x) && x->shape->query_in_registers; n++)
         tile_load(x->t, warps_forward_row(x, n), "%v @ %s.A", own_queries(x, n), x->atom->name);

@@ -69,6 +69,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
         query += warps_row_bytes(p, span, width), key += warps_row_bytes(p, span, width);
     }
+    if (warps_rows_are_direct(p, s)) query = 0;
     if (warps_values_are_turned(p, s)) key -= warps_row_bytes(p, span, p->e);
     if (warps_via_shared(p)) query += warps_row_bytes(p, span, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
