@@ -44,7 +44,7 @@ static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
 /* As for NVIDIA's (cuda.c). */
 #define WHOLE                                                                                      \
     "function(sroa,simplifycfg,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"     \
-    "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)"
+    "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,slp-vectorizer)"
 static const char *const pipelines[4] = {
     NULL, "function(sroa,early-cse,simplifycfg,loop-mssa(licm))", WHOLE, WHOLE};
 

@@ -24,7 +24,7 @@ static const double SPILLED = 1.3; /* as in warps_back_shape.c */
 /* What a shape takes. */
 typedef struct Needs {
     int32_t registers, weights, shared; /* registers of a lane: all fragments, and beside scores the
-                                           weights; bytes */
+                                           weights, and tiles that pass through; bytes */
 } Needs;
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -49,11 +49,13 @@ static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuSh
 {
     const int32_t bytes = tile_elem(p->operand)->bytes, keys = keys_of_warp(s),
                   pairs = s->rows * (1 + (int32_t)p->hooks->dot_count) * keys,
-                  queries = query_channels(p, atom) * bytes / REGISTER;
+                  queries = query_channels(p, atom) * bytes / REGISTER,
+                  passing = s->key_tile / s->executors * (query_channels(p, atom) + p->e) * bytes /
+                            REGISTER;
     return (Needs){
         .registers =
             (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
-        .weights = pairs * (2 + bytes) / REGISTER / p->caps->lanes,
+        .weights = (pairs * (2 + bytes) / REGISTER + (warps_turns(p) ? passing : 0)) / p->caps->lanes,
     };
 }
 
