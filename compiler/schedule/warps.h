@@ -81,6 +81,8 @@ bool warps_turns(const AuProblem *p);
 void warps_passing_layout(Lanes *x, const char *name, int32_t rows, int32_t columns); /* as they are */
 void warps_turned_layout(Lanes *x, const char *name, int32_t rows, int32_t columns);
 
+void warps_pass_tiles(Lanes *x); /* what the lowering is asked for where tiles pass through registers */
+
 /* Waits for copies, where they are asynchronous. */
 void warps_wait(Lanes *x, const char *tokens);
 

@@ -87,6 +87,13 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
     const int32_t statistics = 4 * (int32_t)back_row_count(x, true) * s->query_tile;
     const int32_t of_pairs =
         warps_back_via_shared(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
+    if (warps_back_turns(x)) {
+        const int32_t span = warps_back_swizzle_span(x->p), m = s->query_tile;
+        return WARPS_ALIGNMENT + (s->keys_in_registers ? 0 : x->block * (d_bytes + w->own_e_bytes)) +
+               m * w->row_bytes + statistics + (w->d + w->e) * warps_row_bytes(x->p, span, m) +
+               (warps_back_via_shared(x) ? 2 * x->block * warps_row_bytes(x->p, span, m) : 0) +
+               (x->with_dq ? (w->own + m) * warps_row_bytes(x->p, span, x->block) : 0);
+    }
     return WARPS_ALIGNMENT + x->block * (d_bytes + w->own_e_bytes) +
            s->stages * (s->query_tile * w->row_bytes + statistics) +
            of_pairs * x->block *

@@ -23,12 +23,16 @@ static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
+    const bool passing = warps_back_turns(x);
     if (ahead)
         tile_wait(t, warps_query_tokens(x));
+    else if (passing)
+        warps_store_queries(x);
     else
         warps_issue_queries(x, "m", "");
     tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
     if (warps_dq_is_late(x)) warps_query_gradients(x);
+    if (passing) warps_load_queries(x, "next(m)");
     if (!warps_is_split(x)) warps_issue_next(x);
     warps_walk_pairs(x);
     if (warps_dq_is_late(x)) {
@@ -67,6 +71,7 @@ static void walk_queries(Lanes *x)
     warps_open_heads(x);
     warps_issue_dot_keys(x);
     if (ahead) warps_issue_queries(x, "first(queries)", warps_stage(x, false));
+    if (warps_back_turns(x)) warps_load_queries(x, "first(queries)");
     tile_for_tiles(t, "m", "queries", NULL);
     step(x);
     tile_end(t);
@@ -83,9 +88,12 @@ static void store_gradient(Lanes *x, uint32_t n, const char *tile, int32_t padde
 {
     const char *columns =
         tile_text(x->t, "%s +: %d", warps_part_from(x, padded), warps_part_of(x, padded));
+    const AuTileHandle past = {NULL};
     warps_store_gradient(
         x, n, columns,
-        tile_part(x->t, "%s[%s +: %d, %s]", tile, warps_own_keys(x), x->rows, columns));
+        warps_keys_are_direct(x)
+            ? past
+            : tile_part(x->t, "%s[%s +: %d, %s]", tile, warps_own_keys(x), x->rows, columns));
 }
 
 static void dkdv(Lanes *x)
@@ -115,6 +123,8 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     if (!out) return NULL;
     Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
+    warps_back_layouts(&x);
+    if (warps_back_turns(&x)) warps_pass_tiles(&x);
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */
     const bool own_queries =

@@ -178,10 +178,6 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     warps_forward_layouts(&x);
-    if (warps_turns(p)) {
-        tile_set_option(x.t, "together", 1);
-        tile_set_option(x.t, "passing", 1);
-        tile_set_option(x.t, "late_strides", 1);
-    }
+    if (warps_turns(p)) warps_pass_tiles(&x);
     return lanes_forward_built(&x, diags, forward_kernel);
 }

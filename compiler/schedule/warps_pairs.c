@@ -4,6 +4,7 @@
  *
  * A warp that has its keys for itself makes pairs of some queries of the tile after the other, and uses them at once, as operands in registers.
  * Where warps share keys each has some queries, and P' and dS' of all are in shared memory before anybody multiplies. */
+#include "key_layout.h"
 #include "lanes_back.h"
 
 int32_t warps_pair_columns(const Lanes *x)
@@ -24,8 +25,22 @@ static const char *keys_operand(Lanes *x, bool values)
     return values && x->own_v ? "values" : "keys";
 }
 
+static void hold_rows(Lanes *x, bool values)
+{
+    const char *rows =
+        tile_text(x->t, "%snb * %d + %s +: %d%s", lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "",
+                  x->block, warps_own_keys(x), x->rows, lanes_limits(x, "k"));
+    const char *columns = warps_columns(x, values ? x->p->e : x->p->d);
+    tile_load(x->t, keys_operand(x, values), "%v @ %s.A pad 0",
+              lanes_at(x, lanes_operand_rows(x, values ? 2 : 1, columns), rows), x->atom->name);
+}
+
 void warps_hold_keys(Lanes *x)
 {
+    if (warps_keys_are_direct(x)) {
+        for (int values = 0; values <= 1; values++) hold_rows(x, values);
+        return;
+    }
     tile_sync(x->t, "all");
     for (int values = 0; values <= x->own_v; values++)
         tile_load(x->t, keys_operand(x, values), "%s @ %s.A", own_tile(x, values), x->atom->name);
@@ -50,8 +65,12 @@ static void pairs(Lanes *x, const char *from)
                   warps_stage(x, false), from, m);
     warps_pair_gradients(x, NULL);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
-    tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "", rows,
-               x->rows, from, m);
+    const bool turned = warps_back_turns(x);
+    if (turned && x->with_dq)
+        tile_store(t, "ds_operand -> dST[%s +: %d, %s +: %d]", from, m, rows, x->rows);
+    if (!turned || warps_back_via_shared(x))
+        tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "",
+                   rows, x->rows, from, m);
     if (warps_back_via_shared(x)) tile_store(t, "weight -> P%s", own);
     warps_add_values(x);
 }
@@ -63,6 +82,16 @@ void warps_key_gradients(Lanes *x, const char *queries)
     const char *ds_operand = warps_back_via_shared(x) ? tile_text(t, "dS%s", rows) : "ds_operand";
     const int32_t d = warps_keys_width(x), e = warps_values_width(x);
     queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
+    if (warps_back_turns(x)) {
+        tile_product(t, "dv_acc", x->atom, TILE_ADD,
+                     warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
+                     tile_text(t, "dOT[%s +: %d, %s]", warps_part_from(x, e), warps_part_of(x, e),
+                               queries));
+        tile_product(t, "dk_acc", x->atom, TILE_ADD, ds_operand,
+                     tile_text(t, "QT[%s +: %d, %s]", warps_part_from(x, d), warps_part_of(x, d),
+                               queries));
+        return;
+    }
     tile_product(
         t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
         warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",

@@ -60,10 +60,15 @@ void warps_query_gradients(Lanes *x)
     for (int32_t turn = 0; turn < warps_dq_turns(x, &p); turn++) {
         const char *row, *channel;
         const bool some_idle = warps_begin_piece(x, &p, turn, &row, &channel);
-        tile_product(
-            t, "dq", x->atom, TILE_START,
-            tile_text(t, "dS[%s:, %s +: %d]", warps_dq_is_late(x) ? "1 - at, " : "", row, p.rows),
-            tile_text(t, "K[:, %s +: %d]", channel, p.channels));
+        if (warps_back_turns(x))
+            tile_product(t, "dq", x->atom, TILE_START,
+                         tile_text(t, "dST[%s +: %d, :]", row, p.rows),
+                         tile_text(t, "KT[%s +: %d, :]", channel, p.channels));
+        else
+            tile_product(t, "dq", x->atom, TILE_START,
+                         tile_text(t, "dS[%s:, %s +: %d]", warps_dq_is_late(x) ? "1 - at, " : "",
+                                   row, p.rows),
+                         tile_text(t, "K[:, %s +: %d]", channel, p.channels));
         const bool late = warps_dq_is_late(x);
         const char *rows = tile_text(t, "%s * %d + %s +: %d", late ? "late_m" : "m",
                                      x->shape->query_tile, row, p.rows);

@@ -30,18 +30,54 @@ int32_t warps_values_width(const Lanes *x)
     return x->own_v ? warps_padded(x->atom, x->p->e) : warps_keys_width(x);
 }
 
+/* Do tiles that products contract along the rows of tensors lie turned (warps_turned.c)? */
+bool warps_back_turns(const Lanes *x)
+{
+    return warps_turns(x->p) && x->own_v && !x->p->hooks->dot_count;
+}
+
+/* Do keys and values that registers hold come there past shared memory, and their gradients leave so? */
+bool warps_keys_are_direct(const Lanes *x)
+{
+    return warps_back_turns(x) && x->shape->keys_in_registers;
+}
+
+void warps_back_layouts(Lanes *x)
+{
+    const int32_t warps = x->shape->executors;
+    if (!warps_back_turns(x)) return;
+    warps_turned_layout(x, "turned_q", x->shape->query_tile / warps, warps_keys_width(x));
+    warps_turned_layout(x, "turned_do", x->shape->query_tile / warps, warps_values_width(x));
+    warps_turned_layout(x, "turned_k", x->block / warps, warps_keys_width(x));
+}
+
 /* ---- tiles of queries */
+
+/* Tiles whose rows are columns of tensors: QT, dOT and KT, and of the gradients of scores dST. */
+static void turned_memories(Lanes *x)
+{
+    const int32_t m = x->shape->query_tile;
+    warps_tile(x, TILE_NAME("QT"), "d", warps_keys_width(x), "q", m, 1);
+    warps_tile(x, TILE_NAME("dOT"), "e", warps_values_width(x), "q", m, 1);
+    if (!x->with_dq) return;
+    warps_tile(x, TILE_NAME("KT"), "d", warps_keys_width(x), "kv", x->block, 1);
+    warps_tile(x, TILE_NAME("dST"), "q", m, "kv", x->block, 1);
+}
 
 void warps_back_memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
-    warps_tile(x, TILE_NAME("K"), "kv", x->block, "d", warps_keys_width(x), 1);
-    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", x->block, "e", warps_values_width(x), 1);
+    if (!warps_keys_are_direct(x)) {
+        warps_tile(x, TILE_NAME("K"), "kv", x->block, "d", warps_keys_width(x), 1);
+        if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", x->block, "e", warps_values_width(x), 1);
+    }
+    if (warps_back_turns(x)) turned_memories(x);
     warps_tile(x, TILE_NAME("Q"), "q", m, "d", warps_keys_width(x), x->shape->stages);
     warps_tile(x, TILE_NAME("dO"), "q", m, x->own_v ? "e" : "d", warps_values_width(x),
                x->shape->stages);
-    warps_tile(x, TILE_NAME("dS"), "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
+    if (!warps_back_turns(x) || warps_back_via_shared(x))
+        warps_tile(x, TILE_NAME("dS"), "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
     if (warps_back_via_shared(x)) warps_tile(x, TILE_NAME("P"), "kv", x->block, "q", m, 1);
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
@@ -61,34 +97,66 @@ const char *warps_query_tokens(Lanes *x)
     return au_text_str(&text);
 }
 
+/* The warp's rows of tile [m] of queries, as a view of their tensors has them. */
+static const char *query_rows(Lanes *x, const char *m)
+{
+    /* Of tiles in their order only the first has rows before the range. */
+    const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
+    const char *limits = later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"),
+               *start = lanes_is_packed(x, LANES_QUERIES) ? "q_start + " : "";
+    return tile_text(x->t, "%s%s", start,
+                     warps_share(x, m, x->shape->query_tile, "", limits).rows);
+}
+
+static AuTileHandle output_gradients(Lanes *x, const char *rows)
+{
+    return tile_part(x->t, "%s[%s, h, %s, %s] as [q, %s]", back_output_gradient(x),
+                     lanes_row_b(x, LANES_QUERIES), rows,
+                     x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d");
+}
+
+static void issue_statistics(Lanes *x, const WarpsShare *share)
+{
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
+        warps_issue(x, tile_numbered(x->t, "t", n),
+                    tile_part(x->t, "%s[%s]", back_row_name(x, n),
+                              lanes_place(x, LANES_QUERIES, "h", share->rows)),
+                    tile_part(x->t, "row%u[%s]", n, share->to));
+}
+
 /* The warp's share of tile [m]: rows of queries and output gradients; warp n copies statistic n. */
 void warps_issue_queries(Lanes *x, const char *m, const char *stage)
 {
     AuTileBuild *t = x->t;
-    /* Of tiles in their order only the first has rows before the range. */
-    const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
-    const int32_t tile = x->shape->query_tile;
-    const WarpsShare any = warps_share(x, m, tile, stage, ""),
-                     within = warps_share(x, m, tile, stage,
-                                          later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"));
-    const char *b = lanes_row_b(x, LANES_QUERIES),
-               *start = lanes_is_packed(x, LANES_QUERIES) ? "q_start + " : "";
-    const char *rows = tile_text(t, "%s%s", start, within.rows), *to = any.to;
+    const WarpsShare any = warps_share(x, m, x->shape->query_tile, stage, "");
+    const char *rows = query_rows(x, m), *to = any.to;
     warps_issue(x, TILE_NAME("tq"),
                 lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
                 tile_part(t, "Q[%s, :]", to));
     const AuAttn *attn = x->p->attn;
     const char *channels = x->own_v ? ":" : tile_text(t, "%d +: %d", attn->v_first, x->p->e);
-    warps_issue(x, TILE_NAME("to"),
-                tile_part(t, "%s[%s, h, %s, %s] as [q, %s]", back_output_gradient(x), b, rows,
-                          x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d"),
+    warps_issue(x, TILE_NAME("to"), output_gradients(x, rows),
                 tile_part(t, "dO[%s, %s]", to, channels));
-    for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        warps_issue(x, tile_numbered(t, "t", n),
-                    tile_part(t, "%s[%s]", back_row_name(x, n),
-                              lanes_place(x, LANES_QUERIES, "h", any.rows)),
-                    tile_part(t, "row%u[%s]", n, to));
+    issue_statistics(x, &any);
     warps_issue_dot_queries(x, rows, to);
+}
+
+void warps_load_queries(Lanes *x, const char *m)
+{
+    const char *rows = query_rows(x, m);
+    tile_load(x->t, "q_rows", "%v @ turned_q pad 0",
+              lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows));
+    tile_load(x->t, "do_rows", "%v @ turned_do pad 0", output_gradients(x, rows));
+}
+
+void warps_store_queries(Lanes *x)
+{
+    const WarpsShare share = warps_share(x, "m", x->shape->query_tile, "", "");
+    tile_store(x->t, "q_rows -> Q[%s, :]", share.to);
+    tile_store(x->t, "do_rows -> dO[%s, :]", share.to);
+    tile_store(x->t, "q_rows -> QT[:, %s]", share.to);
+    tile_store(x->t, "do_rows -> dOT[:, %s]", share.to);
+    issue_statistics(x, &share);
 }
 
 void warps_issue_next(Lanes *x)
@@ -102,10 +170,16 @@ void warps_issue_keys(Lanes *x)
     const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
     const char *rows =
         tile_text(x->t, "%s%s", lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "", share.rows);
-    warps_issue(x, TILE_NAME("tk"),
-                lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), rows),
-                tile_part(t, "K[%s, :]", share.to));
-    if (x->own_v)
+    const AuTileHandle keys =
+        lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), rows);
+    const bool direct = warps_keys_are_direct(x);
+    if (warps_back_turns(x)) {
+        tile_load(t, "k_rows", "%v @ turned_k pad 0", keys);
+        if (!direct) tile_store(t, "k_rows -> K[%s, :]", share.to);
+        if (x->with_dq) tile_store(t, "k_rows -> KT[:, %s]", share.to);
+    } else
+        warps_issue(x, TILE_NAME("tk"), keys, tile_part(t, "K[%s, :]", share.to));
+    if (x->own_v && !direct)
         warps_issue(x, TILE_NAME("tv"),
                     lanes_at(x, lanes_operand_rows(x, 2, warps_columns(x, x->p->e)), rows),
                     tile_part(t, "V[%s, :]", share.to));

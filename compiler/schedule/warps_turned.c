@@ -61,3 +61,10 @@ void warps_turned_layout(Lanes *x, const char *name, int32_t rows, int32_t colum
     tile_layout(x->t, name, tile_text(x->t, "reg:%d lane:%d@1 reg", b.rows, down),
                 tile_text(x->t, "reg:%d lane:%d@%d reg", b.columns, across, down));
 }
+
+void warps_pass_tiles(Lanes *x)
+{
+    tile_set_option(x->t, "together", 1);
+    tile_set_option(x->t, "passing", 1);
+    tile_set_option(x->t, "late_strides", 1);
+}

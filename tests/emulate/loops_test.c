@@ -1,0 +1,105 @@
+/* loops_test.c - what the main loops of kernels for AMD's GPUs execute, by the emulator's counts: loops_test SCRIPTS [WORD...]. A line for each
+ * configuration whose words are all of those given ("gfx942", "forward", "mha", "f16", "64"); tests/emulate/loops.py makes a table of them.
+ *
+ * A kernel runs on three lengths. What it executes is a polynomial of the second degree in the length n of queries and keys, of which the
+ * second difference, f(3n) - 2 f(2n) + f(n), is what n x n pairs cost, without masks, borders, what begins and what ends a block. Results
+ * are compared with the oracle as everywhere. Numbers are of 32 x 32 pairs, instructions of a wave. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec.h"
+#include "hip_emulated.h"
+
+enum { LENGTH = 384, PAIRS = 32 * 32 };
+
+typedef struct Configuration {
+    const char *script, *dtype;
+    int width;
+} Configuration;
+typedef void (*Count)(const char *kernel, EmuCounts *counts);
+
+// clang-format off
+static const char *const devices[][2] = {{"gfx908", "hip:2"}, {"gfx90a", "hip:3"}, {"gfx942", "hip:0"}, {"gfx950", "hip:4"}, {"gfx1100", "hip:1"}, {"gfx1200", "hip:5"}};
+static const char *const kernels[][2] = {{"forward", "_forward"}, {"backward", "_dkdv"}};
+static const Configuration all[] = {{"mha", "f16", 32}, {"mha", "f16", 64}, {"mha", "f16", 128}, {"mha", "bf16", 64}, {"mha", "bf16", 128},
+                                    {"softcap", "f16", 64}, {"softcap", "f16", 128}};
+// clang-format on
+
+static bool is_wanted(char **words, int count, const char *line)
+{
+    for (int n = 0; n < count; n++) {
+        const char *at = strstr(line, words[n]);
+        const size_t length = strlen(words[n]);
+        while (at && ((at > line && at[-1] != ' ') || (at[length] && at[length] != ' ')))
+            at = strstr(at + 1, words[n]);
+        if (!at) return false;
+    }
+    return true;
+}
+
+/* By how much each count grows more than in step, for [PAIRS]. */
+static double grown(uint64_t one, uint64_t two, uint64_t three)
+{
+    return ((double)three - 2. * (double)two + (double)one) * PAIRS / (LENGTH * LENGTH);
+}
+
+static bool measure(ExecSuite *suite, const Configuration *c, int kernel, Count count,
+                    const char *line)
+{
+    EmuCounts at[3] = {{.lanes = 0}};
+    for (int n = 0; n < 3; n++) {
+        char script[64], sizes[96];
+        const int length = (n + 1) * LENGTH;
+        snprintf(script, sizeof script, "%s.attn", c->script);
+        snprintf(sizes, sizeof sizes, "B=1 H=1 S=%d T=%d D=%d E=%d", length, length, c->width,
+                 c->width);
+        const ExecCase sample = {script, sizes, NULL, kernel ? NULL : "forward"};
+        count(kernels[kernel][1], &at[n]);
+        const bool passed = exec_run(suite, &sample, c->dtype);
+        count("", NULL);
+        if (!passed) return false;
+    }
+    printf("%s:", line);
+    double matrix = 0, other = 0;
+    for (int n = 0; n < EMU_CLASSES; n++) {
+        printf(" %.1f", grown(at[0].instructions[n], at[1].instructions[n], at[2].instructions[n]));
+        const double cycles = grown(at[0].cycles[n], at[1].cycles[n], at[2].cycles[n]);
+        *(n == EMU_MATRIX ? &matrix : &other) += cycles;
+    }
+    printf(" %.1f %.1f %.1f\n",
+           grown(at[0].narrow_reads, at[1].narrow_reads, at[2].narrow_reads), matrix, other);
+    fflush(stdout);
+    return matrix > 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return 2;
+    void *library = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, "hip_emulated_count") : NULL;
+    Count count;
+    memcpy(&count, &symbol, sizeof count);
+    if (!count) {
+        printf("libamdhip64.so.6 is not the emulated one\n");
+        return 1;
+    }
+    unsigned failed = 0, measured = 0;
+    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+        ExecSuite *suite = NULL;
+        for (size_t n = 0; n < sizeof all / sizeof *all; n++)
+            for (int kernel = 0; kernel < 2; kernel++) {
+                char line[96];
+                snprintf(line, sizeof line, "%s %s %d %s %s", all[n].script, all[n].dtype,
+                         all[n].width, kernels[kernel][0], devices[d][0]);
+                if (!is_wanted(argv + 2, argc - 2, line)) continue;
+                if (!suite) suite = exec_open(devices[d][1], argv[1]);
+                measured++;
+                failed += !suite || !measure(suite, &all[n], kernel, count, line);
+            }
+        if (suite) exec_close(suite);
+    }
+    if (!measured) printf("no such configuration\n");
+    return failed || !measured;
+}
