@@ -12,8 +12,9 @@ typedef struct HipHost {
     AuHost host;
     bool rows_cross;                                      /* v_permlanex16: RDNA */
     bool mfma, half_rate_bf16, mfma_wide, wmma11, wmma12; /* products, by generation */
-    bool one_file; /* products take and give vector registers, too: accumulation registers are more of these (CDNA 2 on) */
-    bool generic;  /* an ISA of several machines */
+    bool
+        one_file; /* products take and give vector registers, too: accumulation registers are more of these (CDNA 2 on) */
+    bool generic; /* an ISA of several machines */
 } HipHost;
 
 static inline const HipHost *hip_host(const AuEmit *e) { return (const HipHost *)e->host; }

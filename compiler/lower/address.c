@@ -153,8 +153,9 @@ AuVal lower_view_inside(AuLower *l, const AuTileExpr *ref)
         const AuVal low = lower_integer(l, span ? index->args.at[0] : index),
                     size = span ? lower_integer(l, index->args.at[1]) : kernel_i32(k, 1),
                     begin = lower_begin(l, ref, n);
-        inside = lower_both(l, inside, kernel_op2(k, AU_K_LE, kernel_op2(k, AU_K_ADD, low, size),
-                                                  lower_end(l, ref, n)));
+        inside = lower_both(
+            l, inside,
+            kernel_op2(k, AU_K_LE, kernel_op2(k, AU_K_ADD, low, size), lower_end(l, ref, n)));
         if (begin.i) inside = lower_both(l, inside, kernel_op2(k, AU_K_LE, begin, low));
     }
     return inside;

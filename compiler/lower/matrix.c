@@ -23,7 +23,7 @@ typedef struct Operand {
     AuPiece piece;                /* of a lane, for one instruction */
     int32_t step;                 /* elements along k that are read at once */
     bool by_ldmatrix, transposed;
-    bool turned;   /* as the other form of the instruction has it */
+    bool turned;    /* as the other form of the instruction has it */
     int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
 } Operand;
 

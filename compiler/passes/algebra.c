@@ -308,8 +308,7 @@ static void maxima_of_run(Pass *p, AuTileStmts *run) { one(p, run, maxima); }
 static void exponents_of_run(Pass *p, AuTileStmts *run)
 {
     static void (*const steps[])(Algebra *, const AuTileStmts *) = {
-        algebra_distances, algebra_exponents, leave_out_factor, algebra_references,
-        algebra_seldom};
+        algebra_distances, algebra_exponents, leave_out_factor, algebra_references, algebra_seldom};
     Algebra x = {.p = p};
     for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
         x.run = (AuTileStmts){0};

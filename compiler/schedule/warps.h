@@ -78,10 +78,12 @@ void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_f
 /* Does the machine read operand B by vectors along the contracted axis alone? */
 bool warps_turns(const AuProblem *p);
 /* The layout of a fragment in which so many rows and columns of a tensor pass through registers: vectors of rows come, of columns go. */
-void warps_passing_layout(Lanes *x, const char *name, int32_t rows, int32_t columns); /* as they are */
+void warps_passing_layout(Lanes *x, const char *name, int32_t rows,
+                          int32_t columns); /* as they are */
 void warps_turned_layout(Lanes *x, const char *name, int32_t rows, int32_t columns);
 
-void warps_pass_tiles(Lanes *x); /* what the lowering is asked for where tiles pass through registers */
+void warps_pass_tiles(
+    Lanes *x); /* what the lowering is asked for where tiles pass through registers */
 
 /* Waits for copies, where they are asynchronous. */
 void warps_wait(Lanes *x, const char *tokens);

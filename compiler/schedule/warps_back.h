@@ -59,8 +59,8 @@ void warps_back_layouts(Lanes *x);
 /* Where warps_back_turns: the warp's share of tile [m] to registers, and of the tile at hand from there to shared memory. */
 void warps_load_queries(Lanes *x, const char *m);
 void warps_store_queries(Lanes *x);
-void warps_back_memories(Lanes *x);         /* and the role */
-void warps_issue_keys(Lanes *x);            /* keys and values, once; waited for */
+void warps_back_memories(Lanes *x); /* and the role */
+void warps_issue_keys(Lanes *x);    /* keys and values, once; waited for */
 /* The warp's share of tile [m] of queries and of what belongs to them; the tokens of all of it. */
 void warps_issue_queries(Lanes *x, const char *m, const char *stage);
 const char *warps_query_tokens(Lanes *x);

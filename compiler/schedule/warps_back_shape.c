@@ -89,7 +89,8 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
         warps_back_via_shared(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
     if (warps_back_turns(x)) {
         const int32_t span = warps_back_swizzle_span(x->p), m = s->query_tile;
-        return WARPS_ALIGNMENT + (s->keys_in_registers ? 0 : x->block * (d_bytes + w->own_e_bytes)) +
+        return WARPS_ALIGNMENT +
+               (s->keys_in_registers ? 0 : x->block * (d_bytes + w->own_e_bytes)) +
                m * w->row_bytes + statistics + (w->d + w->e) * warps_row_bytes(x->p, span, m) +
                (warps_back_via_shared(x) ? 2 * x->block * warps_row_bytes(x->p, span, m) : 0) +
                (x->with_dq ? (w->own + m) * warps_row_bytes(x->p, span, x->block) : 0);

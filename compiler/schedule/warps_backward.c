@@ -89,11 +89,10 @@ static void store_gradient(Lanes *x, uint32_t n, const char *tile, int32_t padde
     const char *columns =
         tile_text(x->t, "%s +: %d", warps_part_from(x, padded), warps_part_of(x, padded));
     const AuTileHandle past = {NULL};
-    warps_store_gradient(
-        x, n, columns,
-        warps_keys_are_direct(x)
-            ? past
-            : tile_part(x->t, "%s[%s +: %d, %s]", tile, warps_own_keys(x), x->rows, columns));
+    warps_store_gradient(x, n, columns,
+                         warps_keys_are_direct(x) ? past
+                                                  : tile_part(x->t, "%s[%s +: %d, %s]", tile,
+                                                              warps_own_keys(x), x->rows, columns));
 }
 
 static void dkdv(Lanes *x)

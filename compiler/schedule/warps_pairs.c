@@ -27,9 +27,9 @@ static const char *keys_operand(Lanes *x, bool values)
 
 static void hold_rows(Lanes *x, bool values)
 {
-    const char *rows =
-        tile_text(x->t, "%snb * %d + %s +: %d%s", lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "",
-                  x->block, warps_own_keys(x), x->rows, lanes_limits(x, "k"));
+    const char *rows = tile_text(x->t, "%snb * %d + %s +: %d%s",
+                                 lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "", x->block,
+                                 warps_own_keys(x), x->rows, lanes_limits(x, "k"));
     const char *columns = warps_columns(x, values ? x->p->e : x->p->d);
     tile_load(x->t, keys_operand(x, values), "%v @ %s.A pad 0",
               lanes_at(x, lanes_operand_rows(x, values ? 2 : 1, columns), rows), x->atom->name);
@@ -83,13 +83,13 @@ void warps_key_gradients(Lanes *x, const char *queries)
     const int32_t d = warps_keys_width(x), e = warps_values_width(x);
     queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
     if (warps_back_turns(x)) {
-        tile_product(t, "dv_acc", x->atom, TILE_ADD,
-                     warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
-                     tile_text(t, "dOT[%s +: %d, %s]", warps_part_from(x, e), warps_part_of(x, e),
-                               queries));
-        tile_product(t, "dk_acc", x->atom, TILE_ADD, ds_operand,
-                     tile_text(t, "QT[%s +: %d, %s]", warps_part_from(x, d), warps_part_of(x, d),
-                               queries));
+        tile_product(
+            t, "dv_acc", x->atom, TILE_ADD,
+            warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
+            tile_text(t, "dOT[%s +: %d, %s]", warps_part_from(x, e), warps_part_of(x, e), queries));
+        tile_product(
+            t, "dk_acc", x->atom, TILE_ADD, ds_operand,
+            tile_text(t, "QT[%s +: %d, %s]", warps_part_from(x, d), warps_part_of(x, d), queries));
         return;
     }
     tile_product(

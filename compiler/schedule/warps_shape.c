@@ -55,7 +55,8 @@ static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuSh
     return (Needs){
         .registers =
             (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
-        .weights = (pairs * (2 + bytes) / REGISTER + (warps_turns(p) ? passing : 0)) / p->caps->lanes,
+        .weights =
+            (pairs * (2 + bytes) / REGISTER + (warps_turns(p) ? passing : 0)) / p->caps->lanes,
     };
 }
 
@@ -79,10 +80,10 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
     const int32_t alignment = warps_has_one_tile(p, s) && query % 128 == 0 && key % 128 == 0
                                   ? WARPS_ALIGNMENT / 4
                                   : WARPS_ALIGNMENT;
-    needs.shared = alignment + block * query +
-                   s->key_tile * (s->stages * key + warps_code_bytes(p)) +
-                   (warps_values_are_turned(p, s) ? p->e * warps_row_bytes(p, span, s->key_tile) : 0) +
-                   (s->keys_apart ? warps_join_bytes(p, s) : 0);
+    needs.shared =
+        alignment + block * query + s->key_tile * (s->stages * key + warps_code_bytes(p)) +
+        (warps_values_are_turned(p, s) ? p->e * warps_row_bytes(p, span, s->key_tile) : 0) +
+        (s->keys_apart ? warps_join_bytes(p, s) : 0);
     return needs;
 }
 

@@ -104,8 +104,7 @@ static const char *query_rows(Lanes *x, const char *m)
     const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
     const char *limits = later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"),
                *start = lanes_is_packed(x, LANES_QUERIES) ? "q_start + " : "";
-    return tile_text(x->t, "%s%s", start,
-                     warps_share(x, m, x->shape->query_tile, "", limits).rows);
+    return tile_text(x->t, "%s%s", start, warps_share(x, m, x->shape->query_tile, "", limits).rows);
 }
 
 static AuTileHandle output_gradients(Lanes *x, const char *rows)

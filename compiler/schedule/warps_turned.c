@@ -46,8 +46,7 @@ void warps_passing_layout(Lanes *x, const char *name, int32_t rows, int32_t colu
 {
     enum { VECTOR = 16 };
     const int32_t vector = VECTOR / tile_elem(x->p->operand)->bytes, lanes = x->p->caps->lanes,
-                  across = lanes_of(lanes, columns / vector),
-                  down = lanes_of(lanes / across, rows);
+                  across = lanes_of(lanes, columns / vector), down = lanes_of(lanes / across, rows);
     tile_layout(x->t, name, tile_text(x->t, "lane:%d@%d reg", down, across),
                 tile_text(x->t, "reg:%d lane:%d@1 reg", vector, across));
 }

@@ -21,7 +21,7 @@ typedef enum EmuClass {
 } EmuClass;
 typedef struct EmuCounts {
     uint64_t instructions[EMU_CLASSES], cycles[EMU_CLASSES];
-    uint64_t lanes; /* instructions times lanes that were on */
+    uint64_t lanes;        /* instructions times lanes that were on */
     uint64_t narrow_reads; /* of LDS, a lane 16 bits at a time */
 } EmuCounts;
 

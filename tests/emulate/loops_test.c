@@ -12,7 +12,7 @@
 #include "exec.h"
 #include "hip_emulated.h"
 
-enum { LENGTH = 384, PAIRS = 32 * 32 };
+enum { PAIRS = 32 * 32 };
 
 typedef struct Configuration {
     const char *script, *dtype;
@@ -39,21 +39,25 @@ static bool is_wanted(char **words, int count, const char *line)
     return true;
 }
 
+/* Whole tiles of all kernels: forward has some of 96 and of 48 keys. */
+static int length_of(int kernel) { return kernel ? 256 : 768; }
+
 /* By how much each count grows more than in step, for [PAIRS]. */
-static double grown(uint64_t one, uint64_t two, uint64_t three)
+static double grown(int length, uint64_t one, uint64_t two, uint64_t three)
 {
-    return ((double)three - 2. * (double)two + (double)one) * PAIRS / (LENGTH * LENGTH);
+    return ((double)three - 2. * (double)two + (double)one) * PAIRS / (length * length);
 }
 
 static bool measure(ExecSuite *suite, const Configuration *c, int kernel, Count count,
                     const char *line)
 {
     EmuCounts at[3] = {{.lanes = 0}};
+    const int step = length_of(kernel);
     for (int n = 0; n < 3; n++) {
         char script[64], sizes[96];
-        const int length = (n + 1) * LENGTH;
+        const int length = (n + 1) * step;
         snprintf(script, sizeof script, "%s.attn", c->script);
-        snprintf(sizes, sizeof sizes, "B=1 H=1 S=%d T=%d D=%d E=%d", length, length, c->width,
+        snprintf(sizes, sizeof sizes, "B=1 H=1 Hk=1 S=%d T=%d D=%d E=%d", length, length, c->width,
                  c->width);
         const ExecCase sample = {script, sizes, NULL, kernel ? NULL : "forward"};
         count(kernels[kernel][1], &at[n]);
@@ -64,12 +68,13 @@ static bool measure(ExecSuite *suite, const Configuration *c, int kernel, Count 
     printf("%s:", line);
     double matrix = 0, other = 0;
     for (int n = 0; n < EMU_CLASSES; n++) {
-        printf(" %.1f", grown(at[0].instructions[n], at[1].instructions[n], at[2].instructions[n]));
-        const double cycles = grown(at[0].cycles[n], at[1].cycles[n], at[2].cycles[n]);
+        printf(" %.1f",
+               grown(step, at[0].instructions[n], at[1].instructions[n], at[2].instructions[n]));
+        const double cycles = grown(step, at[0].cycles[n], at[1].cycles[n], at[2].cycles[n]);
         *(n == EMU_MATRIX ? &matrix : &other) += cycles;
     }
     printf(" %.1f %.1f %.1f\n",
-           grown(at[0].narrow_reads, at[1].narrow_reads, at[2].narrow_reads), matrix, other);
+           grown(step, at[0].narrow_reads, at[1].narrow_reads, at[2].narrow_reads), matrix, other);
     fflush(stdout);
     return matrix > 0;
 }

@@ -26,6 +26,9 @@ static const Mistake mistakes[] = {
     {CDNA, "v_mfma", 1, EMU_SHIFTED, NULL},
     {CDNA, "ds_bpermute_b32", 0, EMU_REMOVED, NULL},
     {CDNA, "ds_write_b128", 0, EMU_REMOVED, "what nobody wrote"},
+    {CDNA, "v_perm_b32", 0, EMU_SWAPPED, NULL}, /* values, turned in registers */
+    {CDNA, "ds_write2_b64", 0, EMU_SWAPPED, NULL},
+    {CDNA, "ds_write2_b64", 0, EMU_REMOVED, "what nobody wrote"},
     {RDNA3, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
     {RDNA3, "v_wmma", 0, EMU_SWAPPED, NULL},
     {RDNA3, "v_permlanex16", 0, EMU_REMOVED, NULL},
