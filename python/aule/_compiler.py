@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, Structure, byref, c_char_p, c_size_t, c_uint32, c_void_p
 from contextlib import contextmanager
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy
@@ -21,7 +22,7 @@ from ._artifact import Loaded
 from ._builds import builds
 from ._devices import Device, chosen
 from ._errors import CompileError, CompileWarning, Error
-from ._function import AttentionFunction
+from ._function import AttentionFunction, by_key, is_traced
 from ._libaule import CALL_INVARIANT
 from ._libraries import load_library
 from ._tensors import NAMES, TYPES, View
@@ -199,7 +200,7 @@ class Compiled(AttentionFunction):
         self._which = attention
         self._made: dict[tuple, Loaded] = {}
         self._signatures: dict[str, Loaded] = {}  # with further operations
-        self._layouts: dict[tuple[str, str | None, int | None], Compiled] = {}  # the same script for other layouts and storages
+        self._layouts = SimpleNamespace()  # the same script for other layouts and storages
         remake = _compile_again, (name, text, attention, dict(self._options))
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
         super().__init__(self._make(_for_signature(self._options)), digest, remake)
@@ -226,11 +227,18 @@ class Compiled(AttentionFunction):
 
     def _laid_out(self, layout: str, storage: str | None = None, invariant: bool = False) -> "Compiled":
         """The same script for rows that lie so, and are stored so."""
-        key = layout, storage, 1 if invariant else self._options.get("invariant")
-        if key not in self._layouts:
-            given = {**self._options, "layout": layout, "storage": storage, "invariant": key[2]}
-            self._layouts[key] = Compiled(*self._source, self._which, given)
-        return self._layouts[key]
+        name = f"{layout}|{storage}|{invariant}"
+        if not hasattr(self._layouts, name):
+            if is_traced():
+                _lay_out(self._key, name, layout, storage, invariant)
+            else:
+                self._lay_out(name, layout, storage, invariant)
+        made: Compiled = getattr(self._layouts, name)
+        return made
+
+    def _lay_out(self, name: str, layout: str, storage: str | None, invariant: bool) -> None:
+        given = {**self._options, "layout": layout, "storage": storage, "invariant": 1 if invariant else self._options.get("invariant")}
+        setattr(self._layouts, name, Compiled(*self._source, self._which, given))
 
     def _as_compiled(self) -> str:
         given = [f"{option} {self._options[option]}" for option in ("layout", "storage") if self._options.get(option)]
@@ -346,6 +354,17 @@ class Compiled(AttentionFunction):
         if not whole:
             raise TypeError(f"{self.name}.prepare() was given the widths {given!r}, expected numbers or {{{', '.join(f'{axis!r}: number' for axis in self._fixed)}}}")
         return tuple(named[axis] for axis in self._fixed)
+
+
+def _lay_out(key: str, *asked: Any) -> None:
+    """The attentions of that key, for rows that lie as is asked."""
+    for f in tuple(by_key[key]):
+        if isinstance(f, Compiled):
+            f._lay_out(*asked)
+
+
+# torch.compile runs it while it traces, and then finds the attention as anybody's attribute.
+_lay_out._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _compile_again(name: str, text: bytes, attention: str | None, options: Mapping[str, Any]) -> Compiled:

@@ -89,6 +89,16 @@ class Names:
 by_key: "weakref.WeakValueDictionary[str, weakref.WeakSet[AttentionFunction]]" = weakref.WeakValueDictionary()
 
 
+def _read_append(key: str) -> None:
+    """What attentions of that key append."""
+    for f in tuple(by_key[key]):
+        f._read_append()
+
+
+# torch.compile runs it while it traces, and then finds what it found.
+_read_append._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def _named_arguments(call: Any) -> tuple[str, ...]:
     return tuple(call.__kwdefaults__)
 
@@ -123,9 +133,8 @@ class AttentionFunction:
         self._required = tuple(p.name for p in self.parameters if p.required)
         self._check_names()
         self._runner = Runner(self._checked_kernels, self._names.states_out)
-        self._part_names: PartNames | None = None  # read when they are first asked for
+        self._part_names: PartNames | None = None  # read when they are first asked for, as are those of append
         self._part_runner = Runner(self._kernels_of_parts)
-        self._append_names: AppendNames | None = None
         self._append_runner = Runner(self._checked_kernels_of_append)
         self.states: tuple[str, ...] = tuple(name.removesuffix("_in") for name in self._names.states)
         self._key = f"{self.name} {key}"  # equal for attentions that mean the same
@@ -453,11 +462,17 @@ class AttentionFunction:
 
     def _appends(self) -> AppendNames:
         """Names of the tensors of append; refuses where there is none."""
-        if self._append_names is None:
-            self._append_names = AppendNames(self._with("append").tensors())
+        if not hasattr(self, "_append_names"):
+            if is_traced():
+                _read_append(self._key)
+            else:
+                self._read_append()
         if not self._append_names.new:
             raise Error(f"{self.name} has no operation 'append': the artifact was compiled without --append", "unsupported")
         return self._append_names
+
+    def _read_append(self) -> None:
+        self._append_names = AppendNames(self._with("append").tensors())
 
     def _kernels_of_append(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
         return self._loaded
@@ -631,6 +646,11 @@ def check_number(x: Any, what: str, way: str, caller: str) -> None:
     if is_torch(x):
         _find_torch()
         _torch_calls.check_number(x, what, way, caller)
+
+
+def is_traced() -> bool:
+    """Whether torch.compile looks at what is done, in place of doing it."""
+    return _torch_calls is not None and _torch_calls.is_traced()
 
 
 def torch_calls_for(call: Call) -> Any:

@@ -196,8 +196,8 @@ def _prepare(
             raise ArgumentError(f"dropout is {dropout}, expected a probability below 1", "param")
         named["rate"], named["seed"] = dropout, _drawn_seed(q) if seed is None else seed
     # With changing shapes torch.compile makes symbols of numbers, also of a default's 0.0: branches say what they are.
-    flags = [True if x else False for x in (deterministic or _torch_is_deterministic(q), causal, left is not None, right is not None, softcap, dropout)]
-    return _function(*flags, *kinds, alike), named
+    flags = [True if x else False for x in (deterministic or _torch_is_deterministic(q), causal, left is not None, right is not None, softcap, dropout, alike)]
+    return _function(*flags[:-1], *kinds, flags[-1]), named
 
 
 @overload

@@ -5,7 +5,7 @@ A slot is the number of a row of a cache: page * slots of a page + its place in 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from ._compiler import Compiled
@@ -17,9 +17,23 @@ STORED = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "i8": "int8"}
 ROWS = b"attention cache { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hv, T, E]; score_mod(s) = s; online softmax; }"
 
 
-@lru_cache(maxsize=None)
+_functions = SimpleNamespace()  # by layouts and storages
+
+
+def _make(name: str, layout: str, storage: str | None) -> None:
+    setattr(_functions, name, Compiled("<rows of a cache>", ROWS, None, {"layout": layout, "storage": storage}))
+
+
+# torch.compile runs it while it traces, and then finds the attention as anybody's attribute.
+_make._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def _rows(layout: str, storage: str | None) -> Compiled:
-    return Compiled("<rows of a cache>", ROWS, None, {"layout": layout, "storage": storage})
+    name = f"{layout}|{storage}"
+    if not hasattr(_functions, name):
+        _make(name, layout, storage)
+    made: Compiled = getattr(_functions, name)
+    return made
 
 
 def append(k: Any, v: Any, caches: dict[str, Any], *, storage: str | None = None, slots: Any = None, device: str | None = None, **lists: Any) -> None:

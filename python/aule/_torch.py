@@ -105,6 +105,10 @@ def _check_meta(f: AttentionFunction, tensors: Mapping[str, Any]) -> bool:
 # ---- calls
 
 
+def is_traced() -> bool:
+    return torch.compiler.is_compiling()
+
+
 def _autocast(f: AttentionFunction, tensors: dict[str, Any]) -> dict[str, Any]:
     """Under autocast: operands in its type, like the tensors of torch's own attention; other floating inputs in the script's."""
     kind = next(iter(tensors.values())).device.type

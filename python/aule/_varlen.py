@@ -10,6 +10,7 @@ from . import _devices
 from ._compiler import Compiled
 from ._decode import check_unrecorded, heads_first, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError
+from ._function import is_traced
 from ._plain import _check_heads, _flag, _prepare
 from ._tensors import is_torch
 
@@ -25,6 +26,12 @@ def _check_starts(x: Any, what: str) -> None:
         raise ArgumentError(f"{what} is {name} of {len(x.shape)} axes, expected int32 [B + 1]", "tensor")
     if x.shape[0] < 2:
         raise ArgumentError(f"{what} has {x.shape[0]} elements, expected where each sequence begins and where the last ends: 2 at least", "tensor")
+
+
+def _is_far(x: Any) -> bool:
+    """Whether its values are not waited for: those on a device, which kernels keep within the tensors, and those of a call that is traced, which a
+    processor looks at when it runs."""
+    return is_torch(x) and (x.device.type != "cpu" or is_traced())
 
 
 def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
@@ -156,7 +163,7 @@ def _over_pages(
     for what, x in (("page_table", table), ("seqused_k", lengths)):
         if x.shape[0] != starts.shape[0] - 1:
             raise ArgumentError(f"{what} has {x.shape[0]} rows, cu_seqlens_q has {starts.shape[0] - 1} sequences", "tensor")
-    if not (is_torch(starts) and starts.device.type != "cpu"):
+    if not _is_far(starts):
         _starts(starts, "cu_seqlens_q", "q", q.shape[2])
     storage, given = storage_of({"k": k, "v": v}, scales, q)
     f = f._laid_out("S=packed,T=paged", storage)
@@ -178,8 +185,7 @@ def _over_rows(
     # Packed kernels add up gradients of slopes and sinks in any order
     ordered = f._options.get("deterministic") and any(getattr(x, "requires_grad", False) for x in named.values())
     packed = _backend_of(q, backend) in PACKED and not ordered
-    # Values that lie on a device are not waited for: kernels keep them within the tensors.
-    far = packed and any(is_torch(x) and x.device.type != "cpu" for x, _, _, _ in lists)
+    far = packed and any(_is_far(x) for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]
     if packed:
         return f._laid_out("S=packed,T=packed").forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **named)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 
 import aule
 from support import DEVICE, OTHERS, ROOT, torch
+
+if torch is not None:
+    from torch._dynamo.testing import CompileCounter
 
 H, HK, D, E = 4, 2, 16, 24
 LENGTHS = [70, 0, 1, 15, 16, 17, 2, 96]
@@ -231,7 +236,7 @@ class Axes(unittest.TestCase):
                 np.testing.assert_array_equal(made.o, want.o)
                 np.testing.assert_array_equal(made.lse, want.lse)
             np.testing.assert_array_equal(f(x, k, v, axes=axes), want.o)
-        self.assertEqual(len(f._layouts), 2)
+        self.assertEqual(len(vars(f._layouts)), 2)
 
     def test_backward(self):
         """Of what a call with axes= gave, by the function that was called."""
@@ -272,6 +277,86 @@ class Axes(unittest.TestCase):
             aule.compile(ROOT / "attn_scripts/gqa.attn", layout="T=padded", optimize=1)(q, k, v, axes={"T": aule.paged(case.table, case.lengths)})
         with self.assertRaisesRegex(aule.CompileError, "axis S: "):
             f(q, k, v, axes={"S": aule.paged(case.table, case.lengths)})
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Traced(unittest.TestCase):
+    """torch.compile(fullgraph=True) of calls whose attentions and layouts nobody has asked for before."""
+
+    def setUp(self):
+        case = Case(16, 3, True)
+        self.q, self.k, self.v = map(torch.from_numpy, (case.q, *case.new))
+        self.k, self.v = self.k.nan_to_num(), self.v.nan_to_num()
+        self.caches, self.table, self.lengths = [torch.from_numpy(x) for x in case.caches], torch.from_numpy(case.table), torch.from_numpy(case.lengths)
+        torch._dynamo.reset()
+
+    def check(self, call, *tensors, dynamic=None):
+        """As without a graph, and compiled once."""
+        with mock.patch.object(aule._plain, "_functions", SimpleNamespace()), mock.patch.object(aule._slots, "_functions", SimpleNamespace()):
+            made = CompileCounter()
+            traced = torch.compile(call, fullgraph=True, backend=made, dynamic=dynamic)
+            got = [traced(*tensors) for _ in range(2)]
+            self.assertEqual(made.frame_count, 1)
+        want = call(*tensors)
+        for x in got:
+            torch.testing.assert_close(x, want, rtol=0, atol=0)
+
+    def test_decode(self):
+        groups, shared = torch.arange(len(LENGTHS) + 1, dtype=torch.int32), torch.zeros(len(LENGTHS), dtype=torch.int32)
+        for options in ({}, {"groups": groups, "shared": shared}, {"invariant": True}, {"window": 9, "return_lse": True}):
+            with self.subTest(options=list(options)):
+                self.check(lambda q: aule.decode(q, *self.caches, (self.lengths - 3).clamp(min=0), page_table=self.table, **options), self.q)
+        dense = [torch.zeros(len(LENGTHS), 96, *x.shape[2:]) for x in self.caches]
+        self.check(lambda q: aule.decode(q, *dense, self.lengths), self.q, dynamic=True)
+
+    def test_new_rows(self):
+        """Rows that a graph writes are those that a call writes."""
+        caches = [[x.clone() for x in self.caches] for _ in range(2)]
+
+        def call(q, k, v, *pools):
+            return aule.decode(q, *pools, self.lengths, k=k, v=v, page_table=self.table)
+
+        with mock.patch.object(aule._slots, "_functions", SimpleNamespace()):
+            got = torch.compile(call, fullgraph=True, backend="aot_eager")(self.q, self.k, self.v, *caches[0])
+        torch.testing.assert_close(got, call(self.q, self.k, self.v, *caches[1]), rtol=0, atol=0)
+        for x, y in zip(*caches):
+            torch.testing.assert_close(x, y, rtol=0, atol=0, equal_nan=True)
+
+    def test_axes(self):
+        f = aule.compile((ROOT / "attn_scripts/gqa.attn").read_text() + "\n// of this test alone\n", optimize=1)
+        q, k, v = (x.transpose(1, 2) for x in (self.q, *self.caches))
+        lengths = (self.lengths - 3).clamp(min=0)
+        self.check(lambda q: f(q, k, v, axes={"T": aule.paged(self.table, lengths)}), q)
+        self.check(lambda q: f.forward(q, k, v, axes={"T": aule.paged(self.table, lengths)}).lse, q)
+        pools = [[x.clone() for x in (k, v)] for _ in range(2)]
+
+        def append(k_new, v_new, *pools):
+            f.append(k_new, v_new, *pools, axes={"T": aule.paged(self.table, self.lengths)})
+
+        for run, of in ((torch.compile(append, fullgraph=True, backend="aot_eager"), pools[0]), (append, pools[1])):
+            run(self.k.transpose(1, 2), self.v.transpose(1, 2), *of)
+        for x, y in zip(*pools):
+            torch.testing.assert_close(x, y, rtol=0, atol=0, equal_nan=True)
+
+    def test_packed(self):
+        """Starts are looked at when the graph runs; gradients too."""
+        starts, rows = torch.tensor([0, 5, 5, 18], dtype=torch.int32), torch.randn(18, H, D)
+
+        def call(rows, starts):
+            return aule.attention_varlen(rows, rows, rows, starts, causal=True, softcap=7.0)
+
+        self.check(call, rows, starts)
+        with mock.patch.object(aule._plain, "_functions", SimpleNamespace()):
+            traced = torch.compile(call, fullgraph=True, backend="aot_eager")
+            made = []
+            for run in (traced, call):
+                x = rows.clone().requires_grad_()
+                run(x, starts).square().sum().backward()
+                made.append(x.grad)
+            torch.testing.assert_close(*made, rtol=1e-5, atol=1e-5)
+            with self.assertRaisesRegex(aule.ArgumentError, "decreases at 2: 3 after 5"):
+                traced(rows, torch.tensor([0, 5, 3, 18], dtype=torch.int32))
+        self.check(lambda q, starts: aule.attention_varlen(q, *self.caches, starts, seqused_k=(self.lengths[:3] - 3).clamp(min=0), page_table=self.table[:3], softcap=7.0), rows, starts)
 
 
 @unittest.skipUnless(torch is not None and DEVICE.startswith("cuda"), "for a GPU: AULE_TEST_DEVICE=cuda")
