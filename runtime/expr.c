@@ -178,6 +178,16 @@ bool rt_expr_lacks_size(const aule_expr *expr, const AuEnv *env)
     return false;
 }
 
+bool rt_expr_has_size(const aule_expr *expr, uint32_t size)
+{
+    for (uint32_t at = 0; at < expr->length; at++) {
+        const uint32_t op = expr->code[at] & 255u;
+        if (op == AULE_E_CONST_INT || op == AULE_E_CONST_FLOAT) at += 2;
+        if (op == AULE_E_SIZE && expr->code[at] >> 8 == size) return true;
+    }
+    return false;
+}
+
 int32_t rt_expr_size(const aule_expr *expr)
 {
     return expr->length == 1 && (expr->code[0] & 255u) == AULE_E_SIZE

@@ -18,6 +18,7 @@ const char *rt_evaluate(const aule_expr *expr, const AuEnv *env, aule_value *val
 
 /* Does it ask for a size that no tensor of the call gave (-1)? */
 bool rt_expr_lacks_size(const aule_expr *expr, const AuEnv *env);
+bool rt_expr_has_size(const aule_expr *expr, uint32_t size);
 /* The size that [expr] is and nothing more, or -1. */
 int32_t rt_expr_size(const aule_expr *expr);
 /* The size that it is a part of, [size / *parts], or -1. */

@@ -76,6 +76,39 @@ static aule_status bind_default(const aule_attention_v1 *a, uint32_t index, AuBo
     return bind_param(a, index, &value, bound, sink);
 }
 
+/* Which sizes of the condition the tensor gives that none before it gave. */
+static uint64_t sizes_given(const aule_tensor_v1 *t, const aule_expr *condition, uint64_t before)
+{
+    uint64_t given = 0;
+    for (uint32_t axis = 0; axis < t->rank; axis++) {
+        const int32_t size = rt_expr_size(&t->axes[axis]);
+        if (size >= 0 && rt_expr_has_size(condition, (uint32_t)size)) given |= 1ull << size;
+    }
+    return given & ~before;
+}
+
+/* Shapes of the tensors that give the sizes of a condition, where a layout brings one of them: scripts do not name such sizes. */
+static void add_givers(AuText *text, const aule_attention_v1 *a, const aule_expr *condition,
+                       const AuBound *bound)
+{
+    AuText shapes = {.memory = text->memory};
+    uint64_t seen = 0;
+    bool brought = false;
+    for (uint32_t i = 0; i < a->tensor_count; i++) {
+        const DLTensor *given = bound->tensors[i];
+        const aule_tensor_v1 *t = rt_tensor(a, i);
+        const uint64_t more = given ? sizes_given(t, condition, seen) : 0;
+        if (!more) continue;
+        seen |= more;
+        brought |= (t->flags & AULE_TENSOR_BROUGHT) != 0;
+        rt_text_add(&shapes, "%s %s is ", shapes.length ? "," : ";", t->name);
+        rt_shape_text(&shapes, given->shape, given->ndim);
+    }
+    if (brought) rt_text_add(text, "%s", rt_text_str(&shapes));
+    text->failed |= shapes.failed;
+    rt_text_free(&shapes);
+}
+
 static aule_status check_require(const aule_attention_v1 *a, const aule_require_v1 *require,
                                  const AuBound *bound, AuSink sink)
 {
@@ -86,6 +119,7 @@ static aule_status check_require(const aule_attention_v1 *a, const aule_require_
     if (!wrong && holds.type == AULE_VALUE_INT && holds.i != 0) return AULE_OK;
     AuText names = {.memory = sink.memory};
     rt_expr_names(&names, &require->condition, a, &env);
+    add_givers(&names, a, &require->condition, bound);
     aule_status status = rt_fail(sink, AULE_ERROR_REQUIRE, "%s: requirement %s%s: %s%s%s", a->name,
                                  wrong ? wrong : "not met", wrong ? " when evaluated" : "",
                                  require->text, names.length ? ", with " : "", rt_text_str(&names));

@@ -118,11 +118,13 @@ static const aule_require_v1 *requires_of(Artifact *x, const AuAttentionBuild *b
     const uint32_t own = a->require_count;
     aule_require_v1 *list = NEW_LIST(x, aule_require_v1, own + build->need_count);
     for (uint32_t n = 0; n < own; n++) {
+        const AuRequire *r = &a->requires[n];
         AuText text = {.arena = x->arena};
-        attn_print_expr(a, a->requires[n], &text);
-        const char *words = a->require_is_written[n] ? written(x, a->require_spans[n]) : NULL;
-        list[n].condition = script_expr(x, a, a->requires[n]);
-        list[n].text = require_text(x, a->require_spans[n], words ? words : au_text_str(&text));
+        attn_print_expr(a, r->holds, &text);
+        const char *words = r->is_written ? written(x, r->span) : NULL;
+        list[n].condition = script_expr(x, a, r->holds);
+        list[n].text = r->says ? au_format(x->arena, "%s: %s", r->says, au_text_str(&text))
+                               : require_text(x, r->span, words ? words : au_text_str(&text));
     }
     for (uint32_t n = 0; n < build->need_count; n++) {
         const AuNeed *need = &build->needs[n];

@@ -40,8 +40,8 @@ static bool is_asked_once(AuArena *arena, AuDiags *diags, const AuAttn *a, const
                           AuExpr length)
 {
     for (uint32_t n = 0; n < a->require_count; n++)
-        if (asks_for(arena, a, a->requires[n], length))
-            return !refuse(diags, a->require_spans[n], axis,
+        if (asks_for(arena, a, a->requires[n].holds, length))
+            return !refuse(diags, a->requires[n].span, axis,
                            "a `require` asks for its length, which is each sequence's own");
     for (uint32_t n = 0; n < a->param_count; n++)
         if (asks_for(arena, a, a->params[n].default_value, length))
@@ -81,15 +81,20 @@ static bool has_batch(const AuAttn *a, AuExpr batch)
     return false;
 }
 
+static bool has_axis(AuArena *arena, AuDiags *diags, const AuAttn *a, const char *axis)
+{
+    if (is_of_queries(a, axis) || is_of_keys(a, axis)) return true;
+    return refuse(
+        diags, a->span, axis,
+        au_format(arena, "the attention '%s' has no such axis of queries or keys", a->name));
+}
+
 /* Packed rows, or padded or paged keys that are no queries. */
 static bool is_placed(AuArena *arena, AuDiags *diags, const AuAttn *a, AuAxisLayout of)
 {
     const bool of_queries = is_of_queries(a, of.axis);
     const AuTensor *q = &a->tensors[0];
-    if (!of_queries && !is_of_keys(a, of.axis))
-        return refuse(
-            diags, a->span, of.axis,
-            au_format(arena, "the attention '%s' has no such axis of queries or keys", a->name));
+    if (!has_axis(arena, diags, a, of.axis)) return false;
     if (of_queries && of.layout == AU_LAYOUT_PAGED)
         return refuse(diags, q->span, of.axis,
                       "it is the length of q, and queries lie in no pages");
@@ -178,11 +183,29 @@ static bool is_free(AuArena *arena, AuDiags *diags, const AuAttn *a, const char 
     return true;
 }
 
-/* Kernels read one at least, whatever they are told. */
-static void ask_for_more(AuAttn *a, int32_t than, uint32_t size)
+/* What a call must meet that no script says, in words of its tensors. */
+static void ask(AuAttn *a, AuOp op, AuExpr left, AuExpr right, const char *says)
 {
-    const AuExpr less = attn_i32(a, than, a->span);
-    attn_add_require(a, attn_op2(a, AU_OP_LT, less, size_node(a, size), a->span), a->span, false);
+    attn_add_require(
+        a,
+        (AuRequire){.holds = attn_op2(a, op, left, right, a->span), .span = a->span, .says = says});
+}
+
+/* Kernels read one at least, whatever they are told: the size counts what the tensor has. */
+static void ask_for_more(AuAttn *a, int32_t than, uint32_t size, const char *tensor,
+                         const char *has)
+{
+    ask(a, AU_OP_LT, attn_i32(a, than, a->span), size_node(a, size),
+        au_format(a->arena, "%s has %s at least", tensor, has));
+}
+
+/* A list of where sequences begin, of so many elements. */
+static void ask_for_ends(AuAttn *a, uint32_t list, AuExpr ends)
+{
+    const AuExpr batch = a->tensors[0].axes[0], one = attn_i32(a, 1, a->span);
+    ask(a, AU_OP_EQ, ends, attn_op2(a, AU_OP_ADD, batch, one, a->span),
+        au_format(a->arena, "%s has an element for each sequence and one for the end",
+                  a->tensors[list].name));
 }
 
 /* Where the pages of a line begin; and, since shapes do not say it, how many keys a sequence has at most: all there are, unless a call
@@ -190,16 +213,13 @@ static void ask_for_more(AuAttn *a, int32_t than, uint32_t size)
 static void add_csr(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
 {
     const AuSpan at = a->span;
-    const AuExpr batch = a->tensors[0].axes[0], one = attn_i32(a, 1, at);
     keys->ends = add_size(a, of.axis, "ends");
     const AuExpr ends = size_node(a, keys->ends);
     keys->table_starts =
         add_list(a, au_format(a->arena, "%s_table_starts", of.axis), ends, (AuExpr){0});
-    ask_for_more(a, 0, keys->entries);
-    ask_for_more(a, 1, keys->ends);
-    if (!of.rows)
-        attn_add_require(a, attn_op2(a, AU_OP_EQ, ends, attn_op2(a, AU_OP_ADD, batch, one, at), at),
-                         at, false);
+    ask_for_more(a, 0, keys->entries, a->tensors[keys->table].name, "an entry");
+    ask_for_more(a, 1, keys->ends, a->tensors[keys->table_starts].name, "2 elements");
+    if (!of.rows) ask_for_ends(a, keys->table_starts, ends);
     const AuParam most = {.name = au_format(a->arena, "%s_most", of.axis),
                           .dtype = AU_DT_I32,
                           .default_value = attn_op2(a, AU_OP_MUL, size_node(a, keys->entries),
@@ -207,7 +227,8 @@ static void add_csr(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
                           .span = at};
     keys->most_keys = attn_add_param(a, most);
     const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)keys->most_keys, 0, at);
-    attn_add_require(a, attn_op2(a, AU_OP_LE, attn_i32(a, 0, at), value, at), at, false);
+    ask(a, AU_OP_LE, attn_i32(a, 0, at), value,
+        au_format(a->arena, "%s is a number of keys", most.name));
 }
 
 /* Row j is position first + every * j of a sequence of [whole]. */
@@ -225,11 +246,14 @@ static void add_positions(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
                            .span = at};
     keys->every = attn_add_param(a, every);
     const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)keys->every, 0, at);
-    attn_add_require(a, attn_op2(a, AU_OP_LE, one, value, at), at, false);
-    attn_add_require(a, attn_op2(a, AU_OP_LE, value, attn_i32(a, MOST_EVERY, at), at), at, false);
+    const char *says = au_format(a->arena, "%s is from 1 to %d", every.name, (int)MOST_EVERY);
+    ask(a, AU_OP_LE, one, value, says);
+    ask(a, AU_OP_LE, value, attn_i32(a, MOST_EVERY, at), says);
     /* Inputs with an element a position, whose number no room of rows says. */
-    if (input_with(a, a->tensors[1].axes[2]))
-        ask_for_more(a, 0, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer);
+    const AuTensor *input = input_with(a, a->tensors[1].axes[2]);
+    if (input)
+        ask_for_more(a, 0, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer, input->name,
+                     "a position");
 }
 
 /* Sequences groups[g] .. groups[g + 1] have the same first shared[g] keys. Kernels find a group by halves, in so many steps. */
@@ -242,9 +266,11 @@ static void add_groups(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
     keys->groups = add_list(a, au_format(a->arena, "%s_groups", of.axis),
                             attn_op2(a, AU_OP_ADD, shares, attn_i32(a, 1, at), at), (AuExpr){0});
     keys->shared = add_list(a, au_format(a->arena, "%s_shared", of.axis), shares, (AuExpr){0});
-    ask_for_more(a, 0, keys->shares);
-    attn_add_require(a, attn_op2(a, AU_OP_LE, shares, attn_i32(a, SCHEDULE_MOST_GROUPS, at), at),
-                     at, false);
+    const char *says =
+        au_format(a->arena, "%s_shared has an element for each group, of which there are 1 to %d",
+                  of.axis, (int)SCHEDULE_MOST_GROUPS);
+    ask(a, AU_OP_LT, attn_i32(a, 0, at), shares, says);
+    ask(a, AU_OP_LE, shares, attn_i32(a, SCHEDULE_MOST_GROUPS, at), says);
 }
 
 static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
@@ -259,14 +285,17 @@ static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
         keys.rows = add_list(a, au_format(a->arena, "%s_rows", of.axis), batch, (AuExpr){0});
         if (!of.csr) {
             keys.lines = add_size(a, of.axis, "lines");
-            ask_for_more(a, 0, keys.lines);
+            ask_for_more(a, 0, keys.lines,
+                         of.layout == AU_LAYOUT_PAGED ? au_format(a->arena, "%s_table", of.axis)
+                                                      : a->tensors[1].name,
+                         "a row");
         }
     }
     if (of.layout == AU_LAYOUT_PAGED) {
         keys.pages = add_size(a, of.axis, "pages");
         keys.slots = add_size(a, of.axis, "slots");
-        ask_for_more(a, 0, keys.pages);
-        ask_for_more(a, 0, keys.slots);
+        ask_for_more(a, 0, keys.pages, a->tensors[1].name, "a page");
+        ask_for_more(a, 0, keys.slots, a->tensors[1].name, "a slot a page");
         keys.entries = add_size(a, of.axis, "entries");
         const AuExpr entries = size_node(a, keys.entries),
                      lines = of.rows && !of.csr ? size_node(a, keys.lines) : batch;
@@ -295,6 +324,7 @@ static AuRowLayout packed(AuAttn *a, AuAxisLayout of)
 
 static bool add_layout(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout of)
 {
+    if (of.layout == AU_LAYOUT_DENSE && !of.modified) return has_axis(arena, diags, a, of.axis);
     if (of.modified && !a->linear && !can_hold_modified(arena, diags, a, of)) return false;
     if (!is_carried(arena, diags, a, of) || !is_free(arena, diags, a, of.axis)) return false;
     if (of.layout == AU_LAYOUT_DENSE) {
@@ -396,9 +426,7 @@ static void ask_for_one_batch(AuAttn *a)
     const AuRowLayout *packed = a->queries.layout == AU_LAYOUT_PACKED ? &a->queries : &a->keys;
     const AuExpr batch = a->tensors[0].axes[0];
     if (packed->layout != AU_LAYOUT_PACKED || !has_batch(a, batch)) return;
-    const AuExpr one = attn_i32(a, 1, a->span), ends = attn_op2(a, AU_OP_ADD, batch, one, a->span);
-    attn_add_require(a, attn_op2(a, AU_OP_EQ, size_node(a, packed->ends), ends, a->span), a->span,
-                     false);
+    ask_for_ends(a, packed->starts, size_node(a, packed->ends));
 }
 
 bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,

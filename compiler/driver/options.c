@@ -343,7 +343,6 @@ static bool choose_axis(AuChoice *c, const char *text)
             return refuse_layout(c, text, "the axis has a layout already");
     AuAxisLayout of = {.layout = (AuLayout)n, .axis = axis};
     if (!choose_beside(c, equal + 1 + length, &of)) return false;
-    if (!of.layout && !of.modified) return true;
     if (c->layout_count == 2) return refuse_layout(c, text, "queries and keys have two axes");
     c->layouts[c->layout_count++] = of;
     return true;
@@ -357,7 +356,10 @@ static bool choose_layout(AuChoice *c, const aulec_options *o)
         if (!choose_axis(c, au_strndup(c->arena, at, length))) return false;
         at += length;
     }
-    if (!c->layout_count) return true;
+    bool all_dense = true;
+    for (uint32_t n = 0; n < c->layout_count; n++)
+        all_dense &= !c->layouts[n].layout && !c->layouts[n].modified;
+    if (all_dense) return true;
     for (uint32_t t = 0; t < c->target_count; t++)
         if (!c->targets[t]->has_layouts)
             return refuse_layout(

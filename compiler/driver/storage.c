@@ -143,8 +143,9 @@ static uint32_t add_tensor(AuAttn *a, uint32_t n, const char *what, const AuStor
 static void add_divides(AuAttn *a, uint32_t n, int32_t by)
 {
     const AuExpr rest = over(a, a->tensors[1 + n].axes[3], by, AU_OP_MOD);
-    attn_add_require(a, attn_op2(a, AU_OP_EQ, rest, attn_i32(a, 0, a->span), a->span), a->span,
-                     false);
+    const AuExpr none = attn_i32(a, 0, a->span);
+    attn_add_require(
+        a, (AuRequire){.holds = attn_op2(a, AU_OP_EQ, rest, none, a->span), .span = a->span});
 }
 
 static bool is_free(AuDiags *diags, const AuAttn *a, uint32_t n, const char *what)

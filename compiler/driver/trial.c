@@ -211,7 +211,7 @@ static void move_sizes(AuArena *arena, const AuTrial *t, const bool *is_free)
 {
     const AuAttn *a = t->attn;
     Conditions c = {.trial = t, .seen = AU_NEW_ARRAY(arena, bool, a->node_count)};
-    for (uint32_t n = 0; n < a->require_count; n++) split(arena, &c, a->requires[n]);
+    for (uint32_t n = 0; n < a->require_count; n++) split(arena, &c, a->requires[n].holds);
     for (uint32_t n = 0; n < c.count; n++) {
         if (holds(t, c.at[n])) continue;
         bool *mark = AU_NEW_ARRAY(arena, bool, a->node_count);
@@ -225,8 +225,8 @@ static bool requires_hold(AuDiags *diags, const AuTrial *t)
     const AuAttn *a = t->attn;
     bool good = true;
     for (uint32_t n = 0; n < a->require_count; n++) {
-        if (holds(t, a->requires[n])) continue;
-        au_error(diags, AU_E0605, a->require_spans[n],
+        if (holds(t, a->requires[n].holds)) continue;
+        au_error(diags, AU_E0605, a->requires[n].span,
                  "this does not hold for the sizes of the trial; give others, as S=128,T=128");
         good = false;
     }

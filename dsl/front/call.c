@@ -232,10 +232,10 @@ static bool rate_is_sound(AuCheck *c, AuValue *rate, AuSpan span)
         return false;
     }
     if (value_is_of_launch(c, *rate))
-        attn_add_require(c->a,
-                         attn_op2(c->a, AU_OP_AND, attn_op2(c->a, AU_OP_LE, zero, rate->e, span),
-                                  attn_op2(c->a, AU_OP_LT, rate->e, one, span), span),
-                         (AuSpan){0}, false);
+        attn_add_require(
+            c->a, (AuRequire){.holds = attn_op2(
+                                  c->a, AU_OP_AND, attn_op2(c->a, AU_OP_LE, zero, rate->e, span),
+                                  attn_op2(c->a, AU_OP_LT, rate->e, one, span), span)});
     else
         rate->e = attn_op2(c->a, AU_OP_MAX, rate->e, zero, span);
     return true;

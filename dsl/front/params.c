@@ -56,7 +56,8 @@ static void check_require(AuCheck *c, const AuItem *item)
     c->site = AU_SITE_REQUIRE;
     const AuValue v = check_expr(c, item->value);
     if (value_is_bool(c, v, item->value->span, "require"))
-        attn_add_require(c->a, v.e, item->value->span, true);
+        attn_add_require(c->a,
+                         (AuRequire){.holds = v.e, .span = item->value->span, .is_written = true});
 }
 
 void check_lets_and_requires(AuCheck *c)

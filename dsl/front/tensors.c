@@ -246,8 +246,9 @@ static void declare_slice(AuCheck *c, const AuItem *item)
                         "channel %lld is outside of k, whose width is %lld", (long long)last,
                         (long long)fixed);
         else if (known && fixed < 0 && t.axes[3].i)
-            attn_add_require(c->a, attn_op2(c->a, AU_OP_LE, y.e, t.axes[3], range->span),
-                             range->span, false);
+            attn_add_require(
+                c->a, (AuRequire){.holds = attn_op2(c->a, AU_OP_LE, y.e, t.axes[3], range->span),
+                                  .span = range->span});
     }
     if (last <= first) last = first + 1; /* was reported */
     c->a->v_in_k = true;
@@ -286,8 +287,8 @@ static void require_division(AuCheck *c, AuExpr all, AuExpr own, AuSpan span)
     const AuExpr rest = attn_op2(c->a, AU_OP_MOD, all, own, span);
     const AuExpr whole = attn_op2(c->a, AU_OP_EQ, rest, attn_i32(c->a, 0, span), span);
     for (uint32_t i = 0; i < c->a->require_count; i++)
-        if (c->a->requires[i].i == whole.i) return; /* k and v have the same heads */
-    attn_add_require(c->a, whole, span, false);
+        if (c->a->requires[i].holds.i == whole.i) return; /* k and v have the same heads */
+    attn_add_require(c->a, (AuRequire){.holds = whole, .span = span});
 }
 
 static int64_t fixed_of(const AuCheck *c, AuExpr axis)
@@ -415,8 +416,9 @@ void check_axis_expressions(AuCheck *c)
             if (t->role == AU_ROLE_INPUT)
                 t->axes[n] = e;
             else
-                attn_add_require(c->a, attn_op2(c->a, AU_OP_EQ, t->axes[n], e, axis->span),
-                                 axis->span, false);
+                attn_add_require(
+                    c->a, (AuRequire){.holds = attn_op2(c->a, AU_OP_EQ, t->axes[n], e, axis->span),
+                                      .span = axis->span});
         }
     }
 }

@@ -128,6 +128,15 @@ typedef struct AuTensor {
     AuSpan span;
 } AuTensor;
 
+/* What must hold for a call's sizes and params. */
+typedef struct AuRequire {
+    AuExpr holds;
+    AuSpan span;
+    bool is_written; /* by the script, in these words; else asked for by the compiler */
+    const char
+        *says; /* which of a call's tensors must have what, where no script says it; else NULL */
+} AuRequire;
+
 typedef struct AuParam {
     const char *name;
     AuDtype dtype;        /* f32, i32, i64, bool (u8) */
@@ -268,9 +277,7 @@ typedef struct AuAttn {
     uint32_t tensor_count, tensor_capacity;
     AuParam *params;
     uint32_t param_count, param_capacity;
-    AuExpr *requires;
-    AuSpan *require_spans;
-    bool *require_is_written; /* by the script, in these words; else asked for by the front end */
+    AuRequire *requires;
     uint32_t require_count, require_capacity;
 
     /* v = k[.., first:last]: values are a slice of the keys, taken before k_mod. Then tensors[2] has
@@ -367,7 +374,7 @@ bool attn_has_free_reference(AuAttn *a);
 uint32_t attn_add_size(AuAttn *a, const char *name, int64_t fixed, AuSpan span);
 uint32_t attn_add_tensor(AuAttn *a, AuTensor tensor);
 uint32_t attn_add_param(AuAttn *a, AuParam param);
-void attn_add_require(AuAttn *a, AuExpr condition, AuSpan span, bool is_written);
+void attn_add_require(AuAttn *a, AuRequire require);
 /* What an element of this dtype is when read into an expression. */
 AuType attn_type_of(AuDtype dtype);
 

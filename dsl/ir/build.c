@@ -350,14 +350,9 @@ uint32_t attn_add_param(AuAttn *a, AuParam param)
     return a->param_count - 1;
 }
 
-void attn_add_require(AuAttn *a, AuExpr condition, AuSpan span, bool is_written)
+void attn_add_require(AuAttn *a, AuRequire require)
 {
-    uint32_t capacity = a->require_capacity; /* the arrays grow together */
-    AU_PUSH(a->arena, a->require_spans, a->require_count, capacity, span);
-    a->require_count--, capacity = a->require_capacity;
-    AU_PUSH(a->arena, a->require_is_written, a->require_count, capacity, is_written);
-    a->require_count--;
-    AU_PUSH(a->arena, a->requires, a->require_count, a->require_capacity, condition);
+    AU_PUSH(a->arena, a->requires, a->require_count, a->require_capacity, require);
 }
 
 AuExpr attn_heads(AuAttn *a)

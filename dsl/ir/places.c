@@ -120,7 +120,8 @@ static void add_declarations(Roots *r, const AuAttn *a)
     for (uint32_t i = 0; i < a->tensor_count; i++)
         for (uint32_t n = 0; n < a->tensors[i].rank; n++)
             add(r, &a->tensors[i].axes[n], AU_PLACE_SIZE_AXIS, i);
-    for (uint32_t i = 0; i < a->require_count; i++) add(r, &a->requires[i], AU_PLACE_REQUIRE, i);
+    for (uint32_t i = 0; i < a->require_count; i++)
+        add(r, &a->requires[i].holds, AU_PLACE_REQUIRE, i);
 }
 
 static void add_online(Roots *r, AuOnline *o)

@@ -170,7 +170,8 @@ static void print_declarations(Printer *p)
         au_text_add(p->out, "%s", head);
     }
     for (uint32_t i = 0; i < a->tensor_count; i++) print_declaration(p, &a->tensors[i]);
-    for (uint32_t i = 0; i < a->require_count; i++) print_value(p, "require", &a->requires[i], 1);
+    for (uint32_t i = 0; i < a->require_count; i++)
+        print_value(p, "require", &a->requires[i].holds, 1);
 }
 
 static void print_online(Printer *p, const AuOnline *o)

@@ -198,7 +198,7 @@ static void read_require(AuReader *r, uint32_t begin)
 {
     AuExpr e = {0};
     read_value(r, AU_PLACE_REQUIRE, (AuExpr *[]){&e}, 1, "require");
-    if (e.i) attn_add_require(r->a, e, (AuSpan){r->source, begin, r->at}, false);
+    if (e.i) attn_add_require(r->a, (AuRequire){.holds = e, .span = {r->source, begin, r->at}});
 }
 
 /* ---- online functions */

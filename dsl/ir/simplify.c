@@ -322,12 +322,8 @@ static void drop_dead_nodes(AuAttn *a, const AuRoot *roots, uint32_t count)
 static void drop_true_requires(AuAttn *a)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < a->require_count; i++) {
-        if (is_number(a, a->requires[i], 1)) continue;
-        a->requires[kept] = a->requires[i];
-        a->require_is_written[kept] = a->require_is_written[i];
-        a->require_spans[kept++] = a->require_spans[i];
-    }
+    for (uint32_t i = 0; i < a->require_count; i++)
+        if (!is_number(a, a->requires[i].holds, 1)) a->requires[kept++] = a->requires[i];
     a->require_count = kept;
 }
 

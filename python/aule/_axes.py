@@ -27,11 +27,16 @@ class Axis:
         return f"aule.{self.layout.partition(':')[0]}({', '.join(f'{name}={list(x.shape)}' for name, x in self.tensors.items())})"
 
 
-def check_shared(groups: Any, shared: Any) -> bool:
-    """Is it said which sequences share keys? An ArgumentError if it is half of it."""
+def check_shared(groups: Any, shared: Any, sequences: Any) -> bool:
+    """Is it said which sequences share keys? An ArgumentError if it is half of it. Of an empty batch there may be no group."""
     if (groups is None) != (shared is None):
         raise ArgumentError("groups and shared say together which sequences have the same first keys; one of them is missing", "tensor")
-    return groups is not None
+    if groups is None:
+        return False
+    shapes = [tuple(getattr(x, "shape", ())) for x in (groups, shared)]
+    if [len(shape) for shape in shapes] == [1, 1] and shapes[0][0] != shapes[1][0] + 1:
+        raise ArgumentError(f"groups is {list(shapes[0])} and shared {list(shapes[1])}, expected [n + 1] and [n] for n groups", "tensor")
+    return not (shapes == [(1,), (0,)] and sequences == 0)
 
 
 def paged(table: Any, lengths: Any, *, groups: Any = None, shared: Any = None) -> Axis:
@@ -44,7 +49,7 @@ def paged(table: Any, lengths: Any, *, groups: Any = None, shared: Any = None) -
             read once where there are few queries. Results are the same. With shared, or neither.
         shared: int32 [n], whole pages.
     """
-    if not check_shared(groups, shared):
+    if not check_shared(groups, shared, (*getattr(lengths, "shape", ()), None)[0]):
         return Axis("paged", table=table, lengths=lengths)
     return Axis("paged:groups", table=table, lengths=lengths, groups=groups, shared=shared)
 

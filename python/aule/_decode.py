@@ -146,7 +146,7 @@ def decode(
 
 def _prefixes(groups: Any, shared: Any, table: Any) -> dict[str, Any]:
     """What says which sequences have the same first keys, as calls take it."""
-    if not check_shared(groups, shared):
+    if not check_shared(groups, shared, None if table is None else table.shape[0]):
         return {}
     if table is None:
         raise ArgumentError("groups share pages, and there is no page_table", "tensor")

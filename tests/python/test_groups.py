@@ -124,10 +124,15 @@ class Groups(unittest.TestCase):
                 np.testing.assert_array_equal(x, y)
         for given, message in (
             ({"groups": groups, "page_table": table}, "one of them is missing"), ({"groups": groups, "shared": shared}, "groups share pages, and there is no page_table"),
+            ({"groups": groups[:2], "shared": shared, "page_table": table}, r"groups is \[2\] and shared \[2\], expected \[n \+ 1\] and \[n\] for n groups"),
+            ({"groups": groups[:1], "shared": shared[:0], "page_table": table}, r"T_shared has an element for each group, of which there are 1 to 4096"),
             ({"groups": groups.astype(np.int64), "shared": shared, "page_table": table}, r"groups is int64, expected int32 \[n \+ 1\]"),
         ):
             with self.assertRaisesRegex(aule.ArgumentError, message):
                 aule.decode(q, *(pools if "page_table" in given else [x[:5] for x in pools]), lengths, **given)
+        none = aule.decode(q[:0], *pools, lengths[:0], page_table=table[:0], groups=groups[:1], shared=shared[:0])
+        self.assertEqual(none.shape, (0, 1, 8, 32))
+        self.assertEqual(aule.paged(table[:0], lengths[:0], groups=groups[:1], shared=shared[:0]).layout, "paged")
         f = compiled(SCRIPTS / "gqa.attn")
         heads_first = [x.swapaxes(1, 2) for x in (q, *pools)]
         axis = aule.paged(table, lengths, groups=groups, shared=shared)
@@ -163,7 +168,7 @@ class Groups(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "T_groups"):
             outputs(f, tensors | case.lists() | {"T_groups": case.groups[:-1]}, case.params)
         many = {"T_groups": np.append(np.zeros(4097, np.int32), np.int32(26)), "T_shared": np.zeros(4097, np.int32)}
-        with self.assertRaisesRegex(aule.ArgumentError, "T_shares <= 4096"):
+        with self.assertRaisesRegex(aule.ArgumentError, r"T_shared has an element for each group, of which there are 1 to 4096: T_shares <= 4096, with T_shares = 4097; T_shared is \[4097\]"):
             outputs(f, tensors | case.lists() | many, case.params)
 
     def test_beside(self):

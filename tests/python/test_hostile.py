@@ -93,7 +93,7 @@ class Lists(unittest.TestCase):
         """Kernels clamp numbers of lists to what there is: one page, slot and position at least."""
         none = np.zeros((1, 1), np.int32)
         q = random(1, 2, 1, 16)
-        for pages, slots, message in ((0, 16, "0 < T_pages, with T_pages = 0"), (2, 0, "0 < T_slots, with T_slots = 0")):
+        for pages, slots, message in ((0, 16, "k has a page at least: 0 < T_pages, with T_pages = 0"), (2, 0, "k has a slot a page at least: 0 < T_slots, with T_slots = 0")):
             f = aule.compile(GQA, layout="T=paged", optimize=0)
             k = np.zeros((pages, 2, slots, 16), np.float32)
             for device in ["cpu", *OPENCL[:1]]:
@@ -101,7 +101,7 @@ class Lists(unittest.TestCase):
                     f(q, k, k, T_table=none, T_lengths=none[0], device=device)
         f = aule.compile(BIAS, layout="T=paged:positions", optimize=0)
         k = random(2, 2, 4, 16)
-        with self.assertRaisesRegex(aule.ArgumentError, "0 < T, with T = 0"):
+        with self.assertRaisesRegex(aule.ArgumentError, "x has a position at least: 0 < T, with T = 0"):
             f(q, k, k, x=np.zeros((1, 0), np.float32), T_table=none, T_lengths=none[0], T_first=none[0], T_whole=none[0])
 
     def test_types_of_lists(self):

@@ -409,6 +409,10 @@ class Packed(unittest.TestCase):
             ("gqa", "S=padded:rows", "it is the length of q; rows and positions are those of keys"),
             ("gqa", "X=packed", "has no such axis of queries or keys"),
             ("gqa", "T=packed,T=paged", "the axis has a layout already"),
+            ("gqa", "T=dense,T=paged", "T=paged: the axis has a layout already"),
+            ("gqa", "T=paged,T=dense", "T=dense: the axis has a layout already"),
+            ("gqa", "X=dense", "has no such axis of queries or keys"),
+            ("gqa", "S=dense,T=paged,T=dense", "T=dense: the axis has a layout already"),
         ):
             with self.subTest(layout), self.assertRaisesRegex(aule.CompileError, message):
                 compiled(SCRIPTS / f"{stem}.attn", layout)
@@ -448,6 +452,11 @@ class Refused(unittest.TestCase):
         self.refused("T_table.* expected 7", T_table=self.given["T_table"][:4])
         self.refused("T_lengths is int64, expected int32", T_lengths=LENGTHS.astype(np.int64))
         self.refused("T_slots", v=self.given["v"][:, :, :8])
+        f = compiled(SCRIPTS / "gqa.attn", "S=packed,T=paged")
+        rows = self.given["q"].transpose(1, 0, 2, 3).reshape(1, self.given["q"].shape[1], -1, self.given["q"].shape[3])
+        message = r"gqa: requirement not met: S_starts has an element for each sequence and one for the end: S_ends == B \+ 1, with S_ends = 3, B = 7; .*S_starts is \[3\]"
+        with self.assertRaisesRegex(aule.ArgumentError, message):
+            outputs(f, self.given | {"q": rows, "S_starts": np.array([0, 5, 9], np.int32)}, {})
         del self.given["T_table"]
         with self.assertRaisesRegex(TypeError, "needs T_table"):
             outputs(self.f, self.given, {})
