@@ -11,7 +11,7 @@ step one after the other; and its cache, to which the new rows are to be added. 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import torch
 from torch import Tensor
@@ -22,22 +22,38 @@ from ._plain import attention
 from ._varlen import attention_varlen
 
 
+# What reaches every implementation and says nothing of the attention: counts, what else a model is to give back, what the library has put into masks and
+# positions already, where rows of its cache lie, which is read where that is given.
+BESIDE = frozenset((
+    "attn_implementation", "block_table", "cache_position", "cu_seq_lens_k", "labels", "layer_idx", "logits_indices", "logits_processor_args", "logits_to_keep",
+    "max_length_k", "max_length_q", "mm_token_type_ids", "num_items_in_batch", "output_hidden_states", "output_router_logits", "position_embeddings",
+    "position_ids", "read_index", "return_dict", "seq_idx", "sliding_window", "target_dtype", "token_type_ids", "use_cache", "use_top_left_mask", "write_index",
+))
+
+
+def refuse_others(name: str, more: Mapping[str, Any]) -> None:
+    """Refuses what a model says of its attention that this implementation would drop: keys that an index chooses, sinks of other names."""
+    for key, x in more.items():
+        if key not in BESIDE and x is not None and x is not False:
+            raise ArgumentError(f'"{name}" has no {key}, which says something else of the attention: use attn_implementation="eager"', "name")
+
+
 def flash_forward(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, dropout: float = 0.0, scaling: float | None = None,
     sliding_window: int | None = None, softcap: float | None = None, is_causal: bool | None = None, s_aux: Tensor | None = None, cache: Any = None,
-    position_ids: Tensor | None = None, cu_seq_lens_q: Tensor | None = None, cu_seq_lens_k: Any = None, **more: Any,
+    position_ids: Tensor | None = None, cu_seq_lens_q: Tensor | None = None, cu_seq_lens_k: Any = None, deterministic: bool | None = None, **more: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls in place of its own attention: [B, H, S, D] in, [B, S, H, D] out."""
-    if more.get("output_attentions") or more.get("position_bias") is not None:
-        what = "output_attentions" if more.get("output_attentions") else "position_bias"
-        raise ArgumentError(f'"aule_flash" has no {what}: use attn_implementation="{"eager" if what == "output_attentions" else "aule"}"', "name")
+    if more.get("position_bias") is not None:
+        raise ArgumentError('"aule_flash" has no position_bias: use attn_implementation="aule"', "name")
+    refuse_others("aule_flash", more)
     causal = is_causal if is_causal is not None else bool(getattr(module, "is_causal", True))
     options: dict[str, Any] = {"causal": causal, "window": sliding_window, "softcap": softcap, "sinks": s_aux, "scale": scaling}
     if cu_seq_lens_q is None and attention_mask is None:
         cu_seq_lens_q = cu_seq_lens_k = _starts_of(position_ids, query, key)
     if cu_seq_lens_q is None:
-        return _padded(query, key, value, attention_mask, dropout, options), None
-    for what, there in (("dropout", dropout), ("a mask", attention_mask is not None)):
+        return _padded(query, key, value, attention_mask, dropout, options | {"deterministic": bool(deterministic)}), None
+    for what, there in (("dropout", dropout), ("a mask", attention_mask is not None), ("order of the sums of sinks' gradients", deterministic and s_aux is not None)):
         if there:
             raise ArgumentError(f'"aule_flash" has no {what} where rows of several sequences are packed: leave it out, or use attn_implementation="aule"', "param")
     rows, keys, values = (x[0].transpose(0, 1) for x in (query, key, value))  # [rows, heads, channels]

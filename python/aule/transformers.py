@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._batching import admit, flash_forward
+from ._batching import admit, flash_forward, refuse_others
 from ._errors import ArgumentError
 from ._plain import attention
 
@@ -38,11 +38,14 @@ def _bias(mask: Tensor | None, position_bias: Tensor | None, keys: int) -> Tenso
 def attention_forward(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, dropout: float = 0.0,
     scaling: float | None = None, is_causal: bool | None = None, softcap: float | None = None, s_aux: Tensor | None = None,
-    position_bias: Tensor | None = None, cache: Any = None, **_: Any,
+    position_bias: Tensor | None = None, cache: Any = None, cu_seq_lens_q: Tensor | None = None, deterministic: bool | None = None, **more: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls in place of its own attention: [B, H, S, D] in, [B, S, H, D] out."""
     if cache is not None:
         raise ArgumentError('continuous batching goes by attn_implementation="aule_flash"', "tensor")
+    if cu_seq_lens_q is not None and attention_mask is None:
+        raise ArgumentError('cu_seq_lens_q, packed rows without a mask, goes by attn_implementation="aule_flash"', "tensor")
+    refuse_others("aule", more)
     rows = query.shape[2]
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     # The library leaves the mask away where "causal" says all, with queries and keys that begin together
@@ -54,7 +57,7 @@ def attention_forward(
         query = query.expand(key.shape[0], -1, -1, -1)
     o = attention(
         query, key, value, causal=causal, bias=_bias(attention_mask, position_bias, key.shape[2]), softcap=softcap, sinks=s_aux, scale=scaling,
-        dropout=dropout,
+        dropout=dropout, deterministic=bool(deterministic),
     )
     return o.transpose(1, 2).contiguous(), None
 

@@ -119,8 +119,15 @@ class Models(unittest.TestCase):
         ):
             with self.assertRaisesRegex(aule.Error, message):
                 aule.transformers.flash_forward(mock.Mock(is_causal=True, layer_idx=0), x, x, x, **named)
-        with self.assertRaisesRegex(aule.ArgumentError, "aule_flash"):
-            aule.transformers.attention_forward(module, x, x, x, None, cache=object())
+        for forward, name in ((aule.transformers.flash_forward, "aule_flash"), (aule.transformers.attention_forward, "aule")):
+            for unknown, value in (("indices", starts), ("block_indices", starts), ("sinks", x), ("a_new_option", 3), ("output_attentions", True)):
+                with self.subTest(name, unknown=unknown), self.assertRaisesRegex(aule.ArgumentError, f'^"{name}" has no {unknown}, '):
+                    forward(mock.Mock(is_causal=True, layer_idx=0), x, x, x, None, **{unknown: value})
+            known = {"num_items_in_batch": starts, "position_ids": starts[:1], "use_cache": True, "sliding_window": 3, "indices": None, "output_attentions": False, "deterministic": True}
+            self.assertEqual(forward(mock.Mock(is_causal=True, layer_idx=0), x, x, x, None, **known)[0].shape, (1, 4, 2, 16))
+        for given in ({"cache": object()}, {"cu_seq_lens_q": starts}):
+            with self.assertRaisesRegex(aule.ArgumentError, "aule_flash"):
+                aule.transformers.attention_forward(module, x, x, x, None, **given)
         with self.assertRaisesRegex(aule.ArgumentError, "a name with 'flash' in it"):
             aule.transformers.register(flash="fast")
 
