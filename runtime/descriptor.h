@@ -1,13 +1,16 @@
-/* descriptor.h - reading artifacts: checks that a descriptor is one we understand, and steps through its arrays.
+/* descriptor.h - reading artifacts: checks that a descriptor is one we understand (check_module.c), and steps through its arrays.
  * Arrays of structures that carry struct_size step by that of their first element, so that an artifact of a later minor version, with
- * longer structures, is read right. After rt_check_module, counts and pointers may be trusted; expressions are checked as they are
- * evaluated. A hostile artifact is beyond this: it is code. */
+ * longer structures, is read right. After rt_check_module, counts and pointers may be trusted: of a library all that they speak of lies
+ * in what was mapped of its file. Expressions are checked as they are evaluated. A hostile artifact is beyond this: it is code. */
 #ifndef AU_RUNTIME_DESCRIPTOR_H
 #define AU_RUNTIME_DESCRIPTOR_H
 
 #include "base.h"
+#include "segments.h"
 
-aule_status rt_check_module(const aule_module_v1 *module, const char *where, AuSink sink);
+/* [segments]: what the file takes of memory; NULL: the descriptor is the program's own. */
+aule_status rt_check_module(const aule_module_v1 *module, const AuSegments *segments,
+                            const char *where, AuSink sink);
 
 const aule_attention_v1 *rt_attention(const aule_module_v1 *module, uint32_t index);
 const aule_tensor_v1 *rt_tensor(const aule_attention_v1 *attention, uint32_t index);
@@ -32,6 +35,7 @@ bool rt_is_for(const aule_variant_v1 *variant, bool invariant);
 
 /* Element types: "bf16", its bytes, and how DLPack writes it. */
 const char *rt_dtype_name(uint32_t dtype);
+bool rt_dtype_is_known(uint32_t dtype);
 uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: not a type of elements */
 DLDataType rt_dtype_dl(uint32_t dtype);
 uint32_t rt_dtype_from_dl(DLDataType type); /* aule_dtype; AULE_OPERAND: none of ours */

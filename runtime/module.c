@@ -89,10 +89,10 @@ void aule_module_close(aule_module *module)
     if (module) rt_module_release(module);
 }
 
-static aule_status make_module(const aule_module_v1 *descriptor, const char *where,
-                               aule_module **module, AuSink sink)
+static aule_status make_module(const aule_module_v1 *descriptor, const AuSegments *segments,
+                               const char *where, aule_module **module, AuSink sink)
 {
-    aule_status status = rt_check_module(descriptor, where, sink);
+    aule_status status = rt_check_module(descriptor, segments, where, sink);
     if (status) return status;
     aule_module *made = rt_alloc(sink.memory, sizeof *made);
     aule_attention *attentions =
@@ -122,7 +122,7 @@ aule_status aule_module_from(const aule_module_v1 *descriptor, const aule_option
     if (!descriptor || !module)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_module_from: descriptor and module must not be NULL");
-    return make_module(descriptor, "the descriptor", module, sink);
+    return make_module(descriptor, NULL, "the descriptor", module, sink);
 }
 
 /* The loader knows libraries by name: by its path it would return what it loaded before, if the file was replaced meanwhile. The name
@@ -152,8 +152,10 @@ static aule_status open_library(const char *path, int file, aule_module **module
                        cause ? cause : "no cause given");
     }
     const aule_module_v1 *descriptor = dlsym(library, symbol);
+    AuSegments segments;
+    rt_find_segments(descriptor, &segments);
     aule_status status =
-        descriptor ? make_module(descriptor, path, module, sink)
+        descriptor ? make_module(descriptor, &segments, path, module, sink)
                    : rt_fail(sink, AULE_ERROR_ARTIFACT,
                              "%s: not an aule artifact: a shared library without the symbol %s",
                              path, symbol);

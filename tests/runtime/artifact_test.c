@@ -1,6 +1,7 @@
 /* Artifacts: files that are whole, cut at every place, foreign, for other machines, newer. */
 #include "case.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,6 +232,136 @@ static void test_foreign_and_damaged(void **state)
     free(damaged.at);
 }
 
+/* ---- descriptors that were changed in the file */
+
+/* Where bytes of the loaded artifact are in its file. */
+static size_t place_of(const Bytes *file, const void *address)
+{
+    Dl_info info;
+    Elf64_Ehdr head;
+    assert_true(dladdr(address, &info));
+    memcpy(&head, file->at, sizeof head);
+    const uint64_t at = (uint64_t)((const char *)address - (const char *)info.dli_fbase);
+    for (unsigned n = 0; n < head.e_phnum; n++) {
+        Elf64_Phdr p;
+        memcpy(&p, file->at + head.e_phoff + n * sizeof p, sizeof p);
+        if (p.p_type == PT_LOAD && at >= p.p_vaddr && at - p.p_vaddr < p.p_filesz)
+            return (size_t)(p.p_offset + at - p.p_vaddr);
+    }
+    fail_msg("nothing of the file is there");
+    return 0;
+}
+
+typedef struct Descriptor {
+    aule_module *module;
+    const aule_module_v1 *m;
+    const aule_attention_v1 *a;
+    const aule_variant_v1 *v;
+    const aule_launch_v1 *l;
+} Descriptor;
+
+static Descriptor open_whole(void)
+{
+    Descriptor d;
+    assert_int_equal(aule_module_open(whole, NULL, &d.module, NULL), AULE_OK);
+    d.m = aule_module_descriptor(d.module);
+    d.a = d.m->attentions;
+    d.v = d.a->variants;
+    d.l = d.v->launches;
+    return d;
+}
+
+/* Each count and length as large as a reader takes at all: more than the file has. */
+static void test_counts_beyond_the_file(void **state)
+{
+    (void)state;
+    const Bytes bytes = read_bytes(whole);
+    const Descriptor d = open_whole();
+    const struct {
+        const void *field;
+        uint32_t value;
+        const char *what;
+    } counts[] = {
+        {&d.m->attention_count, 65535, "the table of attentions"},
+        {&d.a->struct_size, 1u << 31, "the table of attentions"},
+        {&d.a->size_count, AULE_MAX_SIZES, ""},
+        {&d.a->tensor_count, AULE_MAX_TENSORS, ""},
+        {&d.a->tensors->struct_size, 1u << 20, "the table of tensors"},
+        {&d.a->tensors->axes->length, 1u << 30, "an axis without an extent"},
+        {&d.a->param_count, AULE_MAX_PARAMS, ""},
+        {&d.a->require_count, 65535, "the table of requirements"},
+        {&d.a->requires_->condition.length, UINT32_MAX, "a requirement"},
+        {&d.a->variant_count, 65535, "the table of variants"},
+        {&d.v->struct_size, 1u << 24, "the table of variants"},
+        {&d.v->fixed_count, AULE_MAX_SIZES, ""},
+        {&d.v->workspace_count, AULE_MAX_REGIONS, ""},
+        {&d.v->workspaces->bytes.length, 1u << 28, "a variant's workspace"},
+        {&d.v->launch_count, AULE_MAX_LAUNCHES, ""},
+        {&d.v->launches->struct_size, 1u << 16, "a variant's launches"},
+        {&d.l->slot_count, AULE_MAX_SLOTS, ""},
+        {&d.l->grid[1].length, 1u << 30, "a grid"},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        Bytes bent = {malloc(bytes.length), bytes.length};
+        memcpy(bent.at, bytes.at, bytes.length);
+        memcpy(bent.at + place_of(&bytes, counts[i].field), &counts[i].value, sizeof(uint32_t));
+        write_bytes(bent.at, bent.length);
+        expect_open_error(scratch, AULE_ERROR_ARTIFACT, "damaged artifact: ");
+        if (*counts[i].what) expect_open_error(scratch, AULE_ERROR_ARTIFACT, counts[i].what);
+        free(bent.at);
+    }
+    aule_module_close(d.module);
+    free(bytes.at);
+}
+
+/* Any numbers in place of some of the descriptor's: whatever the answer, no crash, and what is opened can be described. */
+static void test_bent_descriptors(void **state)
+{
+    (void)state;
+    enum { TRIES = 4000 };
+    static const uint32_t odd[] = {0, 1, 2, 7, 64, 65535, 1u << 20, 1u << 31, UINT32_MAX};
+    const Bytes bytes = read_bytes(whole);
+    const Descriptor d = open_whole();
+    const struct {
+        const void *at;
+        size_t length;
+    } tables[] = {{d.m, sizeof *d.m},
+                  {d.a, sizeof *d.a},
+                  {d.a->tensors, d.a->tensor_count * sizeof *d.a->tensors},
+                  {d.a->tensors->axes, 4 * sizeof *d.a->tensors->axes},
+                  {d.a->params, d.a->param_count * sizeof *d.a->params},
+                  {d.a->requires_, d.a->require_count * sizeof *d.a->requires_},
+                  {d.v, d.a->variant_count * sizeof *d.v},
+                  {d.l, d.v->launch_count * sizeof *d.l},
+                  {d.l->slots, d.l->slot_count * sizeof *d.l->slots},
+                  {d.v->workspaces, d.v->workspace_count * sizeof *d.v->workspaces}};
+    Bytes bent = {malloc(bytes.length), bytes.length};
+    uint64_t random = 3;
+    int opened = 0;
+    for (int n = 0; n < TRIES; n++) {
+        memcpy(bent.at, bytes.at, bytes.length);
+        for (int changes = 0; changes < 1 + n % 2; changes++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            const size_t table = (random >> 40) % (sizeof tables / sizeof *tables);
+            const size_t at = (random >> 20) % (tables[table].length / 4) * 4;
+            const uint32_t value = odd[(random >> 50) % (sizeof odd / sizeof *odd)];
+            memcpy(bent.at + place_of(&bytes, tables[table].at) + at, &value, sizeof value);
+        }
+        write_bytes(bent.at, bent.length);
+        aule_module *module;
+        char *text;
+        if (aule_module_open(scratch, NULL, &module, NULL)) continue;
+        opened++;
+        assert_int_equal(aule_describe_module(module, &text, NULL), AULE_OK);
+        aule_text_free(text);
+        aule_module_close(module);
+    }
+    assert_in_range(opened, 1, TRIES - 1);
+    aule_module_close(d.module);
+    free(bent.at);
+    free(bytes.at);
+}
+
 static void test_newer(void **state)
 {
     (void)state;
@@ -257,6 +388,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_without_sections),
         cmocka_unit_test(test_foreign_and_damaged),
+        cmocka_unit_test(test_counts_beyond_the_file),
+        cmocka_unit_test(test_bent_descriptors),
         cmocka_unit_test(test_newer),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

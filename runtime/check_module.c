@@ -1,0 +1,259 @@
+/* check_module.c - see descriptor.h: is a descriptor one that we understand, and is all there that it points to? Nothing is read before that is
+ * known: a count that was changed by hand is a damaged artifact and no crash. */
+#include "descriptor.h"
+
+#include "expr.h"
+
+/* What is being checked, for the messages. */
+typedef struct Check {
+    const char *where;     /* the file */
+    const char *attention; /* "" before one is known */
+    const AuSegments *segments;
+    AuSink sink;
+} Check;
+
+static aule_status damaged(const Check *check, const char *what)
+{
+    return rt_fail(check->sink, AULE_ERROR_ARTIFACT, "%s: damaged artifact: %s%s%s", check->where,
+                   check->attention, check->attention[0] ? ": " : "", what);
+}
+
+/* Arrays: both empty or both there, not too many, and all of it in the file. */
+static bool bad_array(const Check *check, const void *items, uint32_t count, uint32_t limit,
+                      size_t bytes)
+{
+    return count > limit || (count > 0 && (!items || !rt_is_loaded(check->segments, items,
+                                                                   (uint64_t)count * bytes)));
+}
+
+/* Of structures that begin with their size, which is that of a step, and at least as long as we know them. */
+static bool bad_rows(const Check *check, const void *items, uint32_t count, uint32_t limit,
+                     size_t least)
+{
+    uint32_t size;
+    if (count == 0) return false;
+    if (bad_array(check, items, 1, limit, sizeof size) || (uintptr_t)items % 8) return true;
+    memcpy(&size, items, sizeof size);
+    return size < least || size % 8 || bad_array(check, items, count, limit, size);
+}
+
+static bool bad_text(const Check *check, const char *text)
+{
+    return !text || !rt_is_loaded_text(check->segments, text);
+}
+
+static bool bad_expr(const Check *check, const aule_expr *expr)
+{
+    return !expr->code || expr->length == 0 || (uintptr_t)expr->code % sizeof *expr->code ||
+           !rt_is_loaded(check->segments, expr->code, (uint64_t)expr->length * sizeof *expr->code);
+}
+
+/* One that need not be there. */
+static bool bad_option(const Check *check, const aule_expr *expr)
+{
+    return expr->code && bad_expr(check, expr);
+}
+
+static aule_status check_signature(const Check *check, const aule_attention_v1 *a)
+{
+    if (bad_array(check, a->sizes, a->size_count, AULE_MAX_SIZES, sizeof *a->sizes))
+        return damaged(check, "the table of sizes");
+    for (uint32_t i = 0; i < a->size_count; i++)
+        if (bad_text(check, a->sizes[i].name)) return damaged(check, "a size without a name");
+    if (bad_rows(check, a->tensors, a->tensor_count, AULE_MAX_TENSORS, sizeof *a->tensors))
+        return damaged(check, "the table of tensors");
+    for (uint32_t i = 0; i < a->tensor_count; i++) {
+        const aule_tensor_v1 *t = rt_tensor(a, i);
+        if (bad_text(check, t->name) || t->role >= AULE_ROLES || !rt_dtype_is_known(t->dtype) ||
+            bad_array(check, t->axes, t->rank, AULE_MAX_RANK, sizeof *t->axes))
+            return damaged(check, "a tensor of the signature");
+        for (uint32_t axis = 0; axis < t->rank; axis++) {
+            if (bad_expr(check, &t->axes[axis])) return damaged(check, "an axis without an extent");
+            int32_t size = rt_expr_size(&t->axes[axis]);
+            if (size >= (int32_t)a->size_count) return damaged(check, "an axis of an unknown size");
+        }
+    }
+    if (bad_rows(check, a->params, a->param_count, AULE_MAX_PARAMS, sizeof *a->params))
+        return damaged(check, "the table of parameters");
+    for (uint32_t i = 0; i < a->param_count; i++) {
+        const aule_param_v1 *p = rt_param(a, i);
+        bool known = p->dtype == AULE_F32 || p->dtype == AULE_I32 || p->dtype == AULE_I64 ||
+                     p->dtype == AULE_BOOL;
+        if (bad_text(check, p->name) || !known || bad_option(check, &p->default_value))
+            return damaged(check, "a parameter of the signature");
+    }
+    if (bad_array(check, a->requires_, a->require_count, UINT16_MAX, sizeof *a->requires_))
+        return damaged(check, "the table of requirements");
+    for (uint32_t i = 0; i < a->require_count; i++)
+        if (bad_text(check, a->requires_[i].text) || bad_expr(check, &a->requires_[i].condition))
+            return damaged(check, "a requirement");
+    return AULE_OK;
+}
+
+/* A tensor that is a part of k, or of no use to the operation, is never passed: it has neither address nor strides. */
+static bool bad_tensor_slot(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                            const aule_slot_v1 *slot)
+{
+    if (slot->index >= a->tensor_count) return true;
+    const aule_tensor_v1 *t = rt_tensor(a, slot->index);
+    return (t->flags & AULE_TENSOR_IN_K) ||
+           rt_part(rt_operation(v->operation), t) == AU_PART_NONE ||
+           (slot->kind == AULE_SLOT_STRIDE && slot->dim >= t->rank);
+}
+
+static bool bad_slot(const aule_attention_v1 *a, const aule_variant_v1 *v, const aule_slot_v1 *slot)
+{
+    switch (slot->kind) {
+    case AULE_SLOT_TENSOR:
+    case AULE_SLOT_STRIDE:
+    case AULE_SLOT_PRESENT: return bad_tensor_slot(a, v, slot);
+    case AULE_SLOT_SIZE: return slot->index >= a->size_count;
+    case AULE_SLOT_PARAM: return slot->index >= a->param_count;
+    case AULE_SLOT_WORKSPACE:
+        /* Regions after the first begin somewhere, which handles say in elements. */
+        return slot->index >= v->workspace_count ||
+               (v->code_format == AULE_CODE_OPENCL_C && slot->index > 0 && slot->dim == 0);
+    }
+    return true;
+}
+
+static bool bad_map(const Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
+                    const aule_map_v1 *map)
+{
+    const aule_slot_v1 from = {.kind = (uint16_t)map->kind, .index = map->index};
+    const bool tensor = map->kind == AULE_SLOT_TENSOR;
+    const uint32_t swizzle = map->swizzle;
+    if ((!tensor && map->kind != AULE_SLOT_WORKSPACE) || bad_slot(a, v, &from)) return true;
+    if (!map->rank || map->rank > AULE_MAP_RANK ||
+        (tensor && map->rank != rt_tensor(a, map->index)->rank) || !rt_dtype_bytes(map->dtype) ||
+        (swizzle && swizzle != 32 && swizzle != 64 && swizzle != 128))
+        return true;
+    for (uint32_t d = 0; d < map->rank; d++)
+        if (!map->box[d] || map->box[d] > 256 || bad_expr(check, &map->size[d]) ||
+            bad_option(check, &map->stride[d]))
+            return true;
+    return false;
+}
+
+static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
+                                const aule_variant_v1 *v, const aule_launch_v1 *launch)
+{
+    bool host = v->code_format == AULE_CODE_HOST;
+    if (bad_text(check, launch->entry) ||
+        (host && (!launch->host || !rt_is_loaded_code(check->segments, (uintptr_t)launch->host))))
+        return damaged(check, "a kernel without an entry");
+    if (bad_array(check, launch->slots, launch->slot_count, AULE_MAX_SLOTS, sizeof *launch->slots))
+        return damaged(check, "a parameter block");
+    for (uint32_t i = 0; i < launch->slot_count; i++)
+        if (bad_slot(a, v, &launch->slots[i])) return damaged(check, "a slot of a parameter block");
+    for (int axis = 0; axis < 3; axis++)
+        if (bad_expr(check, &launch->grid[axis])) return damaged(check, "a grid");
+    if (!rt_map_count(launch)) return AULE_OK;
+    if (bad_rows(check, launch->maps, launch->map_count, AULE_MAX_MAPS, sizeof *launch->maps))
+        return damaged(check, "a launch's maps");
+    for (uint32_t i = 0; i < launch->map_count; i++)
+        if (bad_map(check, a, v, rt_map(launch, i))) return damaged(check, "a launch's maps");
+    return AULE_OK;
+}
+
+static bool bad_check(const Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
+                      const aule_check_v1 *of)
+{
+    if (bad_text(check, of->text) || of->tensor >= a->tensor_count) return true;
+    if (of->slices == 0) {
+        const uint32_t role = rt_tensor(a, of->tensor)->role;
+        return role != AULE_ROLE_SEQUENCES && role != AULE_ROLE_SLOTS;
+    }
+    return of->rows >= a->tensor_count || of->axis >= rt_tensor(a, of->tensor)->rank ||
+           rt_tensor(a, of->rows)->rank < 3 || of->region >= v->workspace_count ||
+           of->slice >= of->slices;
+}
+
+static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
+                                 const aule_variant_v1 *v)
+{
+    const char *const texts[] = {v->operation, v->target, v->arch, v->features, v->schedule};
+    for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (bad_text(check, texts[i])) return damaged(check, "a variant");
+    if (v->code_format != AULE_CODE_HOST &&
+        (!v->code || v->code_bytes == 0 || !rt_is_loaded(check->segments, v->code, v->code_bytes)))
+        return damaged(check, "a variant");
+    if (bad_array(check, v->fixed, v->fixed_count, AULE_MAX_SIZES, sizeof *v->fixed))
+        return damaged(check, "a variant's fixed sizes");
+    for (uint32_t i = 0; i < v->fixed_count; i++)
+        if (v->fixed[i].size >= a->size_count) return damaged(check, "a variant's fixed sizes");
+    if (bad_array(check, v->workspaces, v->workspace_count, AULE_MAX_REGIONS,
+                  sizeof *v->workspaces))
+        return damaged(check, "a variant's workspace");
+    for (uint32_t i = 0; i < v->workspace_count; i++) {
+        uint32_t align = v->workspaces[i].align;
+        if (bad_expr(check, &v->workspaces[i].bytes) || (align & (align - 1)) != 0 || align > 65536)
+            return damaged(check, "a variant's workspace");
+    }
+    const size_t before_maps = offsetof(aule_launch_v1, map_count); /* before 1.4 */
+    if (bad_rows(check, v->launches, v->launch_count, AULE_MAX_LAUNCHES, before_maps))
+        return damaged(check, "a variant's launches");
+    for (uint32_t i = 0; i < v->launch_count; i++) {
+        aule_status status = check_launch(check, a, v, rt_launch(v, i));
+        if (status) return status;
+    }
+    uint32_t maps = 0;
+    for (uint32_t i = 0; i < v->launch_count; i++) maps += rt_map_count(rt_launch(v, i));
+    if (maps > AULE_MAX_MAPS) return damaged(check, "a variant's maps");
+    if (rt_condition(v) && bad_expr(check, rt_condition(v)))
+        return damaged(check, "a variant's condition");
+    if (rt_check_count(v) &&
+        bad_array(check, v->checks, v->check_count, UINT16_MAX, sizeof *v->checks))
+        return damaged(check, "a variant's table of checks");
+    for (uint32_t i = 0; i < rt_check_count(v); i++)
+        if (bad_check(check, a, v, &v->checks[i]))
+            return damaged(check, "a variant's table of checks");
+    return AULE_OK;
+}
+
+static aule_status check_attention(Check *check, const aule_attention_v1 *a)
+{
+    check->attention = "";
+    if (bad_text(check, a->name) || bad_text(check, a->formula))
+        return damaged(check, "an attention without a name");
+    check->attention = a->name;
+    aule_status status = check_signature(check, a);
+    if (status) return status;
+    const size_t before_checks = offsetof(aule_variant_v1, check_count); /* version 1.0 */
+    if (bad_rows(check, a->variants, a->variant_count, UINT16_MAX, before_checks))
+        return damaged(check, "the table of variants");
+    for (uint32_t i = 0; i < a->variant_count; i++) {
+        status = check_variant(check, a, rt_variant(a, i));
+        if (status) return status;
+    }
+    return AULE_OK;
+}
+
+aule_status rt_check_module(const aule_module_v1 *module, const AuSegments *segments,
+                            const char *where, AuSink sink)
+{
+    Check check = {where, "", segments, sink};
+    if (!rt_is_loaded(segments, module, sizeof *module) || (uintptr_t)module % 8)
+        return damaged(&check, "its head is not in it");
+    if (memcmp(module->magic, AULE_MAGIC, sizeof module->magic) != 0)
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "%s: not an aule artifact: its magic is wrong",
+                       where);
+    if (module->version_major != AULE_VERSION_MAJOR)
+        return rt_fail(sink, AULE_ERROR_VERSION,
+                       "%s: artifact of version %u.%u, this libaule reads version %d: %s", where,
+                       module->version_major, module->version_minor, AULE_VERSION_MAJOR,
+                       module->version_major > AULE_VERSION_MAJOR ? "a newer libaule is needed"
+                                                                  : "compile it again");
+    if (module->struct_size < sizeof *module) return damaged(&check, "its head is too short");
+    if (bad_rows(&check, module->attentions, module->attention_count, UINT16_MAX,
+                 sizeof *module->attentions))
+        return damaged(&check, "the table of attentions");
+    if (module->attention_count == 0) return damaged(&check, "no attention in it");
+    if (bad_text(&check, module->producer) || bad_text(&check, module->source_name))
+        return damaged(&check, "its head");
+    for (uint32_t i = 0; i < module->attention_count; i++) {
+        aule_status status = check_attention(&check, rt_attention(module, i));
+        if (status) return status;
+    }
+    return AULE_OK;
+}
