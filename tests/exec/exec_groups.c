@@ -97,6 +97,38 @@ static bool are_near(Run *r, const Tensor *a, const Tensor *b)
     return true;
 }
 
+/* A number that no list should have, more often than not. */
+static double odd_number(uint64_t *random)
+{
+    static const int64_t odd[] = {0, 1, 2, 3, 16, 64, -1, 1 << 30, INT32_MAX, INT32_MIN};
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return (double)odd[(*random >> 33) % (sizeof odd / sizeof *odd)];
+}
+
+/* Lists that say what is not so: groups that do not begin with 0, decrease, overlap, end elsewhere; more shared than there is. Results are what
+ * they may, but no address is outside, and no loop goes on: the interpreters look. Where what is shared is left as it is, borders do not
+ * decrease: rows of groups that overlap would be written by blocks of both. */
+static bool run_wild(Run *r, const AuVariant *with)
+{
+    enum { TRIES = 6 };
+    uint64_t random = r->random;
+    for (int n = 0; n < TRIES; n++) {
+        Run *wild = uneven(r, with->attn);
+        Tensor *groups = &wild->tensors[with->attn->keys.groups],
+               *shared = &wild->tensors[with->attn->keys.shared];
+        double border = INT32_MIN;
+        for (size_t i = 0; i < groups->elements; i++) {
+            const double next = odd_number(&random);
+            border = n % 2 ? next : fmax(border, next);
+            exec_put_at(groups, i, border);
+        }
+        for (size_t i = 0; i < shared->elements && n % 2; i++)
+            exec_put_at(shared, i, odd_number(&random));
+        if (!exec_run_variant(wild, with)) return false;
+    }
+    return true;
+}
+
 bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
 {
     Run *some = uneven(r, with->attn), *none = uneven(r, without->attn);
@@ -109,7 +141,8 @@ bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
         memcpy(bytes, t->bytes, t->span * exec_bytes_of(t->dtype));
         t->bytes = bytes;
     }
-    if (!exec_run_variant(some, with) || !exec_run_variant(none, without)) return false;
+    if (!run_wild(r, with) || !exec_run_variant(some, with) || !exec_run_variant(none, without))
+        return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + with->attn->tensor_count - own];
         if (t->output && !t->absent &&

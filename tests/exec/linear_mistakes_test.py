@@ -171,6 +171,8 @@ GROUPS = [
     ("shorter sequences share, too", "key_groups.c", '"where(kv_length >= said && b', '"where(kv_length >= 0 && b'),
     ("the last group ends with its first sequence", "key_groups.c", '"(leader + followers) * %s"', '"(leader + 1) * %s"'),
     ("pages are those of the first sequence of all", "key_layout.c", 'x->of_group ? "leader" : "b"', 'x->of_group ? "0" : "b"'),
+    ("a group begins where a wild list says", "key_groups.c", '"clamp(%s[%s], 0, %s)"', '"%s[%s] + 0 * %s"'),
+    ("a group ends where a wild list says", "key_groups.c", '"clamp(%s[share_at + 1], leader, %s) - leader"', '"%s[share_at + 1] + 0 * %s - leader"'),
     ("items of groups overlap", "key_groups.c", '"%s * %s / %d + %s", first_of(x, n), lanes_group_rows(x), x->block, n', '"%s * %s / %d + 0 * %s", first_of(x, n), lanes_group_rows(x), x->block, n'),
     ("windows end at once", "warps_prefix.c", 'store_end(x, 1, "", "clamp(high, 0,', 'store_end(x, 1, "", "clamp(0 * high, 0,'),
     ("windows begin late", "warps_prefix.c", 'store_end(x, 0, "-", "clamp(low, 0,', 'store_end(x, 0, "-", "clamp(low + 64, 0,'),
