@@ -52,6 +52,7 @@ static const char run_help[] =
     "  --operation unfinished            of some of the keys: writes DIR/acc.npy, DIR/state_NAME.npy for combine\n"
     "  --operation combine               joins them: --acc-parts file.npy and so on, [N, ..] of N parts; o is of --dtype, else f32\n"
     "  --operation append                writes --k-new, --v-new into --k and --v, by --slots or at the ends of sequences: DIR/k.npy, DIR/v.npy\n"
+    "  --invariant                       the bits of a row do not depend on the batch: forward alone\n"
     "  -o DIR, --output DIR              where the outputs go\n"
     "  --dtype f32 | f16 | bf16          convert the operands of other types\n"
     DEVICE_HELP ARRAY_HELP;
@@ -65,6 +66,7 @@ static const char bench_help[] =
     "  --NAME file.npy                   an input of the script; else random, whole numbers 0, lists of a layout those of full sequences\n"
     "  --NAME number                     a param of the script\n"
     "  --dtype f32 | f16 | bf16          of the operands; else f32\n"
+    "  --invariant                       times forward of which the bits of a row do not depend on the batch\n"
     "  --backward                        times backward, and forward and backward together\n"
     "  --json                            one line of JSON\n"
     DEVICE_HELP ARRAY_HELP;
@@ -102,8 +104,8 @@ static const AuCommand commands[] = {
     {"devices", command_devices, "", "", false, devices_help},
     {"inspect", command_inspect, "", "", false, inspect_help},
     {"check", command_check, "", "shape attention seed backend dtype f32 plot", false, check_help},
-    {"run", command_run, "", "output dtype backend attention arch threads operation", true, run_help},
-    {"bench", command_bench, "backward json", "shape dtype backend attention arch threads", true, bench_help},
+    {"run", command_run, "invariant", "output dtype backend attention arch threads operation", true, run_help},
+    {"bench", command_bench, "backward invariant json", "shape dtype backend attention arch threads", true, bench_help},
     {"cache", command_cache, "", "", false, cache_help},
 };
 // clang-format on

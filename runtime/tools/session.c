@@ -94,6 +94,7 @@ int session_open(AuSession *s, AuOptions *options)
     s->signature = aule_attention_descriptor(s->attention);
     s->arch = options_take(options, "arch");
     s->operation = options_take(options, "operation");
+    s->invariant = options_flag(options, "invariant");
     if (s->operation && !is_named(s, "unfinished") && !is_named(s, "combine") &&
         !is_named(s, "append"))
         return command_fail(EXIT_USAGE,
@@ -320,6 +321,7 @@ static int make_plan(AuSession *s, AuDirection step)
     aule_error *error = NULL;
     aule_tensor_arg args[MAX_ARGS];
     aule_call call = make_call(s, step, args);
+    if (s->invariant) call.flags = AULE_CALL_INVARIANT;
     if (aule_plan_new(s->attention, s->device, &call, &s->steps[step].plan, &error))
         return command_error(error);
     return make_workspace(s, &s->steps[step]);

@@ -22,6 +22,7 @@ typedef struct AuSession {
     const aule_attention_v1 *signature;
     aule_device *device;
     bool backward;
+    bool invariant;        /* of forward: results that do not depend on the batch */
     uint32_t operand;      /* of results: --dtype; AULE_OPERAND: that of what was given */
     const char *operation; /* the first one as the command line names it; NULL: forward or step */
     bool on_pool;          /* the first operation is "step", on states in place of "forward" */

@@ -343,6 +343,37 @@ class Layouts(unittest.TestCase):
         write_npy(self.folder / "lengths.npy", (3,), [400, 0, 50], "i")
         self.check(20 * 450, "T=padded", "B=3,S=20,T=400", "--T_lengths", "lengths.npy", storage=("--storage", "e4m3"))
 
+    def test_invariant(self):
+        """The bits of a sequence beside one that has the same pages are those of it alone, where the call asks for that."""
+        options = ["--target", "cpu", "--dtype", "f32", "--width", "D=8", "--no-grad", "--layout", "T=paged:groups", "--invariant", "-o", "laid.so"]
+        subprocess.run([AULEC, "laid.attn", *options], cwd=self.folder, check=True)
+        q, pool = ([((37 * n + 11) % 101) / 50 - 1 for n in range(count)] for count in (2 * 2 * 8, 4 * 16 * 8))
+        tables, lengths, bits = ([0, 1, 2], [0, 1, 3]), (40, 37), []
+        for these in ([0, 1], [1]):
+            B = len(these)
+            write_npy(self.folder / "q.npy", (B, 2, 1, 8), [x for b in these for x in q[16 * b : 16 * b + 16]], "f")
+            write_npy(self.folder / "k.npy", (4, 1, 16, 8), pool, "f")
+            write_npy(self.folder / "v.npy", (4, 1, 16, 8), pool[::-1], "f")
+            for name, shape, values in (
+                ("T_table", (B, 3), [x for b in these for x in tables[b]]), ("T_lengths", (B,), [lengths[b] for b in these]), ("T_groups", (2,), [0, B]), ("T_shared", (1,), [32]),
+            ):
+                write_npy(self.folder / f"{name}.npy", shape, values, "i")
+            given = [word for name in ("q", "k", "v", "T_table", "T_lengths", "T_groups", "T_shared") for word in (f"--{name}", f"{name}.npy")]
+            done = subprocess.run([AULE, "run", "laid.so", *given, "--backend", "cpu", "--invariant", "-o", "out"], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            bits.append(list(read_npy(self.folder / "out/o.npy"))[-16:])
+        self.assertEqual(*bits)
+        shape = "B=2,H=2,Hk=1,S=1,D=8,T_pages=4,T_slots=16,T_entries=3,T_shares=1"
+        done = subprocess.run([AULE, "bench", "laid.so", "--shape", shape, "--backend", "cpu", "--invariant"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        options = ["--target", "cpu", "--dtype", "f32", "--width", "D=8", "--parts", "-o", "parts.so"]
+        subprocess.run([AULEC, "laid.attn", *options], cwd=self.folder, check=True)
+        for name in "qkv":
+            write_npy(self.folder / f"{name}.npy", (1, 1, 1, 8), [1.0] * 8, "f")
+        given = ["--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--operation", "unfinished", "--invariant", "-o", "out"]
+        done = subprocess.run([AULE, "run", "parts.so", *given], cwd=self.folder, capture_output=True, text=True)
+        self.assertRegex(done.stderr, "no unfinished kernel for device cpu whose results do not depend on the batch")
+
     def test_a_script_is_no_artifact(self):
         done = subprocess.run([AULE, "bench", "laid.attn"], cwd=self.folder, capture_output=True, text=True)
         self.assertRegex(done.stderr, "laid.attn: not an aule artifact: .*: a script, of which aulec makes one")
