@@ -291,12 +291,17 @@ static void wait(Order *o, const AuTileStmt *s, AuTileStmts *out)
 
 static void walk(Order *o, AuTileStmts *body);
 
+static void walk_turns(Order *o, AuTileStmts *body)
+{
+    touch_body(o, body, mark, NULL);
+    settle_loop(o, body);
+    walk(o, body);
+}
+
 static void walk_loop(Order *o, AuTileStmt *s)
 {
     const State before = copied(o);
-    touch_body(o, &s->loop.body, mark, NULL);
-    settle_loop(o, &s->loop.body);
-    walk(o, &s->loop.body);
+    walk_turns(o, &s->loop.body);
     join(o, &o->now, &before);
 }
 
@@ -330,5 +335,8 @@ void pass_order(Pass *p)
         o.memories += p->kernel->pipes.at[n]->tiles.count;
     o.flights = AU_NEW_ARRAY(p->arena, AuTileStmt *, o.vars);
     o.now = new_state(&o);
-    walk(&o, &p->role->body);
+    if (p->module->options.persistent && p->kernel->pipes.count) /* a turn for each block */
+        walk_turns(&o, &p->role->body);
+    else
+        walk(&o, &p->role->body);
 }

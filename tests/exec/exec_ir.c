@@ -55,6 +55,7 @@ static const AuShapes *shapes_of(Run *r)
         {"wide", "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240"},
         {"queried", "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 stmatrix=0 "
                     "turned=0 producer=24 consumer=240"},
+        {"stays", "group_forward: persistent=1"},
         {"stored", "group_backward: stmatrix=1"},
         {"turned", "group_backward: stmatrix=1 turned=1"}};
     const uint32_t all = sizeof asked / sizeof *asked;

@@ -116,6 +116,10 @@ static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", "window=90", "turned nan"},
+    /* blocks that stay, with a tile of its own for results of another width */
+    {"../../../attn_scripts/documents.attn", "B=2 H=1 S=132 D=64 E=128", NULL, "stays forward sorted"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=2 S=200 T=40 D=128 E=64", NULL, "stays forward"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=300 T=70 D=64 E=64", NULL, "stays forward nan"},
     /* of two groups with keys of their own: rows without a pair, of which NaN is given */
     {EMPTY, "B=2 H=1 S=68 T=37 D=64 E=64", NULL, "unseen"},
     {"mha.attn", "B=1 H=2 Hk=1 S=200 T=50 D=64 E=64", NULL, "unseen dfinals"},
