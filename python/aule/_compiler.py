@@ -23,7 +23,6 @@ from ._builds import builds
 from ._devices import Device, chosen
 from ._errors import CompileError, CompileWarning, Error
 from ._function import AttentionFunction, by_key, is_traced
-from ._libaule import CALL_INVARIANT
 from ._libraries import load_library
 from ._tensors import NAMES, TYPES, View
 
@@ -205,7 +204,7 @@ class Compiled(AttentionFunction):
         digest = hashlib.sha256(repr((text, attention, sorted(self._options.items()))).encode()).hexdigest()[:16]
         super().__init__(self._make(_for_signature(self._options)), digest, remake)
         self._fixed = sorted(self._loaded.fixed_names())
-        self._runner.flags = CALL_INVARIANT if self._options.get("invariant") else 0
+        self._ask_invariant(self._options.get("invariant"))
 
     @property
     def source(self) -> str:
@@ -457,7 +456,7 @@ def compile(
             (docs/dev/serving.md): calls then take `S_lengths`, `T_lengths` and, of pages, `T_table`, of packed rows `S_starts` and `T_starts`. Words behind keys add to that: "T=paged:rows"
             `T_rows`, which row of the table (of the cache, "T=padded:rows", "T=dense:rows") each sequence has; "T=paged:csr" `T_table_starts`, where the
             pages of each begin in a table that is one list; "T=paged:positions" `T_first`, `T_whole` and `T_every`, which positions of a longer
-            sequence the rows are. On processors, OpenCL devices and CUDA; pages, padded queries, and keys with such words, without gradients.
+            sequence the rows are; "T=paged:groups" `T_groups` and `T_shared`, which neighbouring sequences have the same first keys. On processors, OpenCL devices and CUDA; pages, padded queries, and keys with such words, without gradients.
 
         storage: keys and values are stored in 8 bits or 4, "e4m3", "e5m2", "i8" or "i4", or "k=i8,v=e4m3:token", where ":token" says that each token
             has a scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for

@@ -142,6 +142,10 @@ class AttentionFunction:
         self._equals.add(self)
         _find_torch()
 
+    def _ask_invariant(self, invariant: Any) -> None:
+        """Whether results must not depend on the batch: of all operations but append, which writes each row by itself; most are then refused."""
+        self._runner.flags = self._part_runner.flags = CALL_INVARIANT if invariant else 0
+
     def _check_names(self) -> None:
         """What a script calls as calls themselves call an argument could never be passed."""
         taken = {"self", *_named_arguments(self.__call__), *(("state", *_named_arguments(self.step)) if self._names.states else ())}
@@ -671,13 +675,16 @@ def load(path: str | os.PathLike[str], attention: str | None = None, *, invarian
     Raises:
         Error: not a file, not an artifact, damaged, newer than the library, or without that attention.
     """
+    if invariant not in (0, 1) or not isinstance(invariant, (bool, int)):
+        raise ValueError(f"invariant is True or False, not {invariant!r}")
+    invariant = bool(invariant)
     name = os.fspath(path)
     if not name:
         raise Error("an artifact is given as its path; this is empty", "file")
     place = os.path.abspath(os.fsdecode(name))
     try:
         made = AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}{' invariant' * invariant}", (partial(load, invariant=invariant), (place, attention)))
-        made._runner.flags = CALL_INVARIANT if invariant else 0
+        made._ask_invariant(invariant)
         return made
     except UnicodeDecodeError as e:
         raise Error(f"{place} is damaged: a name in it is no text", "artifact") from e

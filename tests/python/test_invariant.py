@@ -86,6 +86,24 @@ class Invariant(unittest.TestCase):
         with self.assertRaisesRegex(aule.Error, "whose results do not depend on the batch"):
             recurrence(*tensors, **needed)
 
+    def test_refusals(self):
+        """Operations without such kernels do not go on without what was asked for."""
+        path, r = ROOT / "attn_scripts/gqa.attn", np.random.default_rng(4)
+        f = aule.compile(path, invariant=True)
+        q, k, v = (r.standard_normal((1, heads, 5, 16)).astype(np.float32) for heads in (H, HK, HK))
+        parts, message = [aule.compile(path).unfinished(q, k, v)], "no {} kernel for device cpu whose results do not depend on the batch"
+        for name, call in (
+            ("unfinished", lambda: f.unfinished(q, k, v)), ("combine", lambda: f.combine(parts, dtype="float32")), ("backward", lambda: f.backward(f.forward(q, k, v), q)),
+        ):
+            with self.subTest(name), self.assertRaisesRegex(aule.Error, message.format(name)):
+                call()
+        k_new, pools = k[:, :, :1], [x.copy() for x in (k, v)]
+        f.append(k_new, k_new, *pools)  # a row is written whatever others are
+        np.testing.assert_array_equal(pools[0][:, :, -1:], k_new)
+        for make in (aule.compile, aule.load):
+            with self.assertRaisesRegex(ValueError, "invariant is True or False, not 'no'"):
+                make(path, invariant="no")
+
     def test_kernels_of_cuda(self):
         """How many sequences there are is not asked for where keys are shared out and parts joined."""
         for script in ("gqa", "sliding_window"):
