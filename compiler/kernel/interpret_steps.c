@@ -117,6 +117,8 @@ void kernel_flatten(AuMachine *m, uint32_t first)
         case AU_K_MATMUL:
         case AU_K_COPY_COMMIT:
         case AU_K_COPY_WAIT:
+        case AU_K_GRID_NEXT:
+        case AU_K_GRID_WAIT:
         case AU_K_BARRIER: add_step(m, s); continue;
         case AU_K_COPY_ASYNC: flatten_copy(m, in, s); continue;
         case AU_K_FOR: flatten_for(m, in, s); continue;
