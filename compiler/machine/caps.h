@@ -53,6 +53,8 @@ typedef struct AuTileCaps {
     int32_t held;       /* 64ths of registers that fragments and weights may take together */
     int32_t back_held;  /* the same of a backward's sums, operands that stay and three times its
                            pairs; 0: not known */
+    bool passes_ahead;  /* registers hold a tile that passes through them to shared memory under the
+                           work on the one before */
     bool lone_rows;     /* its compiler spills where a warp has a second set of rows of products */
 
     /* The row whose rates cost models take: one of the family that was measured. NULL: its own. */

@@ -77,6 +77,8 @@ void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_f
 /* ---- warps_turned.c: tiles whose rows are columns of the tensor */
 /* Does the machine read operand B by vectors along the contracted axis alone? */
 bool warps_turns(const AuProblem *p);
+/* And do such tiles come to registers under the work on the tile before? */
+bool warps_passes_ahead(const AuProblem *p);
 /* The layout of a fragment in which so many rows and columns of a tensor pass through registers: vectors of rows come, of columns go. */
 void warps_passing_layout(Lanes *x, const char *name, int32_t rows,
                           int32_t columns); /* as they are */
@@ -110,7 +112,7 @@ const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand);
 
 /* ---- warps_forward_tiles.c */
 void warps_forward_layouts(Lanes *x);
-/* Where warps_turns: the warp's share of tile [n] to registers, and from there to shared memory. */
+/* Where warps_passes_ahead: the warp's share of tile [n] to registers, and from there to shared memory. */
 void warps_forward_load_tiles(Lanes *x, const char *n);
 void warps_forward_store_tiles(Lanes *x);
 void warps_forward_memories(Lanes *x);

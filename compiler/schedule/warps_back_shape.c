@@ -28,10 +28,12 @@ enum {                      /* 64ths of a lane's registers */
 };
 enum {
     PAIR_INSTRUCTIONS = 14,
+    VECTOR_REGISTERS = 4,
     MANY_COPIES = 16, /* 16-byte vectors of a tile that a lane copies */
 };
 /* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
-static const double APART = 0.84, SPILLED = 1.3, CROWDED = 1.15, TILE = 1.4, COPY = 13. / 14;
+static const double APART = 0.84, SPILLED = 1.3, AVOIDED = 4, CROWDED = 1.15, TILE = 1.4,
+                    COPY = 13. / 14;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, held; /* of a lane: all, of pairs, sums, operands that stay */
@@ -214,8 +216,10 @@ static bool spills(const Lanes *x, const Cost *cost)
         s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
     const AuTileCaps *caps = x->p->caps;
     if (caps->lone_rows && s->rows > x->atom->m) return true;
+    const int32_t passing =
+        warps_back_turns(x) && warps_passes_ahead(x->p) ? VECTOR_REGISTERS * cost->copied : 0;
     if (caps->back_held &&
-        cost->sums + cost->held + 3 * cost->pairs > tile_share(caps, caps->back_held))
+        cost->sums + cost->held + passing + 3 * cost->pairs > tile_share(caps, caps->back_held))
         return true;
     const bool roomy = caps->sum_words >= 4 && (s->stages > 1 || quarters);
     return cost->pairs > tile_share(caps, PAIR_SHARE) || cost->sums > tile_share(caps, SUM_SHARE) ||
@@ -236,7 +240,10 @@ static double price(const Lanes *x)
     const int32_t blocks = warps_resident(x->p, cost.shared, x->shape->executors);
     const int32_t warps = blocks * x->shape->executors;
     const double pairs = (double)x->block * x->shape->query_tile;
-    return (blocks > 1 ? APART : 1) * (spills(x, &cost) ? SPILLED : 1) *
+    return (blocks > 1 ? APART : 1) *
+           (!spills(x, &cost)       ? 1
+            : x->p->caps->back_held ? AVOIDED
+                                    : SPILLED) *
            (is_crowded(x, &cost) ? CROWDED : 1) * cost.cycles / pairs * warps_enough(x->p, warps);
 }
 

@@ -23,7 +23,8 @@ static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
-    const bool passing = warps_back_turns(x);
+    const bool passing = warps_back_turns(x), early = passing && warps_passes_ahead(x->p);
+    if (passing && !early) warps_load_queries(x, "m");
     if (ahead)
         tile_wait(t, warps_query_tokens(x));
     else if (passing)
@@ -32,7 +33,7 @@ static void step(Lanes *x)
         warps_issue_queries(x, "m", "");
     tile_sync(t, "all"); /* the tile is here, and nobody reads the one before or dS any more */
     if (warps_dq_is_late(x)) warps_query_gradients(x);
-    if (passing) warps_load_queries(x, "next(m)");
+    if (early) warps_load_queries(x, "next(m)");
     if (!warps_is_split(x)) warps_issue_next(x);
     warps_walk_pairs(x);
     if (warps_dq_is_late(x)) {
@@ -71,7 +72,7 @@ static void walk_queries(Lanes *x)
     warps_open_heads(x);
     warps_issue_dot_keys(x);
     if (ahead) warps_issue_queries(x, "first(queries)", warps_stage(x, false));
-    if (warps_back_turns(x)) warps_load_queries(x, "first(queries)");
+    if (warps_back_turns(x) && warps_passes_ahead(x->p)) warps_load_queries(x, "first(queries)");
     tile_for_tiles(t, "m", "queries", NULL);
     step(x);
     tile_end(t);

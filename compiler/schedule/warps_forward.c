@@ -107,7 +107,7 @@ void warps_forward_loop(Lanes *x)
     const bool codes = ahead && warps_has_any_codes(x->p);
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
     warps_forward_load_rows(x);
-    const bool passing = warps_turns(x->p);
+    const bool passing = warps_passes_ahead(x->p);
     if (passing) warps_forward_load_tiles(x, "first(keys)");
     tile_for_tiles(t, "n", "keys", NULL);
     (codes     ? warps_step_of_codes

@@ -50,14 +50,27 @@ bool warps_values_are_turned(const AuProblem *p, const AuShape *s)
 
 /* ---- where nothing copies by itself tiles pass through registers, loaded under the work on the tile before */
 
+/* Channels of the values that pass at once: all, or where they do not come ahead what takes few registers. */
+static int32_t passing_channels(const Lanes *x)
+{
+    enum { REGISTERS = 16, BYTES = 4, FEWEST = 8 };
+    const int32_t rows = x->shape->key_tile / x->shape->executors,
+                  most = REGISTERS * BYTES * x->p->caps->lanes / tile_elem(x->p->operand)->bytes;
+    int32_t channels = x->p->e;
+    if (warps_passes_ahead(x->p)) return channels;
+    while (rows * channels > most && channels % (2 * FEWEST) == 0) channels /= 2;
+    return channels;
+}
+
 void warps_forward_layouts(Lanes *x)
 {
     const int32_t share = x->shape->key_tile / x->shape->executors;
-    if (!warps_turns(x->p)) return;
+    if (warps_values_are_turned(x->p, x->shape))
+        warps_turned_layout(x, "turned_v", share, passing_channels(x));
+    if (!warps_passes_ahead(x->p)) return;
     for (uint32_t n = 0; n < lanes_term_count(x); n++)
         warps_passing_layout(x, lanes_term_name(x, "passing_k", n).text, share,
                              warps_padded(x->atom, lanes_term(x, n).width));
-    if (x->own_v) warps_turned_layout(x, "turned_v", share, x->p->e);
 }
 
 static void load_rows(Lanes *x, AuTileHandle rows, LanesRows view, const char *n,
@@ -89,9 +102,26 @@ void warps_forward_store_tiles(Lanes *x)
     if (x->own_v) tile_store(x->t, "value_rows -> V[:, %s]", share.to);
 }
 
+/* The values of a tile that does not come ahead, some channels after the other. */
+static void turn_values(Lanes *x, const char *n)
+{
+    const int32_t channels = passing_channels(x);
+    for (int32_t first = 0; first < x->p->e; first += channels) {
+        load_rows(x, TILE_NAME("value_rows"),
+                  lanes_operand_rows(x, 2, tile_text(x->t, "%d +: %d", first, channels)), n,
+                  "turned_v", true);
+        tile_store(x->t, "value_rows -> V[%d +: %d, %s]", first, channels,
+                   warps_share(x, n, x->shape->key_tile, "", "").to);
+    }
+}
+
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!x->own_v || warps_pages_issue_values(x, n, stage)) return;
+    if (warps_values_are_turned(x->p, x->shape)) {
+        turn_values(x, n);
+        return;
+    }
     warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n,
                      TILE_NAME(warps_brought(x, 2)), stage, true);
 }

@@ -55,8 +55,8 @@ static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuSh
     return (Needs){
         .registers =
             (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
-        .weights =
-            (pairs * (2 + bytes) / REGISTER + (warps_turns(p) ? passing : 0)) / p->caps->lanes,
+        .weights = (pairs * (2 + bytes) / REGISTER + (warps_passes_ahead(p) ? passing : 0)) /
+                   p->caps->lanes,
     };
 }
 

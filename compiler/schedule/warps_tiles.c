@@ -30,10 +30,22 @@ int32_t warps_values_width(const Lanes *x)
     return x->own_v ? warps_padded(x->atom, x->p->e) : warps_keys_width(x);
 }
 
+/* Is there room for both orders: of 64 keys and values with the keys turned, where registers do not hold them, and of 32 queries and output
+ * gradients? */
+static bool both_orders_fit(const Lanes *x)
+{
+    enum { KEYS = 64, QUERIES = 32 };
+    const int32_t row =
+        warps_row_bytes(x->p, warps_back_swizzle_span(x->p), warps_keys_width(x)) +
+        warps_row_bytes(x->p, warps_back_swizzle_span(x->p), warps_padded(x->atom, x->p->e));
+    return x->p->caps->passes_ahead ||
+           (3 * KEYS / 2 + 2 * QUERIES) * row + WARPS_ALIGNMENT <= x->p->caps->shared_bytes;
+}
+
 /* Do tiles that products contract along the rows of tensors lie turned (warps_turned.c)? */
 bool warps_back_turns(const Lanes *x)
 {
-    return warps_turns(x->p) && x->own_v && !x->p->hooks->dot_count;
+    return warps_turns(x->p) && x->own_v && !x->p->hooks->dot_count && both_orders_fit(x);
 }
 
 /* Do keys and values that registers hold come there past shared memory, and their gradients leave so? */

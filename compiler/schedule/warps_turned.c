@@ -18,6 +18,8 @@ bool warps_turns(const AuProblem *p)
     return along && along->digits.count && along->digits.at[0].unit == TILE_UNIT_REG;
 }
 
+bool warps_passes_ahead(const AuProblem *p) { return warps_turns(p) && p->caps->passes_ahead; }
+
 /* What a lane takes of a tile: the largest block of which there is one for each lane. */
 typedef struct Block {
     int32_t rows, columns;
