@@ -29,6 +29,7 @@ enum {                      /* 64ths of a lane's registers */
 enum {
     PAIR_INSTRUCTIONS = 14,
     VECTOR_REGISTERS = 4,
+    MOST_PASSING = 4, /* of them on their way through registers; with 8 gfx950 spills */
     MANY_COPIES = 16, /* 16-byte vectors of a tile that a lane copies */
 };
 /* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
@@ -216,6 +217,7 @@ static bool spills(const Lanes *x, const Cost *cost)
         s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
     const AuTileCaps *caps = x->p->caps;
     if (caps->lone_rows && s->rows > x->atom->m) return true;
+    if (warps_back_turns(x) && cost->copied > MOST_PASSING) return true;
     const int32_t passing =
         warps_back_turns(x) && warps_passes_ahead(x->p) ? VECTOR_REGISTERS * cost->copied : 0;
     if (caps->back_held &&
