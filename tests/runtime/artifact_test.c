@@ -33,6 +33,8 @@ static Bytes read_bytes(const char *path)
 
 static const char *write_bytes(const unsigned char *at, size_t length)
 {
+    unlink(
+        scratch); /* some file systems bring to the disk what is cut short and written again, at once */
     FILE *file = fopen(scratch, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(at, 1, length, file), length);
