@@ -28,9 +28,8 @@ enum {                      /* 64ths of a lane's registers */
 };
 enum {
     PAIR_INSTRUCTIONS = 14,
-    VECTOR_REGISTERS = 4,
-    MOST_PASSING = 4, /* of them on their way through registers; with 8 gfx950 spills */
     MANY_COPIES = 16, /* 16-byte vectors of a tile that a lane copies */
+    MOST_PASSING = 4, /* of those on their way through registers; with 8 gfx950 spills */
 };
 /* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
 static const double APART = 0.84, SPILLED = 1.3, AVOIDED = 4, CROWDED = 1.15, TILE = 1.4,
@@ -218,8 +217,8 @@ static bool spills(const Lanes *x, const Cost *cost)
     const AuTileCaps *caps = x->p->caps;
     if (caps->lone_rows && s->rows > x->atom->m) return true;
     if (warps_back_turns(x) && cost->copied > MOST_PASSING) return true;
-    const int32_t passing =
-        warps_back_turns(x) && warps_passes_ahead(x->p) ? VECTOR_REGISTERS * cost->copied : 0;
+    /* Beside a tile that passes through registers pairs were seen to take three and a half. */
+    const int32_t passing = warps_back_turns(x) && warps_passes_ahead(x->p) ? cost->pairs / 2 : 0;
     if (caps->back_held &&
         cost->sums + cost->held + passing + 3 * cost->pairs > tile_share(caps, caps->back_held))
         return true;
