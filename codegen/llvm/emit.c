@@ -162,6 +162,13 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_MATRIX_MAP:
     case AU_K_MATRIX_SCALE:
     case AU_K_MATRIX_CVT:
+    case AU_K_MATRIX_REDUCE:
+    case AU_K_MATRIX_ANY:
+    case AU_K_MATRIX_EACH:
+    case AU_K_MATRIX_ROW:
+    case AU_K_MATRIX_COLUMN:
+    case AU_K_MATRIX_GET:
+    case AU_K_MATRIX_PUT:
     case AU_K_WGMMA:
     case AU_K_WGMMA_FENCE:
     case AU_K_WGMMA_COMMIT:

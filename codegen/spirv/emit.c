@@ -46,8 +46,22 @@ SpvId spirv_value(SpvEmit *e, AuVal v, uint32_t element)
 {
     const AuInstr *in = kernel_at(e->k, v);
     if (in->op == AU_K_CONST) return constant(e->m, in);
+    if (e->words[v.i]) return spirv_unpacked(e, v, element);
+    if (e->halves[v.i].word) return spirv_of_half(e, v);
     const SpvId place = place_of(e, in);
-    return place ? place : e->values[v.i] ? e->values[v.i][element] : 0;
+    const SpvId id = place ? place : e->values[v.i] ? e->values[v.i][element] : 0;
+    return spirv_seen(e, id, spirv_scalar(e->m, (AuScalar)in->type.scalar));
+}
+
+SpvId spirv_seen(SpvEmit *e, SpvId id, SpvId type)
+{
+    SpvElement *x = e->element;
+    if (!x || !id || id > x->last) return id;
+    for (uint32_t n = 0; n < x->count; n++)
+        if (x->taken[n].outside == id) return x->taken[n].inside;
+    const SpvTaken taken = {.outside = id, .inside = spirv_id(e->m), .type = type};
+    AU_PUSH(e->m->arena, x->taken, x->count, x->capacity, taken);
+    return taken.inside;
 }
 
 void spirv_lacks(SpvEmit *e, const AuInstr *in)
@@ -61,8 +75,6 @@ void spirv_lacks(SpvEmit *e, const AuInstr *in)
 }
 
 /* ---- control flow */
-
-static void region(SpvEmit *e, uint32_t first);
 
 /* Whether executors of the block may decide differently. */
 static bool parts(const SpvEmit *e, const AuInstr *in)
@@ -95,7 +107,7 @@ static void loop(SpvEmit *e, AuVal v)
     spirv_label(m, turn);
     spirv_set(e, v, 0, now);
     e->parted += apart;
-    region(e, in.body);
+    spirv_region(e, in.body);
     e->parted -= apart;
     spirv_branch(m, next);
     spirv_label(m, next);
@@ -115,11 +127,11 @@ static void branch(SpvEmit *e, const AuInstr *in)
     spirv_do(m, SPV_BranchConditional, SPV_WORDS(condition, inside, other));
     e->parted += apart;
     spirv_label(m, inside);
-    region(e, in->body);
+    spirv_region(e, in->body);
     spirv_branch(m, end);
     if (in->other) {
         spirv_label(m, other);
-        region(e, in->other);
+        spirv_region(e, in->other);
         spirv_branch(m, end);
     }
     e->parted -= apart;
@@ -138,6 +150,12 @@ static void instruction(SpvEmit *e, AuVal v)
     case AU_K_BARRIER: spirv_barrier(e, in); return;
     case AU_K_FOR: loop(e, v); return;
     case AU_K_IF: branch(e, in); return;
+    case AU_K_MATRIX_EACH: spirv_each(e, in); return;
+    case AU_K_MATRIX_ANY: spirv_any(e, v); return;
+    case AU_K_MATRIX_ROW:
+    case AU_K_MATRIX_COLUMN:
+    case AU_K_MATRIX_GET:
+    case AU_K_MATRIX_PUT: spirv_place(e, v); return;
     }
     const uint32_t flags = kernel_op_info((AuKOp)in->op)->flags;
     if (!(flags & AU_KF_LANES) || !e->subgroups)
@@ -148,14 +166,14 @@ static void instruction(SpvEmit *e, AuVal v)
         spirv_exchange(e, v);
 }
 
-static void region(SpvEmit *e, uint32_t first)
+void spirv_region(SpvEmit *e, uint32_t first)
 {
     for (uint32_t i = first; i; i = e->k->instrs[i].next) instruction(e, (AuVal){i});
 }
 
 /* ---- kernels */
 
-static void append(SpvModule *m, SpvSection to, const SpvWords *words)
+void spirv_append(SpvModule *m, SpvSection to, const SpvWords *words)
 {
     SpvWords *s = &m->sections[to];
     for (uint32_t n = 0; n < words->count; n++)
@@ -174,7 +192,7 @@ static void banner(SpvEmit *e)
 
 static void entry_point(SpvEmit *e, SpvId function)
 {
-    enum { FLOAT_BITS = 32 };
+    enum { FLOAT_BITS = 32, HALF_BITS = 16 };
     SpvModule *m = e->m;
     SpvWords *modes = &m->sections[SPV_MODES];
     spirv_put_text(m, &m->sections[SPV_ENTRIES], SPV_EntryPoint,
@@ -186,6 +204,9 @@ static void entry_point(SpvEmit *e, SpvId function)
         spirv_put(m, modes, SPV_ExecutionMode,
                   (uint32_t[]){function, e->flavour->modes.at[n], FLOAT_BITS},
                   e->flavour->modes_have_bits ? 3 : 2);
+    if (e->flavour->by_place) /* sums that become operands are rounded to nearest */
+        spirv_put(m, modes, SPV_ExecutionMode,
+                  SPV_WORDS(function, SPV_MODE_RoundingModeRTE, HALF_BITS));
     spirv_name(m, function, e->k->name);
     banner(e);
 }
@@ -197,6 +218,8 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
     e.math = k->instr_count;
     kernel_legalize_math(k, flavour->native);
     e.values = AU_NEW_ARRAY(m->arena, SpvId *, k->instr_count);
+    e.halves = AU_NEW_ARRAY(m->arena, SpvHalf, k->instr_count);
+    e.words = AU_NEW_ARRAY(m->arena, SpvId *, k->instr_count);
     e.mems = AU_NEW_ARRAY(m->arena, SpvPlace, k->mem_count);
     e.args = AU_NEW_ARRAY(m->arena, SpvId, k->arg_count + 1);
     e.executors = kernel_lanes_of(k, m->arena, AU_OF_BLOCK);
@@ -204,7 +227,7 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
     const SpvId nothing = spirv_scalar(m, AU_VOID), function = spirv_id(m), label = spirv_id(m);
     mine.label = label;
     spirv_open(&e);
-    region(&e, k->body);
+    spirv_region(&e, k->body);
     if (flavour->close) flavour->close(&e);
     spirv_do(m, SPV_Return, NULL, 0);
     spirv_do(m, SPV_FunctionEnd, NULL, 0);
@@ -218,9 +241,9 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
         spirv_put(m, &head, SPV_FunctionParameter,
                   SPV_WORDS(e.parameters[n].type, e.parameters[n].id));
     spirv_put(m, &head, SPV_Label, &label, 1);
-    append(m, SPV_FUNCTIONS, &head);
-    append(m, SPV_FUNCTIONS, &mine.variables);
-    append(m, SPV_FUNCTIONS, &mine.body);
+    spirv_append(m, SPV_FUNCTIONS, &head);
+    spirv_append(m, SPV_FUNCTIONS, &mine.variables);
+    spirv_append(m, SPV_FUNCTIONS, &mine.body);
     entry_point(&e, function);
     return e.good;
 }

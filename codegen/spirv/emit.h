@@ -17,6 +17,10 @@ typedef struct SpvPlace {
     SpvId first;   /* EXEC: index of the executor's part; 0: there is one */
     SpvId element; /* type of an element there, and of a pointer to one */
     SpvId pointer;
+    bool in_struct; /* SHARED, EXEC: the array is a member of a block */
+    SpvId wide;     /* the same place as vectors of four words; 0: there is none */
+    int32_t *
+        partner; /* split, of 16 bits: of the low half of a word the high one's index + 1, of a high one -(low) - 1; NULL: no pairs */
     SpvId *elements; /* split: variables, 0 until first touched */
 } SpvPlace;
 
@@ -25,12 +29,39 @@ typedef struct SpvParameter {
     SpvId type, id;
 } SpvParameter;
 
+/* An element of 16 bits that is half of a word, and where that was loaded. */
+typedef struct SpvHalf {
+    SpvId word, from, block; /* word 0: it is none */
+    uint32_t stores;
+    bool high;
+} SpvHalf;
+
+/* A function of an element while it is being written (matrix.c). What it takes of the kernel are parameters. */
+typedef struct SpvTaken {
+    SpvId outside, inside, type; /* outside 0: the element of this matrix */
+    AuMem mem;
+    AuVal at;
+} SpvTaken;
+typedef struct SpvElement {
+    SpvId last;           /* ids up to here are the kernel's, or of the whole module */
+    SpvId row, column, x; /* parameters; x: the element of the first matrix */
+    AuMem mem;            /* that one, none: it is nobody's */
+    AuVal at;
+    bool puts;
+    SpvTaken *taken;
+    uint32_t count, capacity;
+} SpvElement;
+
 typedef struct SpvEmit {
     SpvModule *m;
     const SpvFlavour *flavour;
     AuDiags *diags;
     const AuKernel *k;
     bool good;
+    SpvHalf *halves; /* of each */
+    uint32_t stores; /* into pairs, so far; of them the last of a whole word */
+    SpvHalf last;
+    SpvId **words;  /* of vectors that came as words, two elements in each; NULL: no such */
     SpvId **values; /* of each instruction: an id an element; NULL: none yet */
     SpvPlace *mems;
     SpvId *args, *interface;
@@ -42,8 +73,9 @@ typedef struct SpvEmit {
     bool loops;     /* there are some */
     bool subgroups; /* its executors are subgroups: lanes exchange values, or there are matrices */
     uint32_t math;  /* instructions from here on are of expanded functions: fma rounds once */
-    AuLanes executors; /* which values differ between the executors of a block */
-    uint32_t parted;   /* depth of control flow that executors may take differently */
+    AuLanes executors;   /* which values differ between the executors of a block */
+    SpvElement *element; /* NULL: what is written is the kernel */
+    uint32_t parted;     /* depth of control flow that executors may take differently */
 } SpvEmit;
 
 /* false: something cannot be said; every such place is in diags. Kernels lose their functions of values to arithmetic. */
@@ -53,6 +85,10 @@ bool spirv_kernels(AuArena *arena, AuDiags *diags, const SpvFlavour *flavour,
 /* ---- emit.c */
 SpvId spirv_value(SpvEmit *e, AuVal v, uint32_t element);
 void spirv_set(SpvEmit *e, AuVal v, uint32_t element, SpvId id);
+/* A value of the kernel where a function of an element may be written: there a parameter. */
+SpvId spirv_seen(SpvEmit *e, SpvId id, SpvId type);
+void spirv_region(SpvEmit *e, uint32_t first);
+void spirv_append(SpvModule *m, SpvSection to, const SpvWords *words);
 static inline SpvId spirv_operand(SpvEmit *e, const AuInstr *in, uint32_t n, uint32_t element)
 {
     return spirv_value(e, kernel_operand(e->k, in, n), element);
@@ -89,6 +125,15 @@ SpvId spirv_exactly(SpvModule *m, uint32_t op, SpvId a, SpvId b);
 /* ---- matrix.c: what the lanes of a subgroup do together; [flavour->subgroups] */
 void spirv_exchange(SpvEmit *e, AuVal v);
 void spirv_matrix(SpvEmit *e, const AuInstr *in);
+/* ---- element.c: functions of an element of a matrix; [flavour->by_place] */
+void spirv_each(SpvEmit *e, const AuInstr *in);
+void spirv_place(SpvEmit *e, AuVal v); /* what stands in one and is about the element */
+void spirv_any(SpvEmit *e, AuVal v);
+SpvId spirv_reduced(SpvEmit *e, const AuInstr *in, SpvId x);
+SpvId spirv_extreme(SpvModule *m, AuKOp op, AuScalar of, SpvId a, SpvId b); /* value.c */
+/* The variable's matrix; a matrix into it. */
+SpvId spirv_get_matrix(SpvEmit *e, AuMem mem, AuVal index);
+void spirv_set_matrix(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix);
 
 /* ---- memory.c */
 /* A pointer to the element at the index, and the Memory Operands of an access there, so many words. */
@@ -98,6 +143,22 @@ void spirv_store(SpvEmit *e, const AuInstr *in);
 void spirv_atomic(SpvEmit *e, AuVal v);
 void spirv_barrier(SpvEmit *e, const AuInstr *in);
 void spirv_meet(SpvEmit *e); /* a barrier of the block */
+SpvId spirv_far_address(SpvEmit *e, AuMem mem, AuVal index, uint64_t ahead); /* elements */
+SpvId spirv_open_mask(SpvEmit *e, SpvId mask, SpvId *before);
+void spirv_close_mask(SpvEmit *e, SpvId end);
+
+/* ---- wide.c: vectors as words */
+bool spirv_wide_load(SpvEmit *e, AuVal v); /* false: it goes by elements */
+bool spirv_wide_store(SpvEmit *e, const AuInstr *in);
+SpvId spirv_unpacked(SpvEmit *e, AuVal v, uint32_t element);
+/* ---- halves.c: elements in pairs */
+void spirv_find_pairs(SpvEmit *e, AuMem mem);
+bool spirv_load_half(SpvEmit *e, AuVal v); /* false: the memory has no pairs */
+bool spirv_store_half(SpvEmit *e, const AuInstr *in);
+bool spirv_keeps_half(SpvEmit *e, AuVal v); /* ELEMENT, VEC: nothing is to be computed */
+SpvId spirv_of_half(SpvEmit *e, AuVal v);
+/* Bytes to which an access is known to be aligned, of vectors and beyond; [flavour->wide], else an element's. */
+uint32_t spirv_alignment(const SpvEmit *e, AuMem mem, AuVal index);
 
 /* ---- helpers.c */
 typedef enum SpvHelper {
@@ -111,9 +172,14 @@ typedef enum SpvHelper {
     SPV_TO_F16,
     SPV_TO_BF16,
     SPV_FMA_ONCE,
+    SPV_SUM,
+    SPV_MAX,
+    SPV_MAXNAN,
     SPV_HELPER_COUNT
 } SpvHelper;
-/* A call of the function, which is made where it is not there yet. */
+SpvId spirv_helper(SpvModule *m,
+                   SpvHelper which); /* the function, made where it is not there yet */
+/* A call of it. */
 SpvId spirv_help(SpvModule *m, SpvHelper which, const SpvId *operands);
 /* The number by which the loader says that the device's Fma rounds once. */
 enum { SPV_FUSED = 0 };

@@ -23,7 +23,9 @@ static void note_access(SpvEmit *e, const AuInstr *in)
 static void note_matrices(SpvEmit *e, const AuInstr *in)
 {
     const AuMem mems[] = {in->mem, in->also[0], in->also[1]};
-    const uint32_t count = in->op == AU_K_MATRIX_FILL                               ? 1
+    const uint32_t count = in->op == AU_K_MATRIX_FILL || in->op == AU_K_MATRIX_EACH ||
+                                   in->op == AU_K_MATRIX_GET || in->op == AU_K_MATRIX_ANY
+                               ? 1
                            : in->op == AU_K_MATRIX_MUL || in->op == AU_K_MATRIX_MAP ? 3
                                                                                     : 2;
     for (uint32_t n = 0; n < count; n++) {
@@ -125,6 +127,51 @@ static void open_shared(SpvEmit *e, const AuMemory *memory, SpvPlace *place)
             spirv_make2(m, SPV_IMul, spirv_scalar(m, AU_I32), e->warp, spirv_u32(m, memory->count));
 }
 
+/* A block whose only member is an array at that place of the work-group's memory. */
+static SpvId laid_out(SpvEmit *e, SpvId element, uint32_t bytes, uint32_t count, uint32_t offset,
+                      const char *name)
+{
+    SpvModule *m = e->m;
+    SpvWords *globals = &m->sections[SPV_GLOBALS], *decorations = &m->sections[SPV_DECORATIONS];
+    const SpvId extent = spirv_u32(m, count), array = spirv_id(m), block = spirv_id(m);
+    spirv_put(m, globals, SPV_TypeArray, SPV_WORDS(array, element, extent));
+    spirv_put(m, decorations, SPV_Decorate, SPV_WORDS(array, SPV_IS_ArrayStride, bytes));
+    spirv_put(m, globals, SPV_TypeStruct, SPV_WORDS(block, array));
+    spirv_put(m, decorations, SPV_MemberDecorate, SPV_WORDS(block, 0, SPV_IS_Offset, offset));
+    spirv_decorate(m, block, SPV_IS_Block);
+    const SpvId id = spirv_global(e, SPV_IN_Workgroup, block, name);
+    spirv_decorate(m, id, SPV_IS_Aliased);
+    return id;
+}
+
+/* The same where shared memory has a layout: every block begins at its first byte, so members say where they are. */
+static void open_laid_out(SpvEmit *e, uint32_t n, SpvPlace *place)
+{
+    enum { VECTOR = 16 };
+    SpvModule *m = e->m;
+    const AuMemory *memory = &e->k->mems[n];
+    uint32_t *offsets = AU_NEW_ARRAY(m->arena, uint32_t, e->k->mem_count);
+    const bool parts = memory->space == AU_EXEC && e->k->warps > 1;
+    const uint32_t bytes = kernel_scalar_bytes(memory->scalar),
+                   count = parts ? memory->count * e->k->warps : memory->count;
+    kernel_shared_bytes(e->k, offsets);
+    spirv_extension(m, "SPV_KHR_workgroup_memory_explicit_layout");
+    spirv_capability(m, SPV_CAP_WorkgroupMemoryExplicitLayoutKHR);
+    spirv_narrow(m, memory->scalar, SPV_CAP_WorkgroupMemoryExplicitLayout16BitAccessKHR,
+                 SPV_CAP_WorkgroupMemoryExplicitLayout8BitAccessKHR);
+    place->element = place->atomic ? spirv_scalar(m, AU_I32) : spirv_stored(m, memory->scalar);
+    place->pointer = spirv_pointer(m, SPV_IN_Workgroup, place->element);
+    place->in_struct = true;
+    place->base = laid_out(e, place->element, bytes, count, offsets[n], memory->name);
+    if (parts)
+        place->first =
+            spirv_make2(m, SPV_IMul, spirv_scalar(m, AU_I32), e->warp, spirv_u32(m, memory->count));
+    if (memory->space != AU_SHARED || bytes != 2 || count * bytes % VECTOR) return;
+    const SpvId words = spirv_type(m, SPV_TypeVector, SPV_WORDS(spirv_scalar(m, AU_I32), 4));
+    place->wide = laid_out(e, words, VECTOR, count * bytes / VECTOR, offsets[n],
+                           au_format(m->arena, "%s_words", memory->name));
+}
+
 static void open_memory(SpvEmit *e, uint32_t n)
 {
     SpvModule *m = e->m;
@@ -141,19 +188,22 @@ static void open_memory(SpvEmit *e, uint32_t n)
         place->pointer = spirv_pointer(m, SPV_IN_Function, place->element);
         if (place->split) {
             place->elements = AU_NEW_ARRAY(m->arena, SpvId, memory->count);
+            if (memory->space == AU_LANE) spirv_find_pairs(e, (AuMem){n});
             return;
         }
         place->base = spirv_variable(m, spirv_array(m, place->element, memory->count));
         spirv_name(m, place->base, memory->name);
         return;
     }
-    spirv_storage(m, memory);
+    if (memory->space == AU_GLOBAL || !e->flavour->wide) spirv_storage(m, memory);
     if (memory->space == AU_GLOBAL) {
         place->element = spirv_stored(m, memory->scalar);
         if (e->flavour->has_pointers)
             place->pointer = spirv_pointer(m, e->flavour->far, place->element);
         place->base = e->args[memory->arg];
-    } else
+    } else if (e->flavour->wide)
+        open_laid_out(e, n, place);
+    else
         open_shared(e, memory, place);
 }
 

@@ -18,6 +18,7 @@ enum { EXECUTES_COMPUTE = 5, EXECUTES_KERNEL = 6 };
 enum { SHADER_ORDER = ACQUIRE_RELEASE | OF_BUFFERS | MAKE_AVAILABLE | MAKE_VISIBLE };
 
 static bool shader_has(AuKOp op) { return spirv_shader.functions[op] != 0; }
+static bool places_have(AuKOp op) { return spirv_shader_places.functions[op] != 0; }
 static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
 
 #define NUMBERS(...)                                                                               \
@@ -25,8 +26,8 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
         (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4                       \
     }
 
-#define SHADER                                                                                     \
-    .name = "SPIR-V for Vulkan", .version = 0x10500,                                               \
+#define SHADER(of_version, has, ...)                                                               \
+    .name = "SPIR-V for Vulkan", .version = of_version,                                            \
     .capabilities =                                                                                \
         NUMBERS(SPV_CAP_Shader, SPV_CAP_PhysicalStorageBufferAddresses, SPV_CAP_VulkanMemoryModel, \
                 SPV_CAP_SignedZeroInfNanPreserve, SPV_CAP_RoundingModeRTE),                        \
@@ -34,16 +35,22 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
     .execution_model = EXECUTES_COMPUTE,                                                           \
     .modes = NUMBERS(SPV_MODE_SignedZeroInfNanPreserve, SPV_MODE_RoundingModeRTE),                 \
     .modes_have_bits = true, .banner = SPV_ModuleProcessed, .set = "GLSL.std.450",                 \
-    .functions = {[AU_K_RINT] = 2, [AU_K_ABS] = 4,   [AU_K_FLOOR] = 8,                             \
-                  [AU_K_CEIL] = 9, [AU_K_SQRT] = 31, [AU_K_FMA] = 50},                             \
-    .native = shader_has, .marks_exact = true, .far = SPV_IN_PhysicalStorageBuffer,                \
+    .functions = {[AU_K_RINT] = 2,  [AU_K_ABS] = 4,  [AU_K_FLOOR] = 8, [AU_K_CEIL] = 9,            \
+                  [AU_K_SQRT] = 31, [AU_K_FMA] = 50, __VA_ARGS__},                                 \
+    .native = has, .marks_exact = true, .far = SPV_IN_PhysicalStorageBuffer,                       \
     .far_bits16 = SPV_CAP_StorageBuffer16BitAccess, .far_bits8 = SPV_CAP_StorageBuffer8BitAccess,  \
     .seen = NON_PRIVATE, .everywhere = SCOPE_QUEUE_FAMILY, .order_far = SHADER_ORDER,              \
     .order_all = SHADER_ORDER | OF_WORKGROUP, .open = spirv_shader_open,                           \
     .close = spirv_shader_close
 
-const SpvFlavour spirv_shader = {SHADER};
-const SpvFlavour spirv_shader_subgroups = {SHADER, .subgroups = true};
+const SpvFlavour spirv_shader = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0)};
+const SpvFlavour spirv_shader_subgroups = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0),
+                                           .subgroups = true};
+/* Weights are rounded to 16 bits: of exponentials what Vulkan promises is enough. NMin and NMax give the number where the other is NaN. */
+const SpvFlavour spirv_shader_places = {
+    SHADER(0x10600,
+           places_have, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),
+    .subgroups = true, .wide = true, .by_place = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
  * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,

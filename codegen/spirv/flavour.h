@@ -37,7 +37,9 @@ typedef struct SpvFlavour {
         has_pointers; /* arguments are pointers to elements; else numbers, and every access makes a pointer */
     bool
         subgroups; /* the lanes of an executor are a subgroup, which devices promise that get such modules */
-    uint32_t far;                   /* storage class of global memory */
+    bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
+    bool by_place; /* functions of elements of matrices, their reductions and conversions */
+    uint32_t far;  /* storage class of global memory */
     uint32_t far_bits16, far_bits8; /* capabilities of elements there */
     uint32_t seen;                  /* Memory Operands of what others see */
     uint32_t everywhere;            /* the scope of all blocks of a launch */
@@ -47,7 +49,8 @@ typedef struct SpvFlavour {
 } SpvFlavour;
 extern const SpvFlavour spirv_shader; /* Vulkan */
 extern const SpvFlavour
-    spirv_shader_subgroups;           /* where the loader asks for subgroups of as many lanes */
-extern const SpvFlavour spirv_kernel; /* OpenCL, Level Zero */
+    spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
+extern const SpvFlavour spirv_shader_places; /* and where its matrices are NV2's */
+extern const SpvFlavour spirv_kernel;        /* OpenCL, Level Zero */
 
 #endif

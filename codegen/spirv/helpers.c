@@ -197,6 +197,9 @@ static const struct Row {
     [SPV_TO_F16] = {"float_to_half", AU_I32, AU_F32, 1},
     [SPV_TO_BF16] = {"float_to_bf16", AU_I32, AU_F32, 1},
     [SPV_FMA_ONCE] = {"fma_once", AU_F32, AU_F32, 3},
+    [SPV_SUM] = {"sum", AU_F32, AU_F32, 2},
+    [SPV_MAX] = {"larger", AU_F32, AU_F32, 2},
+    [SPV_MAXNAN] = {"larger_or_nan", AU_F32, AU_F32, 2},
 };
 
 static SpvId body(const Help *h, SpvHelper which)
@@ -212,6 +215,9 @@ static SpvId body(const Help *h, SpvHelper which)
     case SPV_TO_F16: return to_f16(h);
     case SPV_TO_BF16: return to_bf16(h);
     case SPV_FMA_ONCE: return fma_once(h);
+    case SPV_SUM: return spirv_exactly(h->m, SPV_FAdd, h->a, h->b);
+    case SPV_MAX: return spirv_extreme(h->m, AU_K_MAX, AU_F32, h->a, h->b);
+    case SPV_MAXNAN: return spirv_extreme(h->m, AU_K_MAXNAN, AU_F32, h->a, h->b);
     case SPV_HELPER_COUNT: break;
     }
     return 0;
@@ -242,17 +248,20 @@ static void define(SpvModule *m, SpvHelper which)
     spirv_do(m, SPV_ReturnValue, &result, 1);
     spirv_do(m, SPV_FunctionEnd, NULL, 0);
     m->f = outside;
-    for (uint32_t n = 0; n < mine.body.count; n++)
-        AU_PUSH(m->arena, m->sections[SPV_FUNCTIONS].at, m->sections[SPV_FUNCTIONS].count,
-                m->sections[SPV_FUNCTIONS].capacity, mine.body.at[n]);
+    spirv_append(m, SPV_FUNCTIONS, &mine.body);
+}
+
+SpvId spirv_helper(SpvModule *m, SpvHelper which)
+{
+    if (!m->helpers[which]) define(m, which);
+    return m->helpers[which];
 }
 
 SpvId spirv_help(SpvModule *m, SpvHelper which, const SpvId *operands)
 {
     const struct Row *row = &rows[which];
     uint32_t words[4];
-    if (!m->helpers[which]) define(m, which);
-    words[0] = m->helpers[which];
+    words[0] = spirv_helper(m, which);
     for (uint32_t n = 0; n < row->count; n++) words[1 + n] = operands[n];
     return spirv_make(m, SPV_FunctionCall, spirv_scalar(m, row->result), words, 1u + row->count);
 }

@@ -57,12 +57,12 @@ static SpvId variable(SpvEmit *e, AuMem mem, AuVal index)
     return *one;
 }
 
-static SpvId get(SpvEmit *e, AuMem mem, AuVal index)
+SpvId spirv_get_matrix(SpvEmit *e, AuMem mem, AuVal index)
 {
     return spirv_make1(e->m, SPV_Load, e->mems[mem.i].element, variable(e, mem, index));
 }
 
-static void set(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix)
+void spirv_set_matrix(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix)
 {
     const SpvId to = variable(e, mem, index);
     spirv_do(e->m, SPV_Store, SPV_WORDS(to, matrix));
@@ -90,12 +90,13 @@ static void move(SpvEmit *e, const AuInstr *in)
     const uint32_t words = spirv_element(e, other, index, &at, kind);
     if (load) {
         const uint32_t operands[] = {at, layout, stride, kind[0], kind[1]};
-        set(e, matrix, which,
-            spirv_make(m, SPV_CooperativeMatrixLoadKHR, e->mems[matrix.i].element, operands,
-                       3 + words));
+        spirv_set_matrix(e, matrix, which,
+                         spirv_make(m, SPV_CooperativeMatrixLoadKHR, e->mems[matrix.i].element,
+                                    operands, 3 + words));
         return;
     }
-    const uint32_t operands[] = {at, get(e, matrix, which), layout, stride, kind[0], kind[1]};
+    const uint32_t operands[] = {
+        at, spirv_get_matrix(e, matrix, which), layout, stride, kind[0], kind[1]};
     spirv_do(m, SPV_CooperativeMatrixStoreKHR, operands, 4 + words);
 }
 
@@ -108,14 +109,19 @@ static SpvId result(SpvEmit *e, const AuInstr *in)
         const SpvId all = number(e, in->mem, a);
         return spirv_make1(m, SPV_CompositeConstruct, type, all);
     }
-    const SpvId x = get(e, in->also[0], a);
-    if (in->op == AU_K_MATRIX_CVT) return spirv_make1(m, SPV_FConvert, type, x);
+    const SpvId x = spirv_get_matrix(e, in->also[0], a);
+    if (in->op == AU_K_MATRIX_CVT) {
+        if (e->k->mems[in->mem.i].use != e->k->mems[in->also[0].i].use)
+            spirv_capability(m, SPV_CAP_CooperativeMatrixConversionsNV);
+        return spirv_make1(m, SPV_FConvert, type, x);
+    }
+    if (in->op == AU_K_MATRIX_REDUCE) return spirv_reduced(e, in, x);
     const AuVal b = kernel_operand(e->k, in, 2);
     if (in->op == AU_K_MATRIX_SCALE)
         return spirv_make2(m, SPV_MatrixTimesScalar, type, x, number(e, in->mem, b));
-    const SpvId y = get(e, in->also[1], b);
+    const SpvId y = spirv_get_matrix(e, in->also[1], b);
     if (in->op == AU_K_MATRIX_MUL) {
-        const SpvId c = get(e, in->mem, kernel_operand(e->k, in, 0));
+        const SpvId c = spirv_get_matrix(e, in->mem, kernel_operand(e->k, in, 0));
         return spirv_make(m, SPV_CooperativeMatrixMulAddKHR, type, SPV_WORDS(x, y, c));
     }
     const uint32_t op = in->imm == AU_K_ADD   ? SPV_FAdd
@@ -145,5 +151,5 @@ void spirv_matrix(SpvEmit *e, const AuInstr *in)
     if (in->op == AU_K_MATRIX_LOAD || in->op == AU_K_MATRIX_STORE)
         move(e, in);
     else
-        set(e, in->mem, kernel_operand(e->k, in, 0), result(e, in));
+        spirv_set_matrix(e, in->mem, kernel_operand(e->k, in, 0), result(e, in));
 }

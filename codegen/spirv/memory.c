@@ -45,13 +45,17 @@ static SpvId array_index(SpvEmit *e, const Access *a, uint32_t ahead)
         if (index->type.scalar == AU_I64) at = spirv_make1(m, SPV_UConvert, type, at);
         if (ahead) at = spirv_make2(m, SPV_IAdd, type, at, spirv_u32(m, ahead));
     }
-    if (a->place->first) at = spirv_make2(m, SPV_IAdd, type, a->place->first, at);
+    if (a->place->first)
+        at = spirv_make2(m, SPV_IAdd, type, spirv_seen(e, a->place->first, type), at);
     return at;
 }
 
 static SpvId array_element(SpvEmit *e, const Access *a, uint32_t ahead)
 {
     const SpvId at = array_index(e, a, ahead);
+    if (a->place->in_struct)
+        return spirv_make(e->m, SPV_AccessChain, a->place->pointer,
+                          SPV_WORDS(a->place->base, spirv_u32(e->m, 0), at));
     return spirv_make2(e->m, SPV_AccessChain, a->place->pointer, a->place->base, at);
 }
 
@@ -71,7 +75,7 @@ static SpvId far_behind(SpvEmit *e, const Access *a, SpvId address, uint64_t ahe
 static SpvId far_address(SpvEmit *e, const Access *a)
 {
     SpvModule *m = e->m;
-    const SpvId type = spirv_scalar(m, AU_I64), base = a->place->base;
+    const SpvId type = spirv_scalar(m, AU_I64), base = spirv_seen(e, a->place->base, type);
     const uint32_t bytes = kernel_scalar_bytes(a->memory->scalar);
     const AuInstr *index = kernel_at(e->k, a->index);
     if (index->op == AU_K_CONST) return far_behind(e, a, base, (uint64_t)index->imm);
@@ -81,6 +85,12 @@ static SpvId far_address(SpvEmit *e, const Access *a)
         return spirv_make2(m, SPV_InBoundsPtrAccessChain, a->place->pointer, base, at);
     if (bytes > 1) at = spirv_make2(m, SPV_IMul, type, at, spirv_u64(m, bytes));
     return spirv_make2(m, SPV_IAdd, type, base, at);
+}
+
+SpvId spirv_far_address(SpvEmit *e, AuMem mem, AuVal index, uint64_t ahead)
+{
+    const Access a = {.memory = &e->k->mems[mem.i], .place = &e->mems[mem.i], .index = index};
+    return far_behind(e, &a, far_address(e, &a), ahead);
 }
 
 /* A pointer to [count] elements from the address on. */
@@ -96,6 +106,14 @@ static SpvId far_pointer(SpvEmit *e, const Access *a, SpvId address, uint32_t fr
 static uint32_t far_kind(const SpvEmit *e, const Access *a)
 {
     return a->memory->reads && a->memory->writes ? ALIGNED | e->flavour->seen : ALIGNED;
+}
+
+/* So many bytes, of that many neighbours at once. */
+static uint32_t far_alignment(const SpvEmit *e, const Access *a, uint32_t count)
+{
+    const uint32_t known = spirv_alignment(e, a->in->mem, a->index),
+                   all = count * kernel_scalar_bytes(a->memory->scalar);
+    return known < all ? known : all;
 }
 
 /* ---- values in memory */
@@ -150,7 +168,7 @@ uint32_t spirv_element(SpvEmit *e, AuMem mem, AuVal index, SpvId *at, uint32_t o
 
 /* ---- branches */
 
-static SpvId open_mask(SpvEmit *e, SpvId mask, SpvId *before)
+SpvId spirv_open_mask(SpvEmit *e, SpvId mask, SpvId *before)
 {
     SpvModule *m = e->m;
     const SpvId inside = spirv_id(m), end = spirv_id(m);
@@ -161,7 +179,7 @@ static SpvId open_mask(SpvEmit *e, SpvId mask, SpvId *before)
     return end;
 }
 
-static void close_mask(SpvEmit *e, SpvId end)
+void spirv_close_mask(SpvEmit *e, SpvId end)
 {
     spirv_branch(e->m, end);
     spirv_label(e->m, end);
@@ -194,9 +212,8 @@ static void load_all(SpvEmit *e, const Access *a, SpvId *values)
         const SpvId type = vector_of(e, a, count);
         for (uint32_t n = 0; n < a->width; n += count) {
             const SpvId at = far_pointer(e, a, address, n, type);
-            const SpvId v =
-                spirv_make(m, SPV_Load, type,
-                           SPV_WORDS(at, far_kind(e, a), kernel_scalar_bytes(a->memory->scalar)));
+            const SpvId v = spirv_make(m, SPV_Load, type,
+                                       SPV_WORDS(at, far_kind(e, a), far_alignment(e, a, count)));
             for (uint32_t i = 0; i < count; i++)
                 values[n + i] = count == 1 ? v
                                            : spirv_make(m, SPV_CompositeExtract, a->place->element,
@@ -215,6 +232,7 @@ static void load_all(SpvEmit *e, const Access *a, SpvId *values)
 void spirv_load(SpvEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
+    if (spirv_wide_load(e, v) || spirv_load_half(e, v)) return;
     const Access a = access_of(e, in, in->type.width, 1);
     const AuScalar scalar = (AuScalar)in->type.scalar;
     const SpvId type = spirv_scalar(e->m, scalar);
@@ -222,10 +240,10 @@ void spirv_load(SpvEmit *e, AuVal v)
     for (uint32_t n = 0; a.mask.i && n < a.width; n++)
         other[n] = in->count > 2 ? spirv_operand(e, in, 2, n) : spirv_bits(e->m, scalar, 0);
     if (a.mask.i) mask = spirv_value(e, a.mask, 0);
-    if (a.mask.i && !a.place->split) end = open_mask(e, mask, &before);
+    if (a.mask.i && !a.place->split) end = spirv_open_mask(e, mask, &before);
     load_all(e, &a, values);
     const SpvId inside = e->m->f->label;
-    if (end) close_mask(e, end);
+    if (end) spirv_close_mask(e, end);
     for (uint32_t n = 0; n < a.width; n++) {
         SpvId id = values[n];
         if (end)
@@ -248,8 +266,7 @@ static void store_far(SpvEmit *e, const Access *a, const SpvId *values)
         const SpvId at = far_pointer(e, a, address, n, type);
         const SpvId v =
             count == 1 ? values[n] : spirv_make(m, SPV_CompositeConstruct, type, values + n, count);
-        spirv_do(m, SPV_Store,
-                 SPV_WORDS(at, v, far_kind(e, a), kernel_scalar_bytes(a->memory->scalar)));
+        spirv_do(m, SPV_Store, SPV_WORDS(at, v, far_kind(e, a), far_alignment(e, a, count)));
     }
 }
 
@@ -257,11 +274,12 @@ void spirv_store(SpvEmit *e, const AuInstr *in)
 {
     SpvModule *m = e->m;
     const AuVal value = kernel_operand(e->k, in, 1);
+    if (spirv_wide_store(e, in) || spirv_store_half(e, in)) return;
     const Access a = access_of(e, in, kernel_at(e->k, value)->type.width, 2);
     SpvId values[16], before, end = 0;
     for (uint32_t n = 0; n < a.width; n++) values[n] = spirv_value(e, value, n);
     const SpvId mask = a.mask.i ? spirv_value(e, a.mask, 0) : 0;
-    if (mask && !a.place->split) end = open_mask(e, mask, &before);
+    if (mask && !a.place->split) end = spirv_open_mask(e, mask, &before);
     for (uint32_t n = 0; n < a.width; n++) values[n] = storable(e, &a, values[n]);
     if (a.memory->space == AU_GLOBAL)
         store_far(e, &a, values);
@@ -275,7 +293,7 @@ void spirv_store(SpvEmit *e, const AuInstr *in)
             const uint32_t words[] = {at, values[n], e->flavour->seen};
             spirv_do(m, SPV_Store, words, is_seen(e, &a) ? 3 : 2);
         }
-    if (end) close_mask(e, end);
+    if (end) spirv_close_mask(e, end);
 }
 
 /* ---- atomics */
@@ -321,7 +339,7 @@ static void atomic_add(SpvEmit *e, const AuInstr *in)
     SpvId before, end = 0;
     SpvId values[16];
     for (uint32_t n = 0; n < type.width; n++) values[n] = spirv_value(e, value, n);
-    if (a.mask.i) end = open_mask(e, spirv_value(e, a.mask, 0), &before);
+    if (a.mask.i) end = spirv_open_mask(e, spirv_value(e, a.mask, 0), &before);
     const SpvId address = a.memory->space == AU_GLOBAL ? far_address(e, &a) : 0;
     for (uint32_t n = 0; n < type.width; n++) {
         const SpvId at = word_at(e, &a, address, n);
@@ -332,7 +350,7 @@ static void atomic_add(SpvEmit *e, const AuInstr *in)
             spirv_make(m, SPV_AtomicIAdd, spirv_scalar(m, AU_I32),
                        SPV_WORDS(at, scope, none, values[n]));
     }
-    if (end) close_mask(e, end);
+    if (end) spirv_close_mask(e, end);
 }
 
 /* All lanes are ordered around it: what any of them reads behind it must be what other blocks left. */
@@ -350,7 +368,7 @@ static void atomic_inc(SpvEmit *e, AuVal v)
     const SpvId type = spirv_scalar(m, AU_I32);
     SpvId before, end = 0;
     fence(e);
-    if (a.mask.i) end = open_mask(e, spirv_value(e, a.mask, 0), &before);
+    if (a.mask.i) end = spirv_open_mask(e, spirv_value(e, a.mask, 0), &before);
     const SpvId address = a.memory->space == AU_GLOBAL ? far_address(e, &a) : 0;
     const SpvId at = word_at(e, &a, address, 0);
     SpvId count = spirv_make(m, SPV_AtomicIAdd, type,
@@ -358,7 +376,7 @@ static void atomic_inc(SpvEmit *e, AuVal v)
                                        spirv_u32(m, e->flavour->order_far), spirv_u32(m, 1)));
     const SpvId inside = m->f->label;
     if (end) {
-        close_mask(e, end);
+        spirv_close_mask(e, end);
         count = spirv_make(m, SPV_Phi, type, SPV_WORDS(count, inside, spirv_u32(m, 0), before));
     }
     fence(e);

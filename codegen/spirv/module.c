@@ -54,7 +54,11 @@ void spirv_capability(SpvModule *m, uint32_t capability)
 void spirv_extension(SpvModule *m, const char *name)
 {
     SpvWords *s = &m->sections[SPV_EXTENSIONS];
-    if (!s->count) spirv_put_text(m, s, SPV_Extension, NULL, 0, name, NULL, 0);
+    uint32_t n = 0;
+    while (n + 1 < SPV_ASKED && m->asked[n] && strcmp(m->asked[n], name) != 0) n++;
+    if (m->asked[n]) return;
+    m->asked[n] = name;
+    spirv_put_text(m, s, SPV_Extension, NULL, 0, name, NULL, 0);
 }
 
 void spirv_name(SpvModule *m, SpvId id, const char *name)
@@ -161,15 +165,27 @@ SpvId spirv_half(SpvModule *m)
     return spirv_type(m, SPV_TypeFloat, SPV_WORDS(16));
 }
 
+/* As matrices alone have it. */
+static SpvId brain_float(SpvModule *m)
+{
+    enum { BITS = 16, ENCODING = 0 };
+    spirv_extension(m, "SPV_KHR_bfloat16");
+    spirv_capability(m, SPV_CAP_BFloat16TypeKHR);
+    spirv_capability(m, SPV_CAP_BFloat16CooperativeMatrixKHR);
+    return spirv_type(m, SPV_TypeFloat, SPV_WORDS(BITS, ENCODING));
+}
+
 SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
 {
     enum { SCOPE_SUBGROUP = 3 };
     /* ORDER AuMatrixOperand; the numbers are those of Cooperative Matrix Use */
     static const uint32_t uses[] = {[AU_MATRIX_A] = 0, [AU_MATRIX_B] = 1, [AU_MATRIX_C] = 2};
-    if (memory->scalar != AU_F32 && memory->scalar != AU_F16) return 0;
+    if (memory->scalar != AU_F32 && memory->scalar != AU_F16 && memory->scalar != AU_BF16) return 0;
     spirv_capability(m, SPV_CAP_CooperativeMatrixKHR);
     spirv_extension(m, "SPV_KHR_cooperative_matrix");
-    const SpvId element = memory->scalar == AU_F16 ? spirv_half(m) : spirv_scalar(m, AU_F32);
+    const SpvId element = memory->scalar == AU_F16    ? spirv_half(m)
+                          : memory->scalar == AU_BF16 ? brain_float(m)
+                                                      : spirv_scalar(m, AU_F32);
     const SpvId scope = spirv_u32(m, SCOPE_SUBGROUP), use = spirv_u32(m, uses[memory->use]);
     const SpvId rows = spirv_u32(m, memory->rows), columns = spirv_u32(m, memory->columns);
     return spirv_type(m, SPV_TypeCooperativeMatrixKHR,

@@ -58,7 +58,7 @@ typedef struct SpvKnown {
     uint32_t at, id, hash;
 } SpvKnown;
 
-enum { SPV_HELPERS = 16 };
+enum { SPV_HELPERS = 16, SPV_ASKED = 4 };
 typedef struct SpvModule {
     AuArena *arena;
     const struct SpvFlavour *flavour; /* flavour.h */
@@ -67,10 +67,11 @@ typedef struct SpvModule {
     uint32_t ids;
     SpvKnown *known; /* a hash table of the types and constants in SPV_GLOBALS */
     uint32_t known_count, known_room;
-    SpvId functions;            /* the set of extended instructions */
-    SpvId places[3];            /* built-in variables that kernels share (entry_kernel.c) */
-    SpvId helpers[SPV_HELPERS]; /* functions that kernels call (helpers.c) */
-    SpvId fused, cuts_loops;    /* specialisation constants of helpers.c and entry.c; 0: not made */
+    const char *asked[SPV_ASKED]; /* extensions */
+    SpvId functions;              /* the set of extended instructions */
+    SpvId places[3];              /* built-in variables that kernels share (entry_kernel.c) */
+    SpvId helpers[SPV_HELPERS];   /* functions that kernels call (helpers.c) */
+    SpvId fused, cuts_loops; /* specialisation constants of helpers.c and entry.c; 0: not made */
 } SpvModule;
 
 #define SPV_WORDS(...) (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4
@@ -82,7 +83,7 @@ void spirv_put(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *words, s
 void spirv_put_text(SpvModule *m, SpvWords *to, uint32_t op, const uint32_t *words, size_t count,
                     const char *text, const uint32_t *after, size_t after_count);
 void spirv_capability(SpvModule *m, uint32_t capability);
-void spirv_extension(SpvModule *m, const char *name); /* asked for once by each module */
+void spirv_extension(SpvModule *m, const char *name);
 void spirv_name(SpvModule *m, SpvId id, const char *name);
 void spirv_decorate(SpvModule *m, SpvId id, uint32_t decoration);
 /* The result is not part of a contracted operation; where kernels say that of all results, nothing is written. */

@@ -4,6 +4,7 @@
 #include "target.h"
 
 #include <aule/artifact.h>
+#include <string.h>
 
 /* Of the first nothing is known of lanes: their number is that of a work-group, and what they tell each other goes through shared memory.
  * The others' lanes are subgroups, which the loader asks for, with cooperative matrices of f16. */
@@ -17,6 +18,26 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                {.name = "vulkan12-coop16",
                                 .caps = "vulkan",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16",
+                                .f16 = true,
+                                .wish = ""},
+                               {.name = "vulkan13-coop16-nv2",
+                                .caps = "vulkan_nv",
+                                .features = "shared48k lanes32 coopmat16x16x16_f16 nv2",
+                                .f16 = true,
+                                .wish = ""},
+                               {.name = "vulkan13-coop16-nv2-bf16",
+                                .caps = "vulkan_nv",
+                                .features = "shared48k lanes32 coopmat16x16x16_bf16 nv2",
+                                .bf16 = true,
+                                .wish = ""},
+                               {.name = "vulkan12-coop16-bf16",
+                                .caps = "vulkan",
+                                .features = "shared48k lanes32 coopmat16x16x16_bf16",
+                                .bf16 = true,
+                                .wish = ""},
+                               {.name = "vulkan13-coop8-nv2",
+                                .caps = "vulkan8_nv",
+                                .features = "shared32k lanes8 coopmat8x8x8_f16 nv2",
                                 .f16 = true,
                                 .wish = ""},
                                {.name = "vulkan12-coop8",
@@ -55,13 +76,17 @@ static bool native_math(AuKOp op)
     return true;
 }
 
+static const SpvFlavour *of_arch(const AuArch *arch)
+{
+    if (strstr(arch->features, "nv2")) return &spirv_shader_places;
+    return arch == archs ? &spirv_shader : &spirv_shader_subgroups;
+}
+
 static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
     const bool kernel = arch == opencl_archs || arch == levelzero_archs;
-    const SpvFlavour *flavour = kernel          ? &spirv_kernel
-                                : arch == archs ? &spirv_shader
-                                                : &spirv_shader_subgroups;
+    const SpvFlavour *flavour = kernel ? &spirv_kernel : of_arch(arch);
     (void)optimize;
     SpvWords words = {0};
     if (stage == AU_CODE_IR) {

@@ -94,11 +94,13 @@ static bool is_rounded(AuKOp op)
 }
 
 /* The second where one is NaN, as the interpreter does. */
-static SpvId extreme(SpvModule *m, AuKOp op, AuScalar of, SpvId a, SpvId b)
+SpvId spirv_extreme(SpvModule *m, AuKOp op, AuScalar of, SpvId a, SpvId b)
 {
     const bool least = op == AU_K_MIN, real = of == AU_F32;
     const uint32_t test = least ? (real ? SPV_FOrdLessThan : SPV_SLessThan)
                                 : (real ? SPV_FOrdGreaterThan : SPV_SGreaterThan);
+    if (real && m->flavour->functions[op])
+        return spirv_function(m, op, spirv_scalar(m, of), SPV_WORDS(a, b));
     SpvId first = spirv_make2(m, test, spirv_scalar(m, AU_I1), a, b);
     if (op == AU_K_MAXNAN) {
         const SpvId is_nan = spirv_make2(m, SPV_FUnordNotEqual, spirv_scalar(m, AU_I1), a, a);
@@ -202,7 +204,7 @@ static SpvId compute(SpvEmit *e, AuVal v, AuScalar of, SpvId *x)
     case AU_K_ABS: return magnitude(m, of, x[0]);
     case AU_K_MIN:
     case AU_K_MAX:
-    case AU_K_MAXNAN: return extreme(m, (AuKOp)in->op, of, x[0], x[1]);
+    case AU_K_MAXNAN: return spirv_extreme(m, (AuKOp)in->op, of, x[0], x[1]);
     case AU_K_SELECT: return spirv_choose(m, spirv_scalar(m, to), x[0], x[1], x[2]);
     case AU_K_CVT: return spirv_convert(m, of, to, x[0]);
     case AU_K_BITCAST:
@@ -238,6 +240,7 @@ void spirv_operation(SpvEmit *e, AuVal v)
         spirv_lacks(e, in);
         return;
     }
+    if (spirv_keeps_half(e, v)) return;
     if (in->op == AU_K_DOT2) {
         dot2(e, v);
         return;

@@ -273,7 +273,7 @@ void kernel_note(AuKernel *k, const char *text)
 
 /* ---- structure */
 
-static void open_region(AuKernel *k, AuVal owner)
+void kernel_open(AuKernel *k, AuVal owner)
 {
     if (k->depth + 1 >= DEEPEST)
         k->misbuilt = true; /* what follows lands in the region above */
@@ -286,13 +286,13 @@ AuVal kernel_for(AuKernel *k, AuVal low, AuVal high, int32_t step, AuUnroll unro
     const AuInstr in = {
         .op = AU_K_FOR, .imm = step, .unroll = (uint8_t)unroll, .type = {AU_I32, 1}};
     const AuVal loop = kernel_append(k, in, (AuVal[]){low, high}, 2);
-    open_region(k, loop);
+    kernel_open(k, loop);
     return loop;
 }
 
 void kernel_if(AuKernel *k, AuVal condition)
 {
-    open_region(k, kernel_append(k, (AuInstr){.op = AU_K_IF}, (AuVal[]){condition}, 1));
+    kernel_open(k, kernel_append(k, (AuInstr){.op = AU_K_IF}, (AuVal[]){condition}, 1));
 }
 
 void kernel_else(AuKernel *k)

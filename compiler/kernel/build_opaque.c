@@ -42,6 +42,39 @@ void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x)
          (AuVal[]){to.at, x.at}, 2);
 }
 
+void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x)
+{
+    emit(k, (AuInstr){.op = AU_K_MATRIX_REDUCE, .mem = to.mem, .also = {x.mem}, .imm = op},
+         (AuVal[]){to.at, x.at}, 2);
+}
+
+AuVal kernel_matrix_any(AuKernel *k, AuOpaque x)
+{
+    return kernel_emit(k, (AuInstr){.op = AU_K_MATRIX_ANY, .mem = x.mem, .type = {AU_I1, 1}}, &x.at,
+                       1);
+}
+
+void kernel_matrix_each(AuKernel *k, AuOpaque of)
+{
+    kernel_open(k, kernel_append(k, (AuInstr){.op = AU_K_MATRIX_EACH, .mem = of.mem}, &of.at, 1));
+}
+
+AuVal kernel_matrix_place(AuKernel *k, AuKOp op)
+{
+    return kernel_emit(k, (AuInstr){.op = (uint8_t)op, .type = {AU_I32, 1}}, NULL, 0);
+}
+
+AuVal kernel_matrix_get(AuKernel *k, AuOpaque x)
+{
+    return kernel_emit(k, (AuInstr){.op = AU_K_MATRIX_GET, .mem = x.mem, .type = {AU_F32, 1}},
+                       &x.at, 1);
+}
+
+void kernel_matrix_put(AuKernel *k, AuVal value)
+{
+    emit(k, (AuInstr){.op = AU_K_MATRIX_PUT}, &value, 1);
+}
+
 bool kernel_has_matrix(AuMatrixShape s)
 {
     const uint32_t elems = s.operands == AU_F16    ? 1u << TILE_F16

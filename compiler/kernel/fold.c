@@ -89,7 +89,11 @@ AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operan
     case AU_K_WARP:
     case AU_K_LANE:
     case AU_K_FOR:
+    case AU_K_MATRIX_ROW:
+    case AU_K_MATRIX_COLUMN:
     case AU_K_ATOMIC_INC: return (AuKType){AU_I32, 1};
+    case AU_K_MATRIX_GET: return (AuKType){AU_F32, 1};
+    case AU_K_MATRIX_ANY:
     case AU_K_ELECT: return (AuKType){AU_I1, 1};
     case AU_K_ELEMENT: return (AuKType){of[0].scalar, 1};
     case AU_K_DOT2:

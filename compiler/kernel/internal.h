@@ -17,6 +17,9 @@ AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operan
 /* Appends as it is: no folding, the type as the instruction says. */
 AuVal kernel_append(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t count);
 
+/* Opens the body of an operation with regions, which is there already. */
+void kernel_open(AuKernel *k, AuVal owner);
+
 /* Puts an instruction that stands nowhere at the end of the innermost open region. */
 void kernel_link(AuKernel *k, uint32_t i);
 

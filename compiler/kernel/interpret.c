@@ -44,7 +44,8 @@ static uint64_t place_region(AuMachine *m, uint32_t first, uint64_t at, bool *ag
             at += ((uint64_t)m->k->lanes * in->type.width * kernel_scalar_bytes(in->type.scalar) +
                    63) &
                   ~(uint64_t)63;
-            if (!in->count && at <= UINT32_MAX)
+            const bool of_place = kernel_op_info(in->op)->flags & AU_KF_PLACE;
+            if (!in->count && !of_place && at <= UINT32_MAX)
                 AU_PUSH(m->arena, m->given, m->given_count, m->given_capacity, i);
         }
         if (in->op == AU_K_MMA && !m->matrices[in->imm])
@@ -170,6 +171,10 @@ static void end_body(AuMachine *m, AuExecutor *e, const AuStep *s)
         e->pc = s->jump;
         return;
     }
+    if (m->k->instrs[s->instr].op == AU_K_MATRIX_EACH) {
+        kernel_end_each(m, e, s);
+        return;
+    }
     const int64_t next = lane_of(e, s->result, 0) + s->imm, high = lane_of(e, s->b, 0);
     if (s->imm > 0 ? next >= high : next <= high) return;
     int32_t *variable = (int32_t *)(void *)(e->frame + s->result);
@@ -218,7 +223,14 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_MATRIX_MUL:
     case AU_K_MATRIX_MAP:
     case AU_K_MATRIX_SCALE:
+    case AU_K_MATRIX_ANY:
+    case AU_K_MATRIX_REDUCE:
     case AU_K_MATRIX_CVT: kernel_step_opaque(m, e, s); return;
+    case AU_K_MATRIX_EACH: kernel_begin_each(m, e, s); return;
+    case AU_K_MATRIX_ROW:
+    case AU_K_MATRIX_COLUMN:
+    case AU_K_MATRIX_GET:
+    case AU_K_MATRIX_PUT: kernel_step_place(m, e, s); return;
     case AU_K_SHUFFLE:
     case AU_K_SHUFFLE_XOR:
     case AU_K_ANY: kernel_step_lanes(m, s, e->frame); return;

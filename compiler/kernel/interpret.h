@@ -20,7 +20,7 @@ typedef struct AuStep {
     uint32_t result;  /* offsets in the frame */
     uint32_t a, b, c; /* ... of operands; memory: index, value, mask (0: none) */
     uint32_t other;   /* load: for lanes without the mask (0: zeros) */
-    uint32_t jump;    /* step to go on with */
+    uint32_t jump;    /* step to go on with; of what is about an element: its `matrix_each` */
     uint32_t instr;   /* the instruction, for messages; of a loop's end: the loop */
     uint32_t mem;
     int64_t imm;
@@ -57,6 +57,7 @@ typedef struct AuExecutor {
     uint32_t pc, index;
     uint32_t x;       /* of shadow.h */
     uint32_t elected; /* the lane that is */
+    uint32_t element; /* the first of those that a `matrix_each` is at, one a lane */
     bool waits, ended;
     AuFlight *flights;
     uint32_t flight_count, flight_capacity, committed;
@@ -72,6 +73,7 @@ typedef struct AuMachine {
     uint32_t frame_bytes;
     uint32_t *given, given_count,
         given_capacity; /* instructions without operands: their values are filled in beforehand */
+    uint32_t each;      /* while steps are made: the `matrix_each` that they are in */
     bool increments, copies;
     const AuMatrixPlaces **matrices; /* by kernel_matrix_count: those that the kernel has */
     AuRunMemory *places;             /* per memory */
@@ -95,6 +97,9 @@ const AuMatrixPlaces *kernel_matrix_places(AuArena *arena, AuMatrix which);
 void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame);
 void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_place(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_begin_each(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_end_each(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_copy(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_fail_flight(AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t lane,
                         int64_t index);

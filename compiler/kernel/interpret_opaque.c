@@ -169,6 +169,98 @@ static void each(AuMachine *m, const AuExecutor *e, const AuStep *s)
             map ? of((AuKOp)s->imm, element(&x, n), element(&y, n)) : element(&x, n) * factor);
 }
 
+static AuStep reduction(const AuStep *s)
+{
+    AuStep op = *s;
+    op.op = (uint8_t)s->imm;
+    op.of = op.to = AU_F32;
+    return op;
+}
+
+static float combined(const AuStep *s, float x, float y)
+{
+    uint32_t a, b;
+    memcpy(&a, &x, sizeof a);
+    memcpy(&b, &y, sizeof b);
+    a = (uint32_t)kernel_evaluate((AuKOp)s->op, AU_F32, AU_F32, a, b, 0);
+    memcpy(&x, &a, sizeof x);
+    return x;
+}
+
+/* Each row from an element on that the seed says. */
+static void reduce(AuMachine *m, const AuExecutor *e, const AuStep *s)
+{
+    const AuInstr *in = &m->k->instrs[s->instr];
+    const AuStep op = reduction(s);
+    Matrix to, x;
+    if (!matrix(m, e, s, in->mem, 0, false, &to) || !matrix(m, e, s, in->also[0], 1, true, &x))
+        return;
+    const uint32_t columns = x.mem->columns, first = e->elected % columns;
+    for (uint32_t r = 0; r < x.mem->rows; r++) {
+        float all = element(&x, r * columns + first);
+        for (uint32_t c = 1; c < columns; c++)
+            all = combined(&op, all, element(&x, r * columns + (first + c) % columns));
+        for (uint32_t c = 0; c < columns; c++) set(m, &to, r * columns + c, all);
+    }
+}
+
+static void ask(AuMachine *m, const AuExecutor *e, const AuStep *s)
+{
+    Matrix x;
+    bool any = false;
+    if (!matrix(m, e, s, m->k->instrs[s->instr].mem, 0, true, &x)) return;
+    for (uint32_t n = 0; n < x.count; n++) any |= element(&x, n) > 0;
+    memset(e->frame + s->result, any, m->k->lanes);
+}
+
+/* ---- functions of an element: lanes take elements side by side, beginning with one that the seed says */
+
+static uint32_t element_of(const AuMachine *m, const AuExecutor *e, uint32_t lane)
+{
+    return e->element + (lane + e->elected) % m->k->lanes;
+}
+
+void kernel_begin_each(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    Matrix x;
+    e->element = 0;
+    matrix(m, e, s, m->k->instrs[s->instr].mem, 0, false, &x); /* is there one? */
+}
+
+void kernel_end_each(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    const AuMemory *memory = &m->k->mems[s->mem];
+    e->element += m->k->lanes;
+    if (e->element < memory->rows * memory->columns) e->pc = s->jump;
+}
+
+void kernel_step_place(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    const AuInstr *in = &m->k->instrs[s->instr], *each = &m->k->instrs[s->jump];
+    Matrix x;
+    AuStep target = *s;
+    if (s->op == AU_K_MATRIX_PUT) target.instr = s->jump;
+    const AuMem mem = s->op == AU_K_MATRIX_GET ? in->mem : each->mem;
+    const uint32_t columns = m->k->mems[mem.i].columns;
+    if (s->op == AU_K_MATRIX_GET
+            ? !matrix(m, e, s, mem, 0, true, &x)
+            : s->op == AU_K_MATRIX_PUT && !matrix(m, e, &target, mem, 0, false, &x))
+        return;
+    for (uint32_t l = 0; l < m->k->lanes; l++) {
+        const uint32_t at = element_of(m, e, l);
+        const uint32_t place = s->op == AU_K_MATRIX_ROW ? at / columns : at % columns;
+        float value;
+        if (s->op == AU_K_MATRIX_PUT) {
+            memcpy(&value, e->frame + s->a + l * sizeof value, sizeof value);
+            set(m, &x, at, value);
+        } else if (s->op == AU_K_MATRIX_GET) {
+            value = element(&x, at);
+            memcpy(e->frame + s->result + l * sizeof value, &value, sizeof value);
+        } else
+            memcpy(e->frame + s->result + l * sizeof place, &place, sizeof place);
+    }
+}
+
 void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
     Matrix x;
@@ -177,6 +269,8 @@ void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s)
     case AU_K_MATRIX_LOAD:
     case AU_K_MATRIX_STORE: move(m, e, s); return;
     case AU_K_MATRIX_MUL: multiply(m, e, s); return;
+    case AU_K_MATRIX_REDUCE: reduce(m, e, s); return;
+    case AU_K_MATRIX_ANY: ask(m, e, s); return;
     case AU_K_MATRIX_FILL:
         if (!matrix(m, e, s, m->k->instrs[s->instr].mem, 0, false, &x)) return;
         for (uint32_t n = 0; n < x.count; n++) set(m, &x, n, number(m, e, s, 1));

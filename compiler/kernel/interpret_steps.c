@@ -75,6 +75,16 @@ static void flatten_for(AuMachine *m, const AuInstr *in, AuStep s)
     m->steps[begin].jump = end + 1;
 }
 
+static void flatten_each(AuMachine *m, const AuInstr *in, AuStep s)
+{
+    const uint32_t begin = add_step(m, s);
+    m->each = s.instr;
+    kernel_flatten(m, in->body);
+    s.op = AU_K_NONE;
+    s.jump = begin + 1;
+    add_step(m, s);
+}
+
 static void flatten_if(AuMachine *m, const AuInstr *in, AuStep s)
 {
     const uint32_t begin = add_step(m, s);
@@ -99,6 +109,7 @@ void kernel_flatten(AuMachine *m, uint32_t first)
                     .to = in->type.scalar,
                     .width = in->type.width,
                     .instr = i,
+                    .jump = m->each,
                     .mem = in->mem.i,
                     .imm = in->imm};
         s.bytes = (uint8_t)kernel_scalar_bytes(in->type.scalar);
@@ -123,9 +134,10 @@ void kernel_flatten(AuMachine *m, uint32_t first)
         case AU_K_COPY_ASYNC: flatten_copy(m, in, s); continue;
         case AU_K_FOR: flatten_for(m, in, s); continue;
         case AU_K_IF: flatten_if(m, in, s); continue;
+        case AU_K_MATRIX_EACH: flatten_each(m, in, s); continue;
         case AU_K_VEC: flatten_vec(m, i, s); continue;
         }
-        if (flags & (AU_KF_AGENTS | AU_KF_OPAQUE))
+        if (flags & (AU_KF_AGENTS | AU_KF_OPAQUE | AU_KF_PLACE))
             add_step(m, s);
         else if (flags & AU_KF_MEM)
             flatten_memory(m, in, s);

@@ -226,6 +226,12 @@ void kernel_matrix_mul(AuKernel *k, AuOpaque c, AuOpaque a, AuOpaque b);
 void kernel_matrix_map(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, AuOpaque y);
 void kernel_matrix_scale(AuKernel *k, AuOpaque to, AuOpaque x, AuVal factor);
 void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x);
+void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x);
+AuVal kernel_matrix_any(AuKernel *k, AuOpaque x);
+void kernel_matrix_each(AuKernel *k, AuOpaque of); /* opens a region */
+AuVal kernel_matrix_place(AuKernel *k, AuKOp op);  /* MATRIX_ROW, MATRIX_COLUMN */
+AuVal kernel_matrix_get(AuKernel *k, AuOpaque x);
+void kernel_matrix_put(AuKernel *k, AuVal value);
 /* Is there an instruction for executors of so many lanes with such operands? Extents and types that
  * are 0 (AU_VOID) may be any. */
 typedef struct AuMatrixShape {
@@ -366,7 +372,8 @@ enum { /* flags: ops.def, core.def */
        AU_KF_GROUP = 32768,
        AU_KF_AGENTS = 65536,
        AU_KF_OPAQUE = 131072,
-       AU_KF_CODE = 262144
+       AU_KF_CODE = 262144,
+       AU_KF_PLACE = 524288
 };
 typedef struct AuKOpInfo {
     const char *text;

@@ -150,6 +150,14 @@ static void instruction(Analysis *a, uint32_t i)
 {
     const AuInstr *in = &a->k->instrs[i];
     int64_t stride;
+    if (kernel_op_info(in->op)->flags & AU_KF_PLACE) { /* nobody knows whose the element is */
+        set(a, i, AU_VARYING, 0);
+        return;
+    }
+    if (in->op == AU_K_MATRIX_ANY) {
+        set(a, i, a->scope && a->k->warps > 1 ? AU_VARYING : AU_UNIFORM, 0);
+        return;
+    }
     if (kernel_op_info(in->op)->flags & AU_KF_MEM) {
         memory_access(a, i, in);
         return;

@@ -46,11 +46,13 @@ AuGroupOp kernel_group_matrix(AuGroupMatrix which)
     return op;
 }
 
+static bool names_operation(AuKOp op) { return op == AU_K_MATRIX_MAP || op == AU_K_MATRIX_REDUCE; }
+
 const char *kernel_imm_name(const AuKernel *k, const AuInstr *in)
 {
     const uint64_t imm = (uint64_t)in->imm;
     if (in->op == AU_K_MMA) return imm < AU_MATRICES ? rows[imm].text : NULL;
-    if (in->op == AU_K_MATRIX_MAP)
+    if (names_operation(in->op))
         return imm > AU_K_NONE && imm < AU_K_COUNT ? kernel_op_info((AuKOp)imm)->text : NULL;
     if (in->op == AU_K_WGMMA || in->op == AU_K_TENSOR_MUL)
         return imm < AU_GROUP_MATRICES ? group_rows[imm].text : NULL;
@@ -65,7 +67,7 @@ int32_t kernel_imm_named(const AuKernel *k, AuKOp op, const char *text)
     const bool product = op == AU_K_WGMMA || op == AU_K_TENSOR_MUL;
     for (int32_t n = 0; n < AU_GROUP_MATRICES && product; n++)
         if (strcmp(group_rows[n].text, text) == 0) return n;
-    for (int32_t n = AU_K_NONE + 1; n < AU_K_COUNT && op == AU_K_MATRIX_MAP; n++)
+    for (int32_t n = AU_K_NONE + 1; n < AU_K_COUNT && names_operation(op); n++)
         if (strcmp(kernel_op_info((AuKOp)n)->text, text) == 0) return n;
     for (uint32_t n = 0; n < k->map_count && kernel_op_info(op)->flags & AU_KF_COORDS; n++)
         if (strcmp(k->maps[n].name, text) == 0) return (int32_t)n;

@@ -199,6 +199,19 @@ static const AuKOpInfo *operation(Reader *r, AuInstr *in)
     return NULL;
 }
 
+static void region(Reader *r);
+static bool open(Reader *r);
+
+/* The region of a `matrix_each`. */
+static bool of_element(Reader *r, AuVal each)
+{
+    kernel_open(r->k, each);
+    if (!open(r)) return false;
+    region(r);
+    kernel_end(r->k);
+    return r->stop || punct(r, '}');
+}
+
 static bool instruction(Reader *r, const AuKToken result)
 {
     Line line = {.in = {.span = r->t.span}};
@@ -217,6 +230,7 @@ static bool instruction(Reader *r, const AuKToken result)
     if (!body_of(r, &line, info)) return false;
     if (info->rule == AU_R_CMP) line.in.type.scalar = AU_I1;
     const AuVal v = kernel_append(r->k, line.in, line.operands, line.count);
+    if (info->flags & AU_KF_REGION) return of_element(r, v);
     return result.kind != AU_KT_VALUE || define(r, &result, v);
 }
 
@@ -230,8 +244,6 @@ static bool plain(Reader *r)
         define(r, &result, append_constant(r, AU_I32, 0, 0));
     return false;
 }
-
-static void region(Reader *r);
 
 static bool open(Reader *r)
 {

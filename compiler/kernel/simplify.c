@@ -50,7 +50,8 @@ static bool is_constant_load(const AuKernel *k, const AuInstr *in)
 /* A division by what may be zero must stay behind what guards it, and `late` where it was said. */
 static bool may_move(const AuKernel *k, const AuInstr *in)
 {
-    if (!is_pure(in) || in->op == AU_K_LATE) return false;
+    if (!is_pure(in) || in->op == AU_K_LATE || kernel_op_info(in->op)->flags & AU_KF_PLACE)
+        return false;
     if (in->op != AU_K_IDIV && in->op != AU_K_IMOD) return true;
     const AuInstr *divisor = kernel_at(k, kernel_operand(k, in, 1));
     return divisor->op == AU_K_CONST && divisor->imm != 0;
@@ -90,8 +91,7 @@ static uint32_t find_equal(Simplify *s, uint32_t i, uint32_t bucket)
 
 /* ---- placing */
 
-/* The depth where an instruction may stand: outside of all loops that do not change its operands.
- */
+/* The depth where an instruction may stand: outside of all loops, and functions of an element, that do not change its operands. */
 static uint32_t best_level(Simplify *s, const AuInstr *in)
 {
     const AuKernel *k = s->k;
@@ -102,8 +102,10 @@ static uint32_t best_level(Simplify *s, const AuInstr *in)
         if (level > least) least = level;
     }
     if (!in->count) return 0;
-    for (uint32_t d = least + 1; d <= k->depth; d++)
-        if (k->instrs[k->stack[d].owner].op == AU_K_FOR) return d - 1;
+    for (uint32_t d = least + 1; d <= k->depth; d++) {
+        const uint8_t owner = k->instrs[k->stack[d].owner].op;
+        if (owner == AU_K_FOR || owner == AU_K_MATRIX_EACH) return d - 1;
+    }
     return k->depth;
 }
 
@@ -262,6 +264,7 @@ static bool straighten(Simplify *s, uint32_t i)
         region(s, condition->imm & 1 ? in.body : in.other);
         return true;
     }
+    if (in.op != AU_K_FOR) return false;
     if (!integer_constant(k, kernel_operand(k, &in, 0), &low) ||
         !integer_constant(k, kernel_operand(k, &in, 1), &high))
         return false;

@@ -47,7 +47,9 @@ static void structure(Unroll *u, uint32_t i, const AuInstr *in, const AuVal *ope
         turns(u, i, in, kernel_at(k, operands[0])->imm, kernel_at(k, operands[1])->imm);
         return;
     }
-    if (in->op == AU_K_FOR)
+    if (in->op == AU_K_MATRIX_EACH)
+        kernel_matrix_each(k, (AuOpaque){in->mem, operands[0]});
+    else if (in->op == AU_K_FOR)
         u->map[i] = kernel_for(k, operands[0], operands[1], (int32_t)in->imm, (AuUnroll)in->unroll);
     else
         kernel_if(k, operands[0]);

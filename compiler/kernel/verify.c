@@ -232,6 +232,7 @@ static void check_core(AuVerifier *v, uint32_t i)
     const AuInstr *in = &v->k->instrs[i];
     if (kernel_op_info(in->op)->flags & AU_KF_AGENTS) verify_agent(v, i);
     if (kernel_op_info(in->op)->flags & AU_KF_OPAQUE) verify_opaque(v, i);
+    if (v->each || kernel_op_info(in->op)->flags & AU_KF_PLACE) verify_place(v, i);
     switch ((int)in->op) {
     case AU_K_ARG:
         verify_range(v, i, 0, (int64_t)v->k->arg_count - 1);
@@ -278,7 +279,7 @@ static bool check_frame(AuVerifier *v, uint32_t i)
     bool good = true;
     for (uint32_t n = 0; n < in->count; n++) {
         const uint32_t x = kernel_operand(v->k, in, n).i;
-        if (x && v->state[x] == 1) continue;
+        if (x && (v->state[x] == 1 || v->state[x] == 3)) continue;
         good = false;
         verify_wrong(v, AU_E0805, i, "operand %u %s", n + 1,
                      v->state[x] == 2 ? "belongs to a region that has ended"
@@ -340,8 +341,9 @@ static void region(AuVerifier *v, uint32_t first)
             else
                 check_rule(v, i, rule);
             verify_grids(v, i);
+            if (v->each && rule != AU_R_CORE) verify_place(v, i);
         }
-        v->state[i] = 1;
+        v->state[i] = v->each ? 3 : 1;
         if (kernel_op_info(in->op)->flags & (AU_KF_MEM | AU_KF_ORDER)) v->begun = true;
         if (!(kernel_op_info(in->op)->flags & AU_KF_REGION)) continue;
         const bool before = v->differs, group_before = v->differs_in_group;
@@ -350,10 +352,13 @@ static void region(AuVerifier *v, uint32_t first)
             if (v->block.kind[x] != AU_UNIFORM) v->differs = true;
             if (v->k->group && v->group.kind[x] != AU_UNIFORM) v->differs_in_group = true;
         }
+        const uint32_t each = v->each;
+        if (in->op == AU_K_MATRIX_EACH) v->each = i;
         v->depth++;
         region(v, in->body);
         region(v, in->other);
         v->depth--;
+        v->each = each;
         v->differs = before;
         v->differs_in_group = group_before;
         v->begun = true;

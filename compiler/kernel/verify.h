@@ -7,13 +7,15 @@
 typedef struct AuVerifier {
     const AuKernel *k;
     AuDiags *diags;
-    uint8_t *state; /* of an instruction: 0 not met, 1 visible, 2 out of sight */
+    uint8_t *
+        state; /* of an instruction: 0 not met, 1 visible, 2 out of sight, 3 visible and of an element */
     AuLanes lanes, block;
     AuLanes group;
     bool differs; /* inside control flow that differs between the executors of a block */
     bool differs_in_group;
     bool begun;                /* something has been done in this region */
     uint32_t depth;            /* of regions */
+    uint32_t each;             /* the `matrix_each` that this is in; 0: none */
     bool grid_next, grid_wait; /* were met */
     bool *objects;             /* memories that hold mbarriers */
     bool good;
@@ -51,6 +53,7 @@ void verify_copy(AuVerifier *v, uint32_t i);
 /* verify_opaque.c */
 const char *verify_matrices(const AuKernel *k, const AuMemory *m); /* what is wrong, or NULL */
 void verify_opaque(AuVerifier *v, uint32_t i);                     /* operations with that flag */
+void verify_place(AuVerifier *v, uint32_t i); /* ... or in a function of an element */
 
 /* verify_group.c */
 void verify_wgmma(AuVerifier *v, uint32_t i);

@@ -33,11 +33,17 @@ static bool check_matrix(AuVerifier *v, uint32_t i, uint32_t n, AuMem mem)
     return false;
 }
 
+/* Sums may become operands; else only the type differs. */
+static bool converts(const AuMemory *to, const AuMemory *from)
+{
+    return to->use == from->use || (to->use == AU_MATRIX_A && from->use == AU_MATRIX_C);
+}
+
 static void check_one_kind(AuVerifier *v, uint32_t i, AuMem a, AuMem b, bool same_type)
 {
     const AuMemory *x = memory(v, a), *y = memory(v, b);
-    if (x->rows != y->rows || x->columns != y->columns || x->use != y->use ||
-        (same_type && x->scalar != y->scalar))
+    if (x->rows != y->rows || x->columns != y->columns ||
+        (same_type ? x->scalar != y->scalar || x->use != y->use : !converts(x, y)))
         verify_wrong(v, AU_E0804, i, "matrices of @%s and @%s are not of one kind", x->name,
                      y->name);
 }
@@ -108,6 +114,80 @@ static void check_fill(AuVerifier *v, uint32_t i)
         verify_wrong(v, AU_E0806, i, "the number must be the same in all lanes");
 }
 
+static void check_reduce(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    if (!check_matrix(v, i, 0, in->mem) || !check_matrix(v, i, 1, in->also[0])) return;
+    check_one_kind(v, i, in->mem, in->also[0], true);
+    if (memory(v, in->mem)->use != AU_MATRIX_C || memory(v, in->mem)->scalar != AU_F32)
+        verify_wrong(v, AU_E0804, i, "only rows of sums are reduced");
+    if (in->imm != AU_K_ADD && in->imm != AU_K_MAX && in->imm != AU_K_MAXNAN)
+        verify_wrong(v, AU_E0808, i, "is none of add, max, maxnan");
+}
+
+static void check_any(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    if (check_matrix(v, i, 0, in->mem) &&
+        (memory(v, in->mem)->use != AU_MATRIX_C || memory(v, in->mem)->scalar != AU_F32))
+        verify_wrong(v, AU_E0804, i, "only sums are asked");
+}
+
+static void check_each(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    if (!check_matrix(v, i, 0, in->mem)) return;
+    const AuMemory *m = memory(v, in->mem);
+    if (v->each) verify_wrong(v, AU_E0803, i, "stands in a function of an element");
+    if (m->scalar != AU_F32) verify_wrong(v, AU_E0804, i, "elements are f32");
+    if (m->rows * m->columns % v->k->lanes)
+        verify_wrong(v, AU_E0808, i, "%u x %u elements do not divide among %u lanes", m->rows,
+                     m->columns, v->k->lanes);
+}
+
+/* Values from outside are the same in all lanes, since no lane has an element as its own. */
+static void check_outside(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    for (uint32_t n = 0; n < in->count; n++) {
+        const uint32_t x = kernel_operand(v->k, in, n).i;
+        if (v->state[x] != 3 && v->lanes.kind[x] != AU_UNIFORM)
+            verify_wrong(
+                v, AU_E0806, i,
+                "operand %u differs from lane to lane, and no lane is known to have the element",
+                n + 1);
+    }
+}
+
+static uint32_t last_of(const AuKernel *k, uint32_t first)
+{
+    while (first && k->instrs[first].next) first = k->instrs[first].next;
+    return first;
+}
+
+void verify_place(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i], *each = &v->k->instrs[v->each];
+    const uint32_t flags = kernel_op_info(in->op)->flags;
+    if (!v->each) {
+        verify_wrong(v, AU_E0803, i, "stands in no function of an element");
+        return;
+    }
+    check_outside(v, i);
+    if (flags & (AU_KF_LANES | AU_KF_ORDER | AU_KF_AGENTS) || in->op == AU_K_LANE)
+        verify_wrong(v, AU_E0803, i, "is no part of a function of an element");
+    if (in->op == AU_K_ATOMIC_ADD)
+        verify_wrong(v, AU_E0803, i, "may happen twice, as functions of an element are called");
+    if (flags & AU_KF_MEM && in->mem.i && memory(v, in->mem)->space == AU_LANE)
+        verify_wrong(v, AU_E0807, i, "an element is no lane's, and @%s is",
+                     memory(v, in->mem)->name);
+    if (in->op == AU_K_MATRIX_GET && check_matrix(v, i, 0, in->mem))
+        check_one_kind(v, i, in->mem, each->mem, true);
+    if (in->op == AU_K_MATRIX_PUT && verify_wants(v, i, 0, F32, 1, "an element, f32") &&
+        last_of(v->k, each->body) != i)
+        verify_wrong(v, AU_E0803, i, "is not the last of its function");
+}
+
 void verify_opaque(AuVerifier *v, uint32_t i)
 {
     switch ((int)v->k->instrs[i].op) {
@@ -118,5 +198,8 @@ void verify_opaque(AuVerifier *v, uint32_t i)
     case AU_K_MATRIX_MAP:
     case AU_K_MATRIX_SCALE:
     case AU_K_MATRIX_CVT: check_elements(v, i); return;
+    case AU_K_MATRIX_REDUCE: check_reduce(v, i); return;
+    case AU_K_MATRIX_EACH: check_each(v, i); return;
+    case AU_K_MATRIX_ANY: check_any(v, i); return;
     }
 }

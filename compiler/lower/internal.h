@@ -6,6 +6,7 @@
  *     move.c, transfer.c, registers.c             memory: element by element, in vectors, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
+ *     by_place.c, by_place_move.c                 fragments of matrices whose functions know places (by_place.h)
  *     tensor.c                                    tensor memory, whose products are those of group.c
  *     fuse.c, items.c, stores.c, sums.c, convert.c  runs of assignments, reductions, running sums, other layouts
  *     exchange.c                                  reductions among lanes
@@ -307,6 +308,24 @@ void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, 
 /* ---- opaque.c: fragments whose elements lie nobody knows how */
 bool lower_is_opaque(const AuTileStmt *s);
 void lower_opaque(AuLower *l, const AuTileStmt *s);
+/* Those of a type: how many, and of how many elements, rows first. */
+typedef struct AuCut {
+    int32_t rows, columns, height, width;
+    const char *row_axis, *column_axis; /* NULL: all rows, or columns, are alike */
+} AuCut;
+AuMem lower_matrices(AuLower *l, const char *name, const AuCut *cut, AuTileUse use,
+                     AuTileElem elem);
+/* The matrix at that row and column of the view, whose axes are called so. */
+void lower_matrix_move(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *ref,
+                       const AuCut *cut, int32_t n);
+
+/* ---- by_place.c, by_place_move.c: the same where functions of an element know its row and column */
+AuCut lower_cut_by_place(AuLower *l, const AuTileType *type);
+/* The variable's matrices, made at its first use; those of 16 bits are operands A. */
+AuMem lower_var_matrices(AuLower *l, const AuTileVar *var);
+bool lower_has_places(AuTileStmt *const *statements, uint32_t count);
+void lower_by_place(AuLower *l, AuTileStmt *const *statements, uint32_t count);
+void lower_move_by_place(AuLower *l, const AuTileStmt *s); /* loads and stores */
 
 /* ---- convert.c: other layouts */
 void lower_convert(AuLower *l, const AuTileStmt *s);

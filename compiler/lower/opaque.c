@@ -5,10 +5,8 @@
 #include "internal.h"
 
 typedef struct Tiles {
-    const AuTileAtom *atom;
+    AuCut cut;
     AuMem mem;
-    int32_t rows, columns; /* of matrices */
-    int32_t height, width; /* of one */
 } Tiles;
 
 static uint32_t use_of(AuTileUse use)
@@ -16,29 +14,24 @@ static uint32_t use_of(AuTileUse use)
     return use == TILE_A ? AU_MATRIX_A : use == TILE_B ? AU_MATRIX_B : AU_MATRIX_C;
 }
 
-/* The matrices of so many rows and columns; their memory is not set. */
-static Tiles cut(const AuTileAtom *atom, AuTileUse use, int32_t rows, int32_t columns)
+/* The matrices of so many rows and columns. */
+static AuCut cut(const AuTileAtom *atom, AuTileUse use, int32_t rows, int32_t columns)
 {
-    Tiles t = {.atom = atom,
-               .height = tile_atom_extent(atom, use, 0),
-               .width = tile_atom_extent(atom, use, 1)};
-    t.rows = rows / t.height, t.columns = columns / t.width;
-    return t;
+    AuCut c = {.height = tile_atom_extent(atom, use, 0), .width = tile_atom_extent(atom, use, 1)};
+    c.rows = rows / c.height, c.columns = columns / c.width;
+    return c;
 }
 
-static Tiles new_tiles(AuLower *l, const char *name, const AuTileAtom *atom, AuTileUse use,
-                       AuTileElem elem, int32_t rows, int32_t columns)
+AuMem lower_matrices(AuLower *l, const char *name, const AuCut *cut, AuTileUse use, AuTileElem elem)
 {
-    Tiles t = cut(atom, use, rows, columns);
-    t.mem = kernel_memory(l->k, (AuMemory){.name = name,
-                                           .space = AU_MATRIX,
-                                           .scalar = lower_scalar(elem),
-                                           .count = (uint32_t)(t.rows * t.columns),
-                                           .rows = (uint32_t)t.height,
-                                           .columns = (uint32_t)t.width,
-                                           .use = use_of(use),
-                                           .span = l->span});
-    return t;
+    return kernel_memory(l->k, (AuMemory){.name = name,
+                                          .space = AU_MATRIX,
+                                          .scalar = lower_scalar(elem),
+                                          .count = (uint32_t)(cut->rows * cut->columns),
+                                          .rows = (uint32_t)cut->height,
+                                          .columns = (uint32_t)cut->width,
+                                          .use = use_of(use),
+                                          .span = l->span});
 }
 
 /* The variable's matrices, made at its first use. */
@@ -46,12 +39,12 @@ static Tiles tiles_of(AuLower *l, const AuTileVar *var)
 {
     const AuTileType *type = var->type;
     AuHeld *held = lower_held(l, var);
-    const int32_t rows = type->axes[0].size, columns = type->axes[1].size;
-    Tiles t = cut(type->opaque, type->use, rows, columns);
+    if (!type->opaque) return (Tiles){lower_cut_by_place(l, type), lower_var_matrices(l, var)};
+    Tiles t = {.cut = cut(type->opaque, type->use, type->axes[0].size, type->axes[1].size)};
+    t.cut.row_axis = type->axes[0].name, t.cut.column_axis = type->axes[1].name;
     if (held->as != HELD_ARRAY)
-        *held = (AuHeld){
-            .as = HELD_ARRAY,
-            .mem = new_tiles(l, var->name, t.atom, type->use, type->elem, rows, columns).mem};
+        *held = (AuHeld){.as = HELD_ARRAY,
+                         .mem = lower_matrices(l, var->name, &t.cut, type->use, type->elem)};
     t.mem = held->mem;
     return t;
 }
@@ -61,19 +54,21 @@ static AuOpaque at(AuLower *l, const Tiles *t, int32_t n)
     return (AuOpaque){t->mem, kernel_i32(l->k, n)};
 }
 
-/* ---- memory: the matrix at that row and column, whose axes are called so */
+/* ---- memory */
 
-static void move(AuLower *l, AuKOp op, const Tiles *t, int32_t n, const AuTileExpr *ref,
-                 const char *row_name, const char *column_name, int32_t row, int32_t column)
+/* The matrix whose first element is at that row and column. */
+static void move_at(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *ref, const AuCut *cut,
+                    int32_t row, int32_t column)
 {
     AuKernel *k = l->k;
     const AuLowerMemory *place = lower_memory(l, ref->memory);
     const uint32_t last = ref->memory->type.count - 1;
     const AuTileType *view = ref->type;
     const bool vector = view->count == 1; /* each row, or column, is this one */
-    const bool turned = vector ? view->axes[0].name == row_name : view->axes[1].name == row_name;
-    AuPoint p = {.at = {{.axis = row_name, .index = kernel_i32(k, row)},
-                        {.axis = column_name, .index = kernel_i32(k, column)}},
+    const bool turned =
+        vector ? view->axes[0].name == cut->row_axis : view->axes[1].name == cut->row_axis;
+    AuPoint p = {.at = {{.axis = cut->row_axis, .index = kernel_i32(k, row)},
+                        {.axis = cut->column_axis, .index = kernel_i32(k, column)}},
                  .count = 2};
     AuVal stride = kernel_i32(k, 0);
     if (!vector) stride = lower_as(l, place->strides[last - 1], AU_I32);
@@ -85,20 +80,40 @@ static void move(AuLower *l, AuKOp op, const Tiles *t, int32_t n, const AuTileEx
     }
     const AuOpaque memory = {place->mem, lower_address(l, ref, &p, OUTSIDE_TRUSTED, NULL, false)};
     const bool load = op == AU_K_MATRIX_LOAD;
-    kernel_matrix_move(k, op, load ? at(l, t, n) : memory, load ? memory : at(l, t, n), stride,
-                       turned);
+    kernel_matrix_move(k, op, load ? matrix : memory, load ? memory : matrix, stride, turned);
+}
+
+void lower_matrix_move(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *ref,
+                       const AuCut *cut, int32_t n)
+{
+    move_at(l, op, matrix, ref, cut, n / cut->columns * cut->height, n % cut->columns * cut->width);
 }
 
 static void move_all(AuLower *l, AuKOp op, const AuTileVar *var, const AuTileExpr *ref)
 {
     const Tiles t = tiles_of(l, var);
-    const AuTileAxis *axes = var->type->axes;
-    for (int32_t n = 0; n < t.rows * t.columns && !l->failed; n++)
-        move(l, op, &t, n, ref, axes[0].name, axes[1].name, n / t.columns * t.height,
-             n % t.columns * t.width);
+    for (int32_t n = 0; n < t.cut.rows * t.cut.columns && !l->failed; n++)
+        lower_matrix_move(l, op, at(l, &t, n), ref, &t.cut, n);
 }
 
 /* ---- the product */
+
+static bool is_matrix(const AuTileExpr *e)
+{
+    return e->op == TILE_X_NAME && e->var &&
+           (e->var->type->opaque || tile_has_places(e->var->type));
+}
+
+/* Operand A: loaded matrix by matrix of a column of them, or there already. */
+typedef struct Left {
+    const AuTileExpr *ref; /* NULL: there */
+    Tiles tiles;
+} Left;
+
+static AuOpaque left_at(AuLower *l, const Left *left, int32_t row, int32_t depth)
+{
+    return at(l, &left->tiles, left->ref ? row : row * left->tiles.cut.columns + depth);
+}
 
 static void product(AuLower *l, const AuTileStmt *s)
 {
@@ -107,34 +122,37 @@ static void product(AuLower *l, const AuTileStmt *s)
     const char *m = s->var->type->axes[0].name, *n = s->var->type->axes[1].name,
                *k = s->product.contracted;
     const Tiles c = tiles_of(l, s->var);
-    if (a->op != TILE_X_REF || b->op != TILE_X_REF || !tile_axis(a->type, m)) {
+    if ((a->op != TILE_X_REF && !is_matrix(a)) || b->op != TILE_X_REF || !tile_axis(a->type, m)) {
         lower_refuse(l, "a product of %s whose operands are not in memory", atom->name);
         return;
     }
     const int32_t depth = tile_axis(a->type, k)->size;
-    const Tiles left =
-                    new_tiles(l, "left", atom, TILE_A, a->type->elem, c.rows * c.height, atom->k),
-                right = new_tiles(l, "right", atom, TILE_B, b->type->elem, atom->k, c.width);
-    for (int32_t i = 0; i < c.rows * c.columns && !s->product.add; i++)
+    Left left = {.ref = a->op == TILE_X_REF ? a : NULL};
+    if (!left.ref) left.tiles = tiles_of(l, a->var);
+    Tiles right = {.cut = cut(atom, TILE_B, atom->k, atom->n)};
+    right.cut.row_axis = k, right.cut.column_axis = n;
+    right.mem = lower_matrices(l, "right", &right.cut, TILE_B, b->type->elem);
+    if (left.ref) {
+        left.tiles.cut = cut(atom, TILE_A, c.cut.rows * c.cut.height, atom->k);
+        left.tiles.cut.row_axis = m, left.tiles.cut.column_axis = k;
+        left.tiles.mem = lower_matrices(l, "left", &left.tiles.cut, TILE_A, a->type->elem);
+    }
+    for (int32_t i = 0; i < c.cut.rows * c.cut.columns && !s->product.add; i++)
         kernel_matrix_fill(l->k, at(l, &c, i), kernel_f32(l->k, 0));
     for (int32_t d = 0; d < depth && !l->failed; d += atom->k) {
-        for (int32_t i = 0; i < c.rows; i++)
-            move(l, AU_K_MATRIX_LOAD, &left, i, a, m, k, i * c.height, d);
-        for (int32_t j = 0; j < c.columns; j++) {
-            move(l, AU_K_MATRIX_LOAD, &right, 0, b, k, n, d, j * c.width);
-            for (int32_t i = 0; i < c.rows; i++)
-                kernel_matrix_mul(l->k, at(l, &c, i * c.columns + j), at(l, &left, i),
-                                  at(l, &right, 0));
+        for (int32_t i = 0; i < c.cut.rows && left.ref; i++)
+            move_at(l, AU_K_MATRIX_LOAD, left_at(l, &left, i, 0), a, &left.tiles.cut,
+                    i * c.cut.height, d);
+        for (int32_t j = 0; j < c.cut.columns; j++) {
+            move_at(l, AU_K_MATRIX_LOAD, at(l, &right, 0), b, &right.cut, d, j * c.cut.width);
+            for (int32_t i = 0; i < c.cut.rows; i++)
+                kernel_matrix_mul(l->k, at(l, &c, i * c.cut.columns + j),
+                                  left_at(l, &left, i, d / atom->k), at(l, &right, 0));
         }
     }
 }
 
 /* ---- element by element */
-
-static bool is_matrix(const AuTileExpr *e)
-{
-    return e->op == TILE_X_NAME && e->var && e->var->type->opaque;
-}
 
 static AuKOp operation_of(AuTileOp op)
 {
@@ -162,7 +180,7 @@ static void assign(AuLower *l, const AuTileStmt *s)
     AuVal factor = {0};
     if (!pair)
         factor = lower_as(l, lower_eval(l, scales ? e->args.at[1 - which] : e, &nowhere), AU_F32);
-    for (int32_t n = 0; n < to.rows * to.columns; n++) {
+    for (int32_t n = 0; n < to.cut.rows * to.cut.columns; n++) {
         if (!pair && !scales) {
             kernel_matrix_fill(l->k, at(l, &to, n), factor);
             continue;
@@ -179,14 +197,19 @@ static void assign(AuLower *l, const AuTileStmt *s)
 
 bool lower_is_opaque(const AuTileStmt *s)
 {
-    const bool stores = s->kind == TILE_S_MOVE && s->move.op == TILE_STORE;
-    if (stores) return is_matrix(s->move.source);
-    return s->var && s->var->kind == TILE_VALUE && s->var->type->opaque;
+    const bool stores = s->kind == TILE_S_MOVE && s->move.op != TILE_COPY;
+    if (stores) return is_matrix(s->move.source) || tile_has_places(s->move.source->type);
+    return s->var && s->var->kind == TILE_VALUE &&
+           (s->var->type->opaque || tile_has_places(s->var->type));
 }
 
 void lower_opaque(AuLower *l, const AuTileStmt *s)
 {
-    if (s->kind == TILE_S_LOAD && !s->load.pad && !s->load.when)
+    const bool places =
+        tile_has_places(s->kind == TILE_S_MOVE ? s->move.source->type : s->var->type);
+    if (places && (s->kind == TILE_S_LOAD || s->kind == TILE_S_MOVE))
+        lower_move_by_place(l, s);
+    else if (s->kind == TILE_S_LOAD && !s->load.pad && !s->load.when)
         move_all(l, AU_K_MATRIX_LOAD, s->var, s->load.source);
     else if (s->kind == TILE_S_MOVE && !s->move.clip && !s->move.when)
         move_all(l, AU_K_MATRIX_STORE, s->move.source->var, s->move.dest);

@@ -197,7 +197,10 @@ void lower_walk(AuLower *l, const AuTileStmts *body)
         while (end < body->count && tile_is_in_run(body->at[end])) end++;
         const bool into =
             end > n && end < body->count && tile_starts_product(body->at[end - 1], body->at[end]);
-        if (end - into > n) lower_assignments(l, body->at + n, end - into - n);
+        if (end - into > n && lower_has_places(body->at + n, end - into - n))
+            lower_by_place(l, body->at + n, end - into - n);
+        else if (end - into > n)
+            lower_assignments(l, body->at + n, end - into - n);
         l->r.start = into ? body->at[end - 1]->assign.value : NULL;
         if (into || end == n) statement(l, body->at[end++]);
         l->r.start = NULL;

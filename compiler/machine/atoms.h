@@ -48,9 +48,11 @@ typedef struct AuTileAtom {
     uint32_t native; /* operands that the instruction itself reads from memory, any space */
     uint32_t elems;  /* set of operand element types: 1 << TILE_BF16 ... */
     bool is_async, opaque;
-    bool tensor; /* C, and A if not in shared memory, live in tensor memory */
-    bool turns;  /* memory may be read by parts of rows or of columns: tile_turned_places */
-    bool rounds; /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */
+    bool
+        by_place; /* where elements lie is the device's secret, but functions of an element get its row and column: digits are names alone */
+    bool tensor;  /* C, and A if not in shared memory, live in tensor memory */
+    bool turns;   /* memory may be read by parts of rows or of columns: tile_turned_places */
+    bool rounds;  /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */
     const char *note;
 } AuTileAtom;
 

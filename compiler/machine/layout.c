@@ -81,7 +81,7 @@ const AuTilePlaces *tile_places(AuArena *arena, const AuTileDigits *digits, int3
     AuTilePlaces *places = AU_NEW(arena, AuTilePlaces);
     int32_t *place = AU_NEW_ARRAY(arena, int32_t, extent);
     for (int32_t i = 0; i < extent; i++) place[i] = tile_place_of(&cut, i);
-    *places = (AuTilePlaces){cut, extent, 1, place};
+    *places = (AuTilePlaces){.digits = cut, .extent = extent, .lanes = 1, .place = place};
     for (uint32_t i = 0; i < cut.count; i++)
         if (cut.at[i].unit != TILE_UNIT_REG) places->lanes *= cut.at[i].size;
     return places;

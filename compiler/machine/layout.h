@@ -32,6 +32,8 @@ typedef struct AuTilePlaces {
     int32_t extent;
     int32_t lanes;        /* different places */
     const int32_t *place; /* of each index: lane + TILE_WARP * warp */
+    int32_t
+        by_place; /* of an instruction that is so: its extent along the axis, + where the axis goes along rows, - columns; else 0 */
 } AuTilePlaces;
 
 /* Reads "lane:8@4 reg:2"; false if it is none. */

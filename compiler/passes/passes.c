@@ -3,7 +3,11 @@
 
 #include <string.h>
 
-typedef enum Roles { ALL_ROLES, SHARED_ROWS } Roles;
+typedef enum Roles {
+    ALL_ROLES,
+    SHARED_ROWS,
+    LANES_ROWS /* shared ones, of which lanes are known to have parts */
+} Roles;
 
 enum { OTHER_BITS, SAME_BITS };
 
@@ -51,6 +55,12 @@ void pass_push(Pass *p, AuTileStmts *to, AuTileStmt *s)
 
 bool pass_is_list_loop(const AuTileStmt *s) { return s->kind == TILE_S_FOR && s->loop.list_name; }
 
+static bool suits(const Pass *p, Roles roles)
+{
+    if (roles == LANES_ROWS && tile_is_by_place(&p->role->body)) return false;
+    return roles == ALL_ROLES || p->shares_rows;
+}
+
 static bool run_pass(AuArena *arena, AuDiags *diags, AuTileModule *m, const Row *row)
 {
     for (uint32_t k = 0; k < m->kernels.count; k++) {
@@ -58,7 +68,7 @@ static bool run_pass(AuArena *arena, AuDiags *diags, AuTileModule *m, const Row 
         for (uint32_t r = 0; r < p.kernel->roles.count && !p.failed; r++) {
             p.role = p.kernel->roles.at[r];
             p.shares_rows = tile_shares_rows(m, p.role);
-            if (row->roles == ALL_ROLES || p.shares_rows) row->run(&p);
+            if (suits(&p, row->roles)) row->run(&p);
         }
         if (p.failed) return false;
     }

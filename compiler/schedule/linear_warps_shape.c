@@ -145,8 +145,8 @@ const char *linear_warps_refusal(AuArena *arena, const AuProblem *p)
     if (!atom)
         return au_format(arena, "no matrix unit for operands of %s",
                          p->tf32 ? "tf32" : tile_elem(p->operand)->name);
-    if (atom->opaque || atom->is_async || atom->rounds || UNIT % atom->m || UNIT % atom->n ||
-        UNIT % atom->k)
+    if (atom->opaque || atom->by_place || atom->is_async || atom->rounds || UNIT % atom->m ||
+        UNIT % atom->n || UNIT % atom->k)
         return au_format(arena, "the matrix unit %s", atom->name);
     const char *why = refusal_of_class(p);
     return why ? why : refusal_of_widths(arena, p);

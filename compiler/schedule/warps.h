@@ -124,6 +124,11 @@ void warps_forward_issue_packed_rows(Lanes *x);
 void warps_forward_load_rows(Lanes *x); /* waits, and where they are held in registers loads them */
 void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage);
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage);
+/* Are queries held in registers, and pass through the tiles of keys on their way there, as the result does on its way out? Then there is no tile
+ * of them. */
+bool warps_forward_stages_rows(const AuProblem *p, const AuShape *s);
+void warps_forward_stage_rows(Lanes *x);
+void warps_forward_stage_output(Lanes *x);
 const char *warps_forward_key_tokens(Lanes *x);
 const char *warps_forward_tokens(Lanes *x); /* of a tile of keys and values */
 /* The rows of a tile of keys or values that this warp multiplies, an index. */

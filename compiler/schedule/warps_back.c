@@ -64,14 +64,23 @@ const char *back_output_gradient(Lanes *x)
     return x->p->hooks->has_out_mod ? "do_changed" : "do";
 }
 
+bool warps_dq_is_apart(const AuProblem *p)
+{
+    const AuTileAtom *atom = warps_atom(p);
+    return p->deterministic || (atom && atom->by_place);
+}
+
 /* Kernels that own queries have neither further products nor values that begin anywhere in the keys. */
 static const char *refusal_of_queries(const AuProblem *p)
 {
     AuShape shape;
     if (p->hooks->dot_count || (p->attn->v_in_k && p->e % 16) || !warps_queries_shape(p, &shape))
-        return p->deterministic ? "sums in one order"
-                                : "sums over keys that need a pass of their own";
-    return p->deterministic && p->grads->pairs.count ? "sums of inputs in one order" : NULL;
+        return p->deterministic       ? "sums in one order"
+               : warps_dq_is_apart(p) ? "sums of queries in a kernel of their own"
+                                      : "sums over keys that need a pass of their own";
+    if (!warps_dq_is_apart(p) || !p->grads->pairs.count) return NULL;
+    return p->deterministic ? "sums of inputs in one order"
+                            : "sums of inputs of elements that lie nobody knows where";
 }
 
 /* Heads that share keys, but not their values or their tiles of queries. */
@@ -88,7 +97,7 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
     const AuGrads *g = p->grads;
     (void)arena;
     if (back_layout_refusal(p)) return back_layout_refusal(p);
-    if (p->deterministic || g->pass_count) {
+    if (warps_dq_is_apart(p) || g->pass_count) {
         const char *why = refusal_of_queries(p);
         if (why) return why;
     }
@@ -96,6 +105,8 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
         if (g->ddots[n].i != g->dscore.i)
             return "further products whose gradient is not that of the score";
     if (p->deterministic && heads_apart(p)) return "sums of heads in one order";
+    if (warps_dq_is_apart(p) && heads_apart(p))
+        return "sums of heads of elements that lie nobody knows where";
     return NULL;
 }
 
@@ -105,7 +116,7 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
     x.block = x.rows * out->shape.executors / out->shape.column_parts;
     x.values_joined = true;
     x.heads_apart = heads_apart(p);
-    x.with_dq = !p->deterministic;
+    x.with_dq = !warps_dq_is_apart(p);
     return x;
 }
 

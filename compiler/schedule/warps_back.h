@@ -15,6 +15,8 @@ const char *back_row_name(Lanes *x, uint32_t n);     /* the tensor */
 const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
 const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
 
+/* Is dQ summed by a kernel whose blocks own queries? In one order; or since nobody adds to memory where elements lie nobody knows where. */
+bool warps_dq_is_apart(const AuProblem *p);
 /* Why this schedule does not have the attention's gradients; NULL: it has. */
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
 /* The same of a shape. */
@@ -47,6 +49,7 @@ void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandl
 /* ---- warps_tiles.c */
 /* Do weights and dS' become operands in shared memory? Other warps take them too, or they do not lie as operands do. */
 bool warps_back_via_shared(const Lanes *x);
+bool warps_has_ds(const Lanes *x);
 bool warps_is_split(const Lanes *x); /* do several warps share keys? */
 int32_t warps_part_of(const Lanes *x, int32_t whole);
 const char *warps_part_from(Lanes *x,

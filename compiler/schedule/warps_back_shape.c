@@ -87,8 +87,10 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
     const int32_t e_bytes = warps_row_bytes(x->p, warps_back_swizzle_span(x->p), w->e),
                   d_bytes = w->row_bytes - e_bytes;
     const int32_t statistics = 4 * (int32_t)back_row_count(x, true) * s->query_tile;
-    const int32_t of_pairs =
-        warps_back_via_shared(x) || warps_dq_is_late(x) ? 2 : 1; /* dS, and P or dS again */
+    const int32_t of_pairs = !warps_has_ds(x) ? 0
+                             : warps_back_via_shared(x) || warps_dq_is_late(x)
+                                 ? 2
+                                 : 1; /* dS, and P or dS again */
     if (warps_back_turns(x)) {
         const int32_t span = warps_back_swizzle_span(x->p), m = s->query_tile;
         return WARPS_ALIGNMENT +

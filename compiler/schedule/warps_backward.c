@@ -128,7 +128,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */
     const bool own_queries =
-        (p->grads->pass_count || p->deterministic) && warps_queries_shape(p, &of_queries);
+        (p->grads->pass_count || warps_dq_is_apart(p)) && warps_queries_shape(p, &of_queries);
     if (own_queries) {
         y.shape = &of_queries;
         y.rows = of_queries.rows;
@@ -144,7 +144,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     if (p->hooks->needs_lists) lanes_query_lists(&x, shape->query_tile, x.block);
     back_adjoints(&x);
     dkdv(&x);
-    if (p->deterministic) warps_dq(&y);
+    if (warps_dq_is_apart(p)) warps_dq(&y);
     back_after(&x);
     x.too_many |= y.too_many;
     return lanes_built(&x, diags);

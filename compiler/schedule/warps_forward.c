@@ -106,7 +106,7 @@ void warps_forward_loop(Lanes *x)
     if (ahead) warps_forward_issue_keys(x, "first(keys)", warps_stage(x, false));
     const bool codes = ahead && warps_has_any_codes(x->p);
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
-    warps_forward_load_rows(x);
+    if (!warps_forward_stages_rows(x->p, x->shape)) warps_forward_load_rows(x);
     const bool passing = warps_passes_ahead(x->p);
     if (passing) warps_forward_load_tiles(x, "first(keys)");
     tile_for_tiles(t, "n", "keys", NULL);
@@ -151,7 +151,11 @@ static void forward_kernel(Lanes *x)
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     fragments(x);
-    warps_forward_issue_rows(x);
+    const bool staged = warps_forward_stages_rows(x->p, x->shape);
+    if (staged)
+        warps_forward_stage_rows(x);
+    else
+        warps_forward_issue_rows(x);
     lanes_begin_states(x);
     warps_pages_begin(x);
     warps_forward_loop(x);
@@ -162,7 +166,10 @@ static void forward_kernel(Lanes *x)
         warps_join_results(x);
     else {
         lanes_results(x);
-        store_output(x);
+        if (staged)
+            warps_forward_stage_output(x);
+        else
+            store_output(x);
         lanes_store_finals(x);
     }
     tile_end(t);

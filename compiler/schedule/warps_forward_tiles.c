@@ -12,7 +12,8 @@ void warps_forward_memories(Lanes *x)
     const int32_t d = warps_padded(x->atom, x->p->d), n = x->shape->key_tile,
                   stages = x->shape->stages, rows = x->rows * x->shape->executors;
     const bool direct = warps_rows_are_direct(x->p, x->shape);
-    if (!direct) warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
+    if (!direct && !warps_forward_stages_rows(x->p, x->shape))
+        warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
     warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (warps_values_are_turned(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
@@ -124,6 +125,42 @@ void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
     }
     warps_issue_tile(x, TILE_NAME("tv"), lanes_operand_rows(x, 2, ":"), n,
                      TILE_NAME(warps_brought(x, 2)), stage, true);
+}
+
+/* ---- rows by way of the tile of keys, which has room for those of all warps */
+
+bool warps_forward_stages_rows(const AuProblem *p, const AuShape *s)
+{
+    const AuTileAtom *atom = warps_atom(p);
+    return atom && atom->by_place && s->query_in_registers && !s->keys_apart && s->stages == 1 &&
+           !p->hooks->dot_count && !warps_has_any_codes(p) &&
+           s->key_tile >= s->rows * s->executors && p->e <= p->d &&
+           warps_padded(atom, p->e) == p->e;
+}
+
+static AuTileHandle staged(Lanes *x, int32_t width, const char *axes)
+{
+    return warps_own_rows(x, TILE_NAME("K"), width, axes);
+}
+
+void warps_forward_stage_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = lanes_row_span(
+        x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
+    const AuTileHandle place = staged(x, warps_padded(x->atom, x->p->d), "q, d");
+    tile_copy(t, "%v -> %v pad 0",
+              lanes_at(x, lanes_term_rows(x, 0, LANES_QUERIES, warps_columns(x, x->p->d)), rows),
+              place);
+    tile_load(t, warps_forward_row(x, 0), "%v @ %s.A", place, x->atom->name);
+    tile_sync(t, "all");
+}
+
+void warps_forward_stage_output(Lanes *x)
+{
+    const AuTileHandle place = staged(x, x->p->e, "q, e");
+    tile_store(x->t, "%s(out) -> %v", x->operand, place);
+    tile_copy(x->t, "%v -> o[%s, :] clip", place, lanes_query_place(x));
 }
 
 const char *warps_forward_key_tokens(Lanes *x)

@@ -72,7 +72,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
         query += warps_row_bytes(p, span, width), key += warps_row_bytes(p, span, width);
     }
-    if (warps_rows_are_direct(p, s)) query = 0;
+    if (warps_rows_are_direct(p, s) || warps_forward_stages_rows(p, s)) query = 0;
     if (warps_values_are_turned(p, s)) key -= warps_row_bytes(p, span, p->e);
     if (warps_via_shared(p)) query += warps_row_bytes(p, span, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
@@ -274,7 +274,10 @@ int32_t schedule_warps_limit(AuArena *arena, const AuProblem *p, int32_t usual)
     const char *why;
     AuProblem one = *p;
     one.queries = AU_FEW_QUERIES;
-    if (p->queries != AU_FEW_QUERIES || !schedule_warps_shape(arena, &one, &few, &why)) return 0;
+    const AuTileAtom *atom = warps_atom(p); /* warps join what lanes hold */
+    if (p->queries != AU_FEW_QUERIES || (atom && atom->by_place) ||
+        !schedule_warps_shape(arena, &one, &few, &why))
+        return 0;
     const int32_t most_rows = 2 * few.rows;
     return usual < 2 * most_rows ? 0 : most_rows;
 }

@@ -9,6 +9,9 @@
 
 bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
 
+/* Does anybody take dS' from memory? Where dQ is summed apart, other warps may. */
+bool warps_has_ds(const Lanes *x) { return !x->atom->by_place || warps_back_via_shared(x); }
+
 /* Do several warps share keys? */
 bool warps_is_split(const Lanes *x) { return x->shape->column_parts > 1; }
 
@@ -88,7 +91,7 @@ void warps_back_memories(Lanes *x)
     warps_tile(x, TILE_NAME("Q"), "q", m, "d", warps_keys_width(x), x->shape->stages);
     warps_tile(x, TILE_NAME("dO"), "q", m, x->own_v ? "e" : "d", warps_values_width(x),
                x->shape->stages);
-    if (!warps_back_turns(x) || warps_back_via_shared(x))
+    if ((!warps_back_turns(x) || warps_back_via_shared(x)) && warps_has_ds(x))
         warps_tile(x, TILE_NAME("dS"), "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
     if (warps_back_via_shared(x)) warps_tile(x, TILE_NAME("P"), "kv", x->block, "q", m, 1);
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";

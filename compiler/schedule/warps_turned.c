@@ -11,8 +11,8 @@
 bool warps_turns(const AuProblem *p)
 {
     const AuTileAtom *atom = warps_atom(p);
-    if (!atom || atom->opaque || atom->turns || atom->rounds || warps_copy_ahead(p) ||
-        (p->caps->loads & TILE_LOADS_MATRIX))
+    if (!atom || atom->opaque || atom->by_place || atom->turns || atom->rounds ||
+        warps_copy_ahead(p) || (p->caps->loads & TILE_LOADS_MATRIX))
         return false;
     const AuTilePlaces *along = tile_atom_places(p->attn->arena, atom, TILE_B, 0, atom->k);
     return along && along->digits.count && along->digits.at[0].unit == TILE_UNIT_REG;

@@ -107,6 +107,26 @@ static bool has_matrix(const AuTileStmts *body)
     return found;
 }
 
+bool tile_is_by_place(const AuTileStmts *body)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < body->count && !found; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        found = s->kind == TILE_S_PRODUCT && s->product.atom->by_place;
+        for (uint32_t i = 0; i < parts.body_count; i++) found |= tile_is_by_place(parts.bodies[i]);
+    }
+    return found;
+}
+
+bool tile_has_places(const AuTileType *type)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < type->count; n++)
+        found |= type->axes[n].places && type->axes[n].places->by_place;
+    return found;
+}
+
 /* Is a variable spread over the lanes otherwise than all lanes along one axis, vector by vector? */
 static bool has_spread(const AuTileModule *module, const AuTileRole *role)
 {

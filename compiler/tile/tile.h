@@ -119,6 +119,10 @@ AuTileCount *tile_count_role(AuArena *arena, const AuTileRole *role, const AuTil
 /* Do lanes of the role's executors have parts of rows, as matrix units of a warp want them, or neighbours along them, or move matrices together? Else each
  * has rows of its own. */
 bool tile_shares_rows(const AuTileModule *module, const AuTileRole *role);
+/* Do they multiply by an instruction of which nobody knows where elements lie, but what place each has (atoms.h, by_place)? */
+bool tile_is_by_place(const AuTileStmts *body);
+/* Is it a fragment of such an instruction, or a row or column of one? */
+bool tile_has_places(const AuTileType *type);
 /* Of a warp alone, its operands and sums in the lanes' registers: mma.sync, MFMA, WMMA, simdgroup, DPAS. */
 bool tile_is_of_warp(const AuTileAtom *atom);
 

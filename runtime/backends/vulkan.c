@@ -24,10 +24,27 @@ static aule_status make_device(Vulkan *v, AuSink sink)
                                            .family = v->facts.family,
                                            .count = 1,
                                            .priorities = &priority};
-    const char *extensions[] = {VULKAN_LANES_EXTENSION, VULKAN_MATRIX_EXTENSION};
     const bool lanes = v->facts.lanes_most, matrices = v->facts.matrix_count;
-    VkPhysicalDeviceCooperativeMatrixFeatures has_matrix = {.type = VK_TYPE_FEATURES_MATRIX,
-                                                            .matrices = 1};
+    const bool places = v->facts.places, bf16 = v->facts.bf16;
+    const char *extensions[5];
+    uint32_t extension_count = 0;
+    if (lanes) extensions[extension_count++] = VULKAN_LANES_EXTENSION;
+    if (matrices) extensions[extension_count++] = VULKAN_MATRIX_EXTENSION;
+    if (bf16) extensions[extension_count++] = VULKAN_BF16_EXTENSION;
+    if (places) extensions[extension_count++] = VULKAN_PLACES_EXTENSION;
+    if (places) extensions[extension_count++] = VULKAN_SHARED_EXTENSION;
+    VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures has_shared = {
+        .type = VK_TYPE_FEATURES_SHARED, .layout = 1, .bits8 = 1, .bits16 = 1};
+    VkPhysicalDeviceCooperativeMatrix2Features has_places = {.type = VK_TYPE_FEATURES_MATRIX_2,
+                                                             .next = &has_shared,
+                                                             .reduces = 1,
+                                                             .converts = 1,
+                                                             .by_element = 1};
+    void *const after_bf16 = places ? &has_places : NULL;
+    VkPhysicalDeviceShaderBfloat16Features has_bf16 = {
+        .type = VK_TYPE_FEATURES_BF16, .next = after_bf16, .numbers = 1, .matrices = 1};
+    VkPhysicalDeviceCooperativeMatrixFeatures has_matrix = {
+        .type = VK_TYPE_FEATURES_MATRIX, .next = bf16 ? &has_bf16 : after_bf16, .matrices = 1};
     VkPhysicalDeviceSubgroupSizeControlFeatures has_lanes = {.type = VK_TYPE_FEATURES_LANES,
                                                              .next = matrices ? &has_matrix : NULL,
                                                              .control = 1,
@@ -45,7 +62,7 @@ static aule_status make_device(Vulkan *v, AuSink sink)
                                      .next = &has,
                                      .queue_count = 1,
                                      .queues = &queue,
-                                     .extension_count = lanes + matrices,
+                                     .extension_count = extension_count,
                                      .extensions = extensions};
     VkResult code = v->vk.vkCreateDevice(v->physical, &info, NULL, &v->device);
     if (code != VK_SUCCESS) {

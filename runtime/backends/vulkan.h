@@ -17,9 +17,9 @@ enum { VULKAN_DEVICES = 64 };
 uint32_t rt_vulkan_devices(const AuVulkan *vk, VkInstance instance, VkPhysicalDevice *devices,
                            VkResult *code);
 
-/* M, N and K of a cooperative matrix. */
+/* M, N and K of a cooperative matrix, and of what operands: VK_MATRIX_F16, _BF16. */
 typedef struct VulkanMatrix {
-    uint32_t m, n, k;
+    uint32_t m, n, k, operands;
 } VulkanMatrix;
 enum { VULKAN_MATRICES = 16 };
 
@@ -34,8 +34,10 @@ typedef struct VulkanFacts {
     VkPhysicalDeviceMemoryProperties memory;
     uint32_t lanes_least,
         lanes_most; /* what a pipeline may ask for, full subgroups; 0: it may not */
-    VulkanMatrix matrices[VULKAN_MATRICES]; /* of subgroups, f16 in f32 */
+    VulkanMatrix matrices[VULKAN_MATRICES]; /* of subgroups, sums of f32 */
     uint32_t matrix_count;
+    bool bf16;   /* some of them are */
+    bool places; /* functions of their elements, reductions, conversions (word nv2) */
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
     uint32_t units;                  /* 0: unknown */
 } VulkanFacts;
@@ -52,8 +54,11 @@ void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why);
 /* ---- vulkan_lanes.c: subgroups of a size that is asked for, and their matrices */
 #define VULKAN_LANES_EXTENSION  "VK_EXT_subgroup_size_control"
 #define VULKAN_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
+#define VULKAN_BF16_EXTENSION   "VK_KHR_shader_bfloat16"
+#define VULKAN_PLACES_EXTENSION "VK_NV_cooperative_matrix2"
+#define VULKAN_SHARED_EXTENSION "VK_KHR_workgroup_memory_explicit_layout"
 void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);
-/* " lanes8 lanes16 coopmat8x8x8_f16" */
+/* " lanes8 lanes16 coopmat8x8x8_f16 nv2" */
 void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words);
 /* Of a variant, from its word "lanes8"; 0: it asks for none. */
 uint32_t rt_vulkan_asked_lanes(const aule_variant_v1 *variant);

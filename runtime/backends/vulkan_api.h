@@ -63,12 +63,16 @@ enum {
     VK_TYPE_REQUIRED_LANES = 1000225001,
     VK_TYPE_FEATURES_LANES = 1000225002,
     VK_TYPE_FEATURES_MATRIX = 1000506000,
-    VK_TYPE_MATRIX = 1000506001
+    VK_TYPE_MATRIX = 1000506001,
+    VK_TYPE_FEATURES_BF16 = 1000141000,
+    VK_TYPE_FEATURES_SHARED = 1000336000,
+    VK_TYPE_FEATURES_MATRIX_2 = 1000593000
 };
 
 /* Bits and enumerants. */
 enum {
     VK_VERSION_1_2 = 1 << 22 | 2 << 12,
+    VK_VERSION_1_3 = 1 << 22 | 3 << 12,
     VK_QUEUE_COMPUTE = 2,
     VK_DEVICE_INTEGRATED_GPU = 1,
     VK_DEVICE_DISCRETE_GPU = 2,
@@ -196,8 +200,9 @@ typedef struct VkPhysicalDeviceVulkan12Properties {
     char driver_name[256], driver_info[256];
     uint8_t before[16];
     uint32_t keeps_special; /* shaderSignedZeroInfNanPreserveFloat32 */
-    uint8_t between[32];
-    uint32_t rounds_even; /* shaderRoundingModeRTEFloat32 */
+    uint8_t between[28];
+    uint32_t rounds_half_even; /* shaderRoundingModeRTEFloat16 */
+    uint32_t rounds_even;      /* shaderRoundingModeRTEFloat32 */
     uint8_t rest[148];
 } VkPhysicalDeviceVulkan12Properties;
 
@@ -228,9 +233,28 @@ typedef struct VkCooperativeMatrixProperties {
     void *next;
     uint32_t m, n, k, a, b, c, result, saturates, scope;
 } VkCooperativeMatrixProperties;
+/* VK_KHR_shader_bfloat16. */
+typedef struct VkPhysicalDeviceShaderBfloat16Features {
+    uint32_t type;
+    void *next;
+    uint32_t numbers, dot_products, matrices;
+} VkPhysicalDeviceShaderBfloat16Features;
+/* VK_KHR_workgroup_memory_explicit_layout. */
+typedef struct VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures {
+    uint32_t type;
+    void *next;
+    uint32_t layout, scalars, bits8, bits16;
+} VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures;
+/* VK_NV_cooperative_matrix2: VkPhysicalDeviceCooperativeMatrix2FeaturesNV. */
+typedef struct VkPhysicalDeviceCooperativeMatrix2Features {
+    uint32_t type;
+    void *next;
+    uint32_t of_groups, any_extents, reduces, converts, by_element, by_tensors, by_blocks;
+} VkPhysicalDeviceCooperativeMatrix2Features;
 enum { /* which type of elements; which scope */
        VK_MATRIX_F16 = 0,
        VK_MATRIX_F32 = 1,
+       VK_MATRIX_BF16 = 1000141000,
        VK_SCOPE_SUBGROUP = 3
 };
 enum { /* VkSubgroupFeatureFlagBits */

@@ -26,7 +26,7 @@ bool rt_vulkan_begin(AuVulkan *vk, VkInstance *instance, AuText *why)
         return false;
     }
     const VkApplicationInfo application = {
-        .type = VK_TYPE_APPLICATION, .engine = "aule", .api_version = VK_VERSION_1_2};
+        .type = VK_TYPE_APPLICATION, .engine = "aule", .api_version = VK_VERSION_1_3};
     const VkInstanceCreateInfo info = {.type = VK_TYPE_INSTANCE,
                                        .application = &application,
                                        .layer_count = wants_validation(),

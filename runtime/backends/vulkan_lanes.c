@@ -1,5 +1,6 @@
 /* vulkan_lanes.c - subgroups: how many lanes a pipeline may ask for, and matrices that a subgroup multiplies. Variants ask for them by words:
- * `lanes8` is a subgroup of 8 whose lanes exchange values, all of them there; `coopmat8x8x8_f16` a matrix of f16 with sums of f32. */
+ * `lanes8` is a subgroup of 8 whose lanes exchange values, all of them there; `coopmat8x8x8_f16` a matrix of f16 with sums of f32, `_bf16` of bf16;
+ * `nv2` are functions of the elements of matrices, which know their row and column, reductions of rows, and sums that become operands. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -21,13 +22,24 @@ static void find_lanes(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts 
     facts->lanes_most = size.most;
 }
 
-static bool is_ours(const VkCooperativeMatrixProperties *x)
+static bool is_ours(const VkCooperativeMatrixProperties *x, bool bf16)
 {
-    return x->scope == VK_SCOPE_SUBGROUP && x->a == VK_MATRIX_F16 && x->b == VK_MATRIX_F16 &&
-           x->c == VK_MATRIX_F32 && x->result == VK_MATRIX_F32 && !x->saturates;
+    return x->scope == VK_SCOPE_SUBGROUP && x->a == x->b &&
+           (x->a == VK_MATRIX_F16 || (x->a == VK_MATRIX_BF16 && bf16)) && x->c == VK_MATRIX_F32 &&
+           x->result == VK_MATRIX_F32 && !x->saturates;
 }
 
-static void find_matrices(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *facts)
+static bool has_bf16(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device)
+{
+    VkPhysicalDeviceShaderBfloat16Features has = {.type = VK_TYPE_FEATURES_BF16};
+    VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
+    if (!rt_vulkan_has_extension(vk, heap, device, VULKAN_BF16_EXTENSION)) return false;
+    vk->vkGetPhysicalDeviceFeatures2(device, &features);
+    return has.numbers && has.matrices;
+}
+
+static void find_matrices(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device,
+                          VulkanFacts *facts)
 {
     enum { MOST = 64 };
     VkPhysicalDeviceCooperativeMatrixFeatures has = {.type = VK_TYPE_FEATURES_MATRIX};
@@ -40,9 +52,27 @@ static void find_matrices(const AuVulkan *vk, VkPhysicalDevice device, VulkanFac
         return;
     for (uint32_t n = 0; n < MOST; n++) all[n].type = VK_TYPE_MATRIX;
     if (vk->vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(device, &count, all) < 0) return;
-    for (uint32_t n = 0; n < count && facts->matrix_count < VULKAN_MATRICES; n++)
-        if (is_ours(&all[n]))
-            facts->matrices[facts->matrix_count++] = (VulkanMatrix){all[n].m, all[n].n, all[n].k};
+    const bool bf16 = has_bf16(vk, heap, device);
+    for (uint32_t n = 0; n < count && facts->matrix_count < VULKAN_MATRICES; n++) {
+        if (!is_ours(&all[n], bf16)) continue;
+        facts->matrices[facts->matrix_count++] =
+            (VulkanMatrix){all[n].m, all[n].n, all[n].k, all[n].a};
+        facts->bf16 = facts->bf16 || all[n].a == VK_MATRIX_BF16;
+    }
+}
+
+/* Modules with them are of version 1.6, which Vulkan 1.3 takes, and round sums that become operands to nearest. */
+static bool has_places(const AuVulkan *vk, VkPhysicalDevice device, const VulkanFacts *facts)
+{
+    VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures shared = {.type =
+                                                                        VK_TYPE_FEATURES_SHARED};
+    VkPhysicalDeviceCooperativeMatrix2Features has = {.type = VK_TYPE_FEATURES_MATRIX_2,
+                                                      .next = &shared};
+    VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
+    vk->vkGetPhysicalDeviceFeatures2(device, &features);
+    return shared.layout && shared.bits8 && shared.bits16 && has.reduces && has.converts &&
+           has.by_element && facts->of_12.rounds_half_even &&
+           facts->of.api_version >= VK_VERSION_1_3;
 }
 
 void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts)
@@ -50,7 +80,11 @@ void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
     if (rt_vulkan_has_extension(vk, heap, device, VULKAN_LANES_EXTENSION))
         find_lanes(vk, device, facts);
     if (facts->lanes_most && rt_vulkan_has_extension(vk, heap, device, VULKAN_MATRIX_EXTENSION))
-        find_matrices(vk, device, facts);
+        find_matrices(vk, heap, device, facts);
+    facts->places = facts->matrix_count &&
+                    rt_vulkan_has_extension(vk, heap, device, VULKAN_PLACES_EXTENSION) &&
+                    rt_vulkan_has_extension(vk, heap, device, VULKAN_SHARED_EXTENSION) &&
+                    has_places(vk, device, facts);
 }
 
 void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
@@ -58,8 +92,10 @@ void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
     for (uint32_t lanes = facts->lanes_least; lanes && lanes <= facts->lanes_most; lanes *= 2)
         rt_text_add(words, " lanes%u", lanes);
     for (uint32_t n = 0; n < facts->matrix_count; n++)
-        rt_text_add(words, " coopmat%ux%ux%u_f16", facts->matrices[n].m, facts->matrices[n].n,
-                    facts->matrices[n].k);
+        rt_text_add(words, " coopmat%ux%ux%u_%s", facts->matrices[n].m, facts->matrices[n].n,
+                    facts->matrices[n].k,
+                    facts->matrices[n].operands == VK_MATRIX_BF16 ? "bf16" : "f16");
+    if (facts->places) rt_text_add(words, " nv2");
 }
 
 uint32_t rt_vulkan_asked_lanes(const aule_variant_v1 *variant)

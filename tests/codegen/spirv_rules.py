@@ -4,6 +4,7 @@
     spirv_rules.py [--validator spirv-val] MODULE...   files with modules one behind the other
     spirv_rules.py --program SPIRV_TEST                the golden and random kernels, which that test writes into a folder
     spirv_rules.py --scripts AULEC SCRIPT...           of what aulec makes of scripts, every operand type
+        --arch NAME before the first script: for that architecture of Vulkan
         --newer SCRIPT before one of these: SCRIPT spirv-val is a validator that knows cooperative matrices, where SCRIPT is there
     spirv_rules.py --self-test                         that wrong modules are found
 """
@@ -17,6 +18,8 @@ WORKGROUP_MEMORY = 0x100
 WORKGROUP, FUNCTION, FAR = 4, 7, 5349
 NO_CONTRACTION, FMA, QUEUE_FAMILY = 42, 50, 5
 FLOAT16, SUBGROUPS, VOTE, SHUFFLE, MATRICES = 9, 61, 62, 65, 6022
+LAID_OUT, LAID_OUT_8, LAID_OUT_16, REDUCES, CONVERTS, BY_ELEMENT = 4428, 4429, 4430, 5430, 5431, 5432
+BRAIN, BRAIN_MATRICES, ROUND_MODE = 5116, 5118, 4462
 KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
 KERNEL_ORDER = 0x10 | 0x200  # SequentiallyConsistent, CrossWorkgroupMemory
 
@@ -111,11 +114,20 @@ def shader_faults(instructions):
     pointers = {words[0]: words[1:] for op, words in instructions if op == 32}
     storage = {}
     needed = {1, 5347, 5345, 4466, 4467}
-    operations = {335: {SUBGROUPS, VOTE}, 345: {SUBGROUPS, SHUFFLE}, 346: {SUBGROUPS, SHUFFLE}, 4456: {MATRICES}}
+    operations = {335: {SUBGROUPS, VOTE}, 345: {SUBGROUPS, SHUFFLE}, 346: {SUBGROUPS, SHUFFLE}, 4456: {MATRICES},
+                  5366: {REDUCES}, 5369: {BY_ELEMENT}, 5293: {CONVERTS}}
+    laid_out = LAID_OUT in capabilities
+    uses, kinds = {}, {}  # of types of matrices; types of values
     for op, words in instructions:
         needed |= operations.get(op, set())
         if op == 22 and words[1] == 16:
-            needed.add(FLOAT16)
+            needed |= {BRAIN, BRAIN_MATRICES} if len(words) > 2 else {FLOAT16}
+        if op == 4456:
+            uses[words[0]] = constants[words[5]] if words[5] in constants else None
+        if op in (61, 115, 4457, 4459, 5366, 5369) and words[0] in uses:
+            kinds[words[1]] = uses[words[0]]
+        if op == 115 and words[2] in kinds and kinds[words[1]] != kinds[words[2]]:
+            needed.add(CONVERTS)
         if op == 71 and words[1] == 11 and words[2] in (40, 41):
             needed.add(SUBGROUPS)
         if op == 4456:
@@ -131,7 +143,9 @@ def shader_faults(instructions):
             bits = ints.get(inner, 32)
             if words[1] == FAR and bits in (8, 16):
                 needed.add(BITS16 if bits == 16 else BITS8)
-            if words[1] in (WORKGROUP, FUNCTION) and bits in (8, 16):
+            if words[1] == WORKGROUP and laid_out:
+                needed |= {LAID_OUT} | ({LAID_OUT_16 if bits == 16 else LAID_OUT_8} if bits in (8, 16) else set())
+            elif words[1] in (WORKGROUP, FUNCTION) and bits in (8, 16):
                 needed.add(INT16 if bits == 16 else INT8)
         if op == 21 and words[1] == 64:
             needed.add(INT64)
@@ -163,15 +177,43 @@ def shader_faults(instructions):
             storage[words[1]] = pointers[words[0]][0]
     if MATRICES in needed and not any(op == 10 for op, _ in instructions):
         yield "an extension that is not declared"
+    if laid_out:  # tensors of 16 bits may be seen by words alone
+        needed |= capabilities & {BITS16}
     for missing in sorted(needed - capabilities):
         yield f"capability {missing} is needed and not declared"
     for idle in sorted(capabilities - needed):
         yield f"capability {idle} is declared and not needed"
-    modes = [words[1] for op, words in instructions if op == 16]
+    modes = [(words[1], words[2] if words[1] == ROUND_MODE else 0) for op, words in instructions if op == 16]
     entries = sum(op == 15 for op, _ in instructions)
-    for mode in (17, 4461, 4462):
-        if modes.count(mode) != entries:
+    asked = [(17, 0), (4461, 0), (ROUND_MODE, 32)]
+    asked += [(ROUND_MODE, 16)] if BY_ELEMENT in capabilities else []
+    for mode, bits in asked:
+        if modes.count((mode, bits)) != entries:
             yield f"execution mode {mode} is not that of every kernel"
+
+
+def known(module, instructions):
+    """The module as validators know it that do not know bf16 yet: its matrices are of f16."""
+    if not any(op == 17 and words[0] == BRAIN for op, words in instructions):
+        return module
+    words = list(struct.unpack("<5I", module[:20]))
+    for op, operands in instructions:
+        if op == 17 and operands[0] in (BRAIN, BRAIN_MATRICES):
+            operands = (FLOAT16,) if operands[0] == BRAIN else None
+        if op == 10 and struct.pack(f"<{len(operands)}I", *operands).startswith(b"SPV_KHR_bfloat16"):
+            operands = None
+        if op == 22 and len(operands) > 2:
+            operands = operands[:2]
+        if operands is not None:
+            words += [(len(operands) + 1) << 16 | op, *operands]
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+def environments_of(module, instructions):
+    if is_kernel(instructions):
+        return "opencl2.1", "opencl2.2"
+    old = struct.unpack("<2I", module[:8])[1] <= 0x10500
+    return ("vulkan1.2", "vulkan1.3") if old else ("vulkan1.3",)
 
 
 def validated(validator, module, environments):
@@ -189,8 +231,8 @@ def check(name, data, validator):
     wrong = 0
     found = modules(data)
     for n, (module, instructions) in enumerate(found):
-        environments = ("opencl2.1", "opencl2.2") if is_kernel(instructions) else ("vulkan1.2", "vulkan1.3")
-        for fault in [*faults(instructions), *(validated(validator, module, environments) if validator else ())]:
+        environments = environments_of(module, instructions)
+        for fault in [*faults(instructions), *(validated(validator, known(module, instructions), environments) if validator else ())]:
             print(f"{name}, module {n}: {fault}")
             wrong += 1
     return len(found), wrong
@@ -198,10 +240,14 @@ def check(name, data, validator):
 
 def of_scripts(aulec, scripts, validator):
     count = wrong = 0
+    own = []
+    if scripts[0] == "--arch":
+        own = ["--target=vulkan", f"--arch={scripts[1]}", "--dtype=bf16" if scripts[1].endswith("bf16") else "--dtype=f16"]
+        scripts = scripts[2:]
     for script in scripts:
-        done = subprocess.run([aulec, script, "--emit=spirv", "--width=D=32", "-o", "-"], capture_output=True)
+        done = subprocess.run([aulec, script, "--emit=spirv", "--width=D=32", *own, "-o", "-"], capture_output=True)
         if done.returncode:
-            done = subprocess.run([aulec, script, "--emit=spirv", "-o", "-"], capture_output=True)
+            done = subprocess.run([aulec, script, "--emit=spirv", *own, "-o", "-"], capture_output=True)
         if done.returncode:
             print(f"{script}: {done.stderr.decode()}")
             wrong += 1
@@ -240,6 +286,13 @@ def self_test():
         "extension that is not declared": ins(4456, 4, 1, 2, 2, 2, 2),
         "%6 may be contracted": ins(4456, 4, 1, 2, 2, 2, 2) + ins(131, 4, 6, 7, 8),
         "not the block's": ins(21, 1, 32, 0) + ins(43, 1, 2, 3) + ins(43, 1, 3, 0x6148) + ins(224, 2, 2, 3),
+        "capability 5430 is needed": ins(5366, 4, 5, 6, 1, 7),
+        "capability 5432 is needed": ins(5369, 4, 5, 6, 7),
+        "capability 5431 is needed": ins(43, 1, 2, 2) + ins(43, 1, 3, 0) + ins(4456, 4, 9, 2, 2, 2, 2) + ins(4456, 5, 9, 2, 2, 2, 3)
+        + ins(61, 4, 6, 7) + ins(115, 5, 8, 6),
+        "capability 5116 is needed": ins(22, 4, 16, 0),
+        "capability 4430 is needed": ins(17, LAID_OUT) + ins(21, 8, 16, 0) + ins(32, 9, WORKGROUP, 8),
+        "execution mode 4462 is": ins(15, 5, 1, 0) + ins(16, 1, 4462, 32) + ins(17, BY_ELEMENT),
         "a matrix in shared": ins(32, 9, WORKGROUP, 1) + ins(65, 9, 10, 12, 13) + ins(4457, 4, 6, 10, 2, 3),
     }
     for expected, words in cases.items():

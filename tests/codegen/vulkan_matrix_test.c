@@ -34,16 +34,18 @@ static const char *text_of_8(AuArena *arena, const char *text)
 typedef struct Trial {
     const char *name, *features;
     bool runs;
+    const SpvFlavour *flavour; /* NULL: that of KHR's matrices */
 } Trial;
 
-static SpvWords module_of(Session *s, const AuKernel *k)
+static SpvWords module_of(Session *s, const Trial *t, const AuKernel *k)
 {
+    const SpvFlavour *flavour = t->flavour ? t->flavour : &spirv_shader_subgroups;
     SpvWords words = {0};
     AuText text = {.arena = s->arena};
     kernel_print(k, &text); /* the emitter changes what it gets */
     const uint32_t source = au_source_add(s->diags, "kernel", au_text_str(&text), text.length);
     AuKernel *own = kernel_read(s->arena, au_names_new(s->arena), s->diags, source);
-    if (!own || !spirv_kernels(s->arena, s->diags, &spirv_shader_subgroups, &own, 1, &words))
+    if (!own || !spirv_kernels(s->arena, s->diags, flavour, &own, 1, &words))
         fail_msg("%s", session_errors(s));
     return words;
 }
@@ -70,7 +72,7 @@ static void compare(const AuKernel *k, const AuMemory *m, const void *want, cons
 
 static void on_device(Session *s, const Trial *t, const AuKernel *k, const AuKRun *run)
 {
-    const SpvWords words = module_of(s, k);
+    const SpvWords words = module_of(s, t, k);
     const VulkanCode code = {.module = words.at,
                              .bytes = (size_t)words.count * 4,
                              .entry = k->name,
@@ -134,21 +136,99 @@ static void matrices_of_8(void **state)
     (void)state;
     static const char needs[] = "lanes8 coopmat8x8x8_f16";
     const bool runs = is_open && vulkan_has(&device, needs);
-    forward(&(Trial){"coop8", needs, runs}, true, 2, 70, 101);
+    forward(&(Trial){"coop8", needs, runs, NULL}, true, 2, 70, 101);
     if (runs) {
-        forward(&(Trial){"coop8", needs, runs}, true, 1, 1, 1);
-        forward(&(Trial){"coop8", needs, runs}, true, 1, 33, 7);
+        forward(&(Trial){"coop8", needs, runs, NULL}, true, 1, 1, 1);
+        forward(&(Trial){"coop8", needs, runs, NULL}, true, 1, 33, 7);
     } else {
         print_message("no Vulkan device with %s: %s\n", needs, device.error);
         skip();
     }
 }
 
+/* Functions of an element: what they take of the kernel, of memory and of other matrices; reductions by each operation, sums that become
+ * operands, a branch that matrices decide, vectors that stay words by way of an array of the lane. */
+static const char places[] =
+    "kernel places lanes 8 warps 2\n"
+    "memory @a: global f16 align 16 reads\nmemory @b: global f32 reads\n"
+    "memory @o: global f32 writes\nmemory @h: global f16 align 16 writes\n"
+    "memory @s: shared f16[128]\nmemory @l: lane f16[8]\n"
+    "memory @x: matrix f16[2] shape 8 8 a\nmemory @y: matrix f16[1] shape 8 8 b\n"
+    "memory @c: matrix f32[5] shape 8 8 c\n"
+    "arg a: pointer @a\narg b: pointer @b\narg o: pointer @o\narg h: pointer @h\narg f: f32\n{\n"
+    "  %1 = lane.i32\n  %2 = warp.i32\n  %3 = block.i32 #0\n  %4 = arg.f32 #4\n"
+    "  %5 = mul.i32 %2, 64\n  %6 = mul.i32 %1, 8\n  %7 = add.i32 %5, %6\n"
+    "  %8 = mul.i32 %3, 128\n  %9 = add.i32 %7, %8\n"
+    "  %10 = load.f16x8 @a[%9]\n"
+    "  %11 = element.f16 %10 #0\n  store @l[0], %11\n  %12 = element.f16 %10 #1\n  store @l[1], "
+    "%12\n"
+    "  %13 = element.f16 %10 #2\n  store @l[2], %13\n  %14 = element.f16 %10 #3\n  store @l[3], "
+    "%14\n"
+    "  %15 = element.f16 %10 #4\n  store @l[4], %15\n  %16 = element.f16 %10 #5\n  store @l[5], "
+    "%16\n"
+    "  %17 = element.f16 %10 #6\n  store @l[6], %17\n  %18 = element.f16 %10 #7\n  store @l[7], "
+    "%18\n"
+    "  %19 = eq.i32 %3, 1\n"
+    "  if %19 {\n    store @l[3], %14\n    %20 = load.f16 @l[6]\n    store @l[4], %20\n  }\n"
+    "  %21 = load.f16 @l[0]\n  %22 = load.f16 @l[1]\n  %23 = load.f16 @l[2]\n  %24 = load.f16 "
+    "@l[3]\n"
+    "  %25 = load.f16 @l[4]\n  %26 = load.f16 @l[5]\n  %27 = load.f16 @l[6]\n  %28 = load.f16 "
+    "@l[7]\n"
+    "  %29 = vec.f16x8 %21, %22, %23, %24, %25, %26, %27, %28\n"
+    "  store @s[%7], %29\n  store @h[%9], %29\n  barrier #0\n"
+    "  matrix_load @x[0], @s[%5], 8 #0\n  matrix_load @y[0], @s[%5], 8 #1\n"
+    "  matrix_fill @c[0], 0.0\n  matrix_mul @c[0], @x[0], @y[0]\n"
+    "  matrix_reduce @c[1], @c[0] #max\n  matrix_reduce @c[2], @c[0] #add\n"
+    "  matrix_reduce @c[3], @c[0] #maxnan\n"
+    "  %30 = cvt.f32 %2\n"
+    "  matrix_each @c[4] {\n"
+    "    %40 = matrix_row.i32\n    %41 = matrix_column.i32\n    %42 = matrix_get.f32 @c[0]\n"
+    "    %43 = matrix_get.f32 @c[1]\n    %44 = matrix_get.f32 @c[2]\n    %45 = matrix_get.f32 "
+    "@c[3]\n"
+    "    %46 = sub.f32 %43, %42\n    %47 = mul.f32 %46, %4\n    %48 = add.f32 %47, %30\n"
+    "    %49 = load.f32 @b[%41]\n    %50 = add.f32 %48, %49\n    %51 = add.f32 %44, %45\n"
+    "    %52 = le.i32 %41, %40\n    %53 = select.f32 %52, %50, %51\n    %54 = mul.f32 %53, 0.125\n"
+    "    matrix_put %54\n  }\n"
+    "  %31 = matrix_any.i1 @c[4]\n"
+    "  if %31 {\n    matrix_cvt @x[1], @c[4]\n  } else {\n    matrix_cvt @x[1], @c[0]\n  }\n"
+    "  matrix_fill @c[0], 1.0\n  matrix_mul @c[0], @x[1], @y[0]\n"
+    "  %32 = add.i32 %5, %8\n"
+    "  matrix_each @c[0] {\n"
+    "    %60 = matrix_row.i32\n    %61 = matrix_column.i32\n    %62 = matrix_get.f32 @c[0]\n"
+    "    %63 = mul.i32 %60, 8\n    %64 = add.i32 %63, %61\n    %65 = add.i32 %64, %32\n"
+    "    %66 = lt.i32 %60, 8\n    store @o[%65], %62 if %66\n  }\n"
+    "}\n";
+
+static void functions_of_an_element(void **state)
+{
+    (void)state;
+    enum { N = 256 };
+    static uint16_t a[N], h[N];
+    static float b[8], o[N];
+    AuKBuffer buffers[5] = {{a, N, true}, {b, 8, true}, {o, N, false}, {h, N, false}};
+    uint64_t slots[5] = {0};
+    const float factor = -0.5f;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16 nv2";
+    const Trial t = {"places", needs, is_open && vulkan_has(&device, needs), &spirv_shader_places};
+    Session s = session_begin();
+    for (uint32_t n = 0; n < N; n++)
+        a[n] = kernel_to_f16((float)((int32_t)(n * 37 % 64) - 32) / 16);
+    for (uint32_t n = 0; n < 8; n++) b[n] = (float)n / 4;
+    memcpy(&slots[4], &factor, sizeof factor);
+    const uint32_t source = au_source_add(s.diags, "places", places, sizeof places - 1);
+    AuKernel *k = kernel_read(s.arena, au_names_new(s.arena), s.diags, source);
+    if (!k || !kernel_verify(k, s.diags)) fail_msg("%s", session_errors(&s));
+    const AuKRun run = {.buffers = buffers, .slots = slots, .grid = {2, 1, 1}};
+    on_device(&s, &t, k, &run);
+    session_end(&s);
+    if (!t.runs) skip();
+}
+
 /* As devices have them; here they are emitted, for the validator. */
 static void matrices_of_16(void **state)
 {
     (void)state;
-    forward(&(Trial){"coop16", "lanes32 coopmat16x16x16_f16", false}, false, 1, 70, 37);
+    forward(&(Trial){"coop16", "lanes32 coopmat16x16x16_f16", false, NULL}, false, 1, 70, 37);
 }
 
 int main(int argc, char **argv)
@@ -156,7 +236,8 @@ int main(int argc, char **argv)
     if (argc > 1) folder = argv[1];
     is_open = vulkan_open(&device);
     const struct CMUnitTest tests[] = {cmocka_unit_test(matrices_of_8),
-                                       cmocka_unit_test(matrices_of_16)};
+                                       cmocka_unit_test(matrices_of_16),
+                                       cmocka_unit_test(functions_of_an_element)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (is_open) vulkan_close(&device);
     return failed;

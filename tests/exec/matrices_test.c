@@ -10,6 +10,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=7 D=16 E=16", NULL, "poison forward"},
     {"documents_bias_sink.attn", "B=1 H=2 S=70 T=70 D=16 E=16", NULL, "sorted forward"},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=16 E=8 P=8", NULL, "forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=16", NULL, "nan"},
 };
 // clang-format on
 

@@ -104,6 +104,71 @@ static void text_and_passes_keep_them(void **state)
     try_text_and_passes(&subject);
 }
 
+/* The same with functions of an element: relu(Q K' - the row's largest + 4) where the column is not beyond the row, weights that become
+ * operands as they are, and a result that leaves element by element. */
+static const char by_place[] =
+    "kernel places lanes 32 warps 1\n"
+    "memory @q: global f16 reads\nmemory @k: global f16 reads\nmemory @v: global f16 reads\n"
+    "memory @o: global f32 writes\n"
+    "memory @a: matrix f16[2] shape 16 16 a\nmemory @b: matrix f16[2] shape 16 16 b\n"
+    "memory @c: matrix f32[3] shape 16 16 c\n"
+    "arg q: pointer @q\narg k: pointer @k\narg v: pointer @v\narg o: pointer @o\n{\n"
+    "  %1 = add.f32 4.0, 0.0\n"
+    "  matrix_load @a[0], @q[0], 16 #0 //! uninitialised\n"
+    "  matrix_load @b[0], @k[0], 16 #1 //! uninitialised\n"
+    "  matrix_load @b[1], @v[0], 16 #0 //! uninitialised\n"
+    "  matrix_fill @c[0], 0.0 //! uninitialised\n"
+    "  matrix_mul @c[0], @a[0], @b[0] //! wrong\n"
+    "  matrix_reduce @c[1], @c[0] #max //! uninitialised\n"
+    "  matrix_each @c[0] {\n"
+    "    %2 = matrix_row.i32\n    %3 = matrix_column.i32\n"
+    "    %4 = matrix_get.f32 @c[0]\n    %5 = matrix_get.f32 @c[1]\n"
+    "    %6 = sub.f32 %4, %5\n    %7 = add.f32 %6, %1\n    %8 = max.f32 %7, 0.0\n"
+    "    %9 = le.i32 %3, %2\n    %10 = select.f32 %9, %8, 0.0\n"
+    "    matrix_put %10 //! wrong\n"
+    "  }\n"
+    "  matrix_cvt @a[1], @c[0] //! uninitialised\n"
+    "  matrix_fill @c[2], 0.0 //! uninitialised\n"
+    "  matrix_mul @c[2], @a[1], @b[1] //! wrong\n"
+    "  matrix_each @c[2] {\n"
+    "    %12 = matrix_row.i32\n    %13 = matrix_column.i32\n    %14 = matrix_get.f32 @c[2]\n"
+    "    %15 = mul.i32 %12, 16\n    %16 = add.i32 %15, %13\n"
+    "    store @o[%16], %14 //! unwritten\n"
+    "  }\n"
+    "}\n";
+
+static bool places_are_right(const AuKRun *run)
+{
+    (void)run;
+    for (uint32_t i = 0; i < N; i++) {
+        float s[N], most = -INFINITY;
+        for (uint32_t j = 0; j < N; j++) {
+            s[j] = 0;
+            for (uint32_t d = 0; d < N; d++)
+                s[j] += kernel_from_f16(q[i * N + d]) * kernel_from_f16(k[j * N + d]);
+            most = s[j] > most ? s[j] : most;
+        }
+        for (uint32_t e = 0; e < N; e++) {
+            float sum = 0;
+            for (uint32_t j = 0; j <= i; j++) {
+                const float w = s[j] - most + 4 > 0 ? s[j] - most + 4 : 0;
+                sum += kernel_from_f16(kernel_to_f16(w)) * kernel_from_f16(v[j * N + e]);
+            }
+            if (fabsf(o[i * N + e] - sum) > 0.02f) return false;
+        }
+    }
+    return true;
+}
+
+static const Subject places = {by_place, prepare, places_are_right, 3};
+
+static void functions_of_an_element_need_every_line(void **state)
+{
+    (void)state;
+    assert_int_equal(try_deletions(&places), 11);
+    try_text_and_passes(&places);
+}
+
 /* f32 of simdgroups, columns, conversion and all element by element operations. */
 static void elements_one_by_one(void **state)
 {
@@ -159,6 +224,22 @@ static const Mistake mistakes[] = {
     {AU_E0804, "sums of another shape", HEAD BODY "matrix_mul @d[0], @a[0], @b[0]\n}\n", "no instruction multiplies these"},
     {AU_E0804, "element by element of two kinds", HEAD BODY "matrix_map @c[0], @c[0], @d[0] #add\n}\n", "not of one kind"},
     {AU_E0808, "functions of matrices", HEAD BODY "matrix_map @c[0], @c[0], @c[1] #max\n}\n", "none of add, sub, mul, div"},
+    {AU_E0804, "sums become the other operand", HEAD BODY "matrix_cvt @b[0], @c[0]\n}\n", "not of one kind"},
+    {AU_E0808, "rows by a product", HEAD BODY "matrix_reduce @c[0], @c[1] #mul\n}\n", "none of add, max, maxnan"},
+    {AU_E0804, "rows of an operand", HEAD BODY "matrix_reduce @a[0], @a[0] #max\n}\n", "only rows of sums"},
+    {AU_E0803, "a row of no element", HEAD BODY "%2 = matrix_row.i32\n}\n", "stands in no function of an element"},
+    {AU_E0803, "an element into nothing", HEAD BODY "matrix_put 1.0\n}\n", "stands in no function of an element"},
+    {AU_E0803, "a function in a function", HEAD BODY "matrix_each @c[0] {\nmatrix_each @c[1] {\nmatrix_put 1.0\n}\n}\n}\n", "stands in a function of an element"},
+    {AU_E0804, "functions of operands", HEAD BODY "matrix_each @a[0] {\nmatrix_put 1.0\n}\n}\n", "elements are f32"},
+    {AU_E0804, "elements of another kind", HEAD BODY "matrix_each @c[0] {\n%2 = matrix_get.f32 @d[0]\nmatrix_put %2\n}\n}\n", "not of one kind"},
+    {AU_E0806, "what lanes have each", HEAD BODY "%2 = cvt.f32 %1\nmatrix_each @c[0] {\nmatrix_put %2\n}\n}\n", "differs from lane to lane"},
+    {AU_E0803, "the lane of an element", HEAD BODY "matrix_each @c[0] {\n%2 = lane.i32\n%3 = cvt.f32 %2\nmatrix_put %3\n}\n}\n", "no part of a function of an element"},
+    {AU_E0803, "lanes meet at an element", HEAD BODY "matrix_each @c[0] {\nbarrier #1\nmatrix_put 1.0\n}\n}\n", "no part of a function of an element"},
+    {AU_E0807, "registers of an element", HEAD "memory @l: lane f32[1]\n" BODY "matrix_each @c[0] {\n%2 = load.f32 @l[0]\nmatrix_put %2\n}\n}\n", "an element is no lane's"},
+    {AU_E0803, "a sum that may come twice", HEAD "memory @y: global f32 reads writes\narg y: pointer @y\n" BODY "matrix_each @c[0] {\natomic_add @y[0], 1.0\n}\n}\n", "may happen twice"},
+    {AU_E0803, "an element before its end", HEAD BODY "matrix_each @c[0] {\nmatrix_put 1.0\n%2 = matrix_row.i32\n}\n}\n", "not the last of its function"},
+    {0, "functions of nothing", HEAD BODY "matrix_each @c[0] {\n%2 = matrix_get.f32 @c[1]\nmatrix_put %2\n}\n}\n", "uninitialised: matrix @c[1]"},
+    {0, "rows of nothing", HEAD BODY "matrix_reduce @c[0], @c[1] #max\n}\n", "uninitialised: matrix @c[1]"},
     {0, "sums of nothing", HEAD BODY "matrix_fill @a[0], 0.0\nmatrix_fill @b[0], 0.0\nmatrix_mul @c[0], @a[0], @b[0]\n}\n", "uninitialised: matrix @c[0]"},
     {0, "rows outside", HEAD BODY "matrix_fill @c[0], 0.0\nmatrix_store @s[1], @c[0], 16 #0\n}\n", "bounds: @s[256] of 256"},
     {0, "loads behind a store", HEAD BODY "matrix_fill @c[0], 0.0\nmatrix_store @s[0], @c[0], 16 #0\nmatrix_load @c[1], @s[0], 16 #0\n}\n", "race: @s[0]"},
@@ -178,6 +259,7 @@ int main(void)
         cmocka_unit_test(matrices_run_and_need_every_line),
         cmocka_unit_test(text_and_passes_keep_them),
         cmocka_unit_test(elements_one_by_one),
+        cmocka_unit_test(functions_of_an_element_need_every_line),
         cmocka_unit_test(mistakes_are_found),
     };
     return cmocka_run_group_tests(tests, plain_formula, NULL);

@@ -75,9 +75,11 @@ VkResult vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const cha
 {
     ENTER();
     (void)device, (void)layer;
-    static const char *const names[] = {"VK_NV_shader_sm_builtins", "VK_EXT_subgroup_size_control",
-                                        "VK_KHR_cooperative_matrix"};
-    *count = vulkan_mock.most ? 3 : 1;
+    static const char *const names[] = {
+        "VK_NV_shader_sm_builtins",  "VK_EXT_subgroup_size_control",
+        "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
+        "VK_NV_cooperative_matrix2", "VK_KHR_workgroup_memory_explicit_layout"};
+    *count = vulkan_mock.newer ? 6 : vulkan_mock.most ? 3 : 1;
     for (uint32_t n = 0; n < *count; n++)
         snprintf(extensions[n].name, sizeof extensions[n].name, "%s", names[n]);
     return VK_SUCCESS;
@@ -101,6 +103,7 @@ void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDevicePro
             VkPhysicalDeviceVulkan12Properties *more = (void *)next;
             more->keeps_special = has(MOCK_KEEPS_SPECIAL);
             more->rounds_even = has(MOCK_ROUNDS_EVEN);
+            more->rounds_half_even = has(MOCK_ROUNDS_HALF);
         }
         if (next->type == VK_TYPE_PROPERTIES_11) {
             VkPhysicalDeviceVulkan11Properties *more = (void *)next;
@@ -132,6 +135,18 @@ void vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatu
         if (next->type == VK_TYPE_FEATURES_MATRIX)
             *(VkPhysicalDeviceCooperativeMatrixFeatures *)(void *)next =
                 (VkPhysicalDeviceCooperativeMatrixFeatures){.matrices = has(MOCK_MATRICES)};
+        if (next->type == VK_TYPE_FEATURES_BF16)
+            *(VkPhysicalDeviceShaderBfloat16Features *)(void *)next =
+                (VkPhysicalDeviceShaderBfloat16Features){.numbers = 1, .matrices = has(MOCK_BF16)};
+        if (next->type == VK_TYPE_FEATURES_SHARED) {
+            VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures *shared = (void *)next;
+            shared->layout = shared->bits8 = 1, shared->bits16 = has(MOCK_LAYOUT);
+        }
+        if (next->type == VK_TYPE_FEATURES_MATRIX_2) {
+            VkPhysicalDeviceCooperativeMatrix2Features *places = (void *)next;
+            places->reduces = has(MOCK_REDUCES), places->converts = has(MOCK_CONVERTS);
+            places->by_element = has(MOCK_BY_ELEMENT);
+        }
         if (next->type != VK_TYPE_FEATURES_12) continue;
         VkPhysicalDeviceVulkan12Features *f12 = (void *)next;
         f12->is[VK_HAS_FLOAT_16] = has(MOCK_FLOAT_16);
@@ -142,18 +157,19 @@ void vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatu
         f12->is[VK_HAS_MEMORY_MODEL] = has(MOCK_MEMORY_MODEL);
     }
 }
-/* One that kernels use, one with sums of f16, one of the work-group. */
+/* Two that kernels use, the second of bf16, one with sums of f16, one of the work-group. */
 VkResult vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(VkPhysicalDevice device, uint32_t *count,
                                                            VkCooperativeMatrixProperties *matrices)
 {
     enum { OF_WORKGROUP = 2 };
     ENTER();
     (void)device;
-    *count = 3;
-    for (uint32_t n = 0; n < 3; n++) {
+    *count = 4;
+    for (uint32_t n = 0; n < 4; n++) {
         matrices[n].m = matrices[n].n = matrices[n].k = 8 << n;
         matrices[n].c = matrices[n].result = n == 1 ? VK_MATRIX_F16 : VK_MATRIX_F32;
         matrices[n].scope = n == 2 ? OF_WORKGROUP : VK_SCOPE_SUBGROUP;
+        if (n == 3) matrices[n].a = matrices[n].b = VK_MATRIX_BF16;
     }
     return VK_SUCCESS;
 }

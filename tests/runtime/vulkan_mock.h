@@ -25,7 +25,13 @@ enum {
     MOCK_SHUFFLE = MOCK_FEATURES,
     MOCK_FULL_SUBGROUPS,
     MOCK_FLOAT_16,
-    MOCK_MATRICES
+    MOCK_MATRICES,
+    MOCK_BF16,
+    MOCK_REDUCES,
+    MOCK_CONVERTS,
+    MOCK_BY_ELEMENT,
+    MOCK_LAYOUT,
+    MOCK_ROUNDS_HALF
 };
 
 typedef struct VulkanMock {
@@ -34,6 +40,7 @@ typedef struct VulkanMock {
     bool hidden;                       /* the host does not see the device's memory */
     uint32_t most_blocks, shared_bytes;
     uint32_t driver;       /* its version */
+    bool newer;            /* it lists the extensions of newer ones */
     uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */
     uint64_t memory_bytes; /* of one allocation at most */
     bool downward;         /* each allocation ends where the one before it begins */

@@ -271,6 +271,27 @@ static void test_lanes_and_matrices(void **state)
     }
 }
 
+/* Matrices of bf16 and functions of elements are promised where all that kernels use is there, and the device takes their version. */
+static void test_newer_matrices(void **state)
+{
+    (void)state;
+#define OLD "shared16k shared32k shared48k subgroup32 lanes32 coopmat8x8x8_f16"
+    vulkan_mock_reset();
+    vulkan_mock.least = vulkan_mock.most = 32, vulkan_mock.newer = true;
+    expect_words("vulkan1.2 " OLD " coopmat64x64x64_bf16");
+    vulkan_mock.version = VK_VERSION_1_3;
+    expect_words("vulkan1.3 " OLD " coopmat64x64x64_bf16 nv2");
+    vulkan_mock.lacks = 1u << MOCK_BF16;
+    expect_words("vulkan1.3 " OLD " nv2");
+    static const int needed[] = {MOCK_REDUCES, MOCK_CONVERTS, MOCK_BY_ELEMENT, MOCK_LAYOUT,
+                                 MOCK_ROUNDS_HALF};
+    for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
+        vulkan_mock.lacks = 1u << needed[n];
+        expect_words("vulkan1.3 " OLD " coopmat64x64x64_bf16");
+    }
+#undef OLD
+}
+
 static void test_little_shared_memory(void **state)
 {
     (void)state;
@@ -441,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_drivers),
         cmocka_unit_test(test_below_the_floor),
         cmocka_unit_test(test_lanes_and_matrices),
+        cmocka_unit_test(test_newer_matrices),
         cmocka_unit_test(test_little_shared_memory),
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_neighbours),

@@ -1,0 +1,43 @@
+/* by_place.h - fragments whose elements are computed by functions of their place: what by_place.c and by_place_move.c share. */
+#ifndef AU_LOWER_BY_PLACE_H
+#define AU_LOWER_BY_PLACE_H
+
+#include "internal.h"
+
+/* A reduction that was computed: its matrices hold until something that it reads is set. */
+typedef struct Reduced {
+    AuTileExpr *e;
+    AuMem mem;
+    AuCut cut;
+} Reduced;
+
+typedef struct ByPlace {
+    AuLower *l;
+    TILE_LIST(Reduced) reduced;
+    /* Of the expression at hand: */
+    TILE_LIST(const AuTileVar *) vars;
+    TILE_LIST(AuTileExpr *) reductions;
+    AuCut cut; /* its matrices */
+    AuVal row, column;
+} ByPlace;
+
+static inline AuOpaque by_place_matrix(AuLower *l, AuMem mem, int32_t n)
+{
+    return (AuOpaque){mem, kernel_i32(l->k, n)};
+}
+bool by_place_is_half(const AuTileType *type);
+/* An expression that is one reduction stands below none: it gets a root. */
+AuTileExpr *by_place_rooted(AuLower *l, AuTileExpr *e);
+bool by_place_rounds(const AuTileExpr *e);
+/* Computes the reductions in the expression, and notes what else it reads. */
+void by_place_begin(ByPlace *b, AuTileExpr *e, const AuTileType *type);
+/* Numbers of the block that change are read in front of functions, which see no memory of lanes. */
+void by_place_know_cells(ByPlace *b);
+/* The function of the matrix begins; at the element of matrix (i, j) all that the expression reads is known. */
+void by_place_open(ByPlace *b, AuOpaque of);
+typedef void (*AtPoint)(ByPlace *b, const AuPoint *p, void *user);
+void by_place_at_element(ByPlace *b, int32_t i, int32_t j, AtPoint what, void *user);
+/* All elements of [to], which are sums, or of 16 bits, rounded once. */
+void by_place_compute(ByPlace *b, AuMem to, AuTileElem elem, AuTileExpr *e);
+
+#endif
