@@ -86,52 +86,14 @@ static bool constant_of(const AuEmit *e, AuVal v, int64_t *value)
     return true;
 }
 
-static uint32_t zeros_of_constant(int64_t value)
-{
-    return value ? (uint32_t)__builtin_ctzll((uint64_t)value) : 63;
-}
-
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
-static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-/* How many low bits of a value are certainly 0. */
-static uint32_t zeros(const AuEmit *e, AuVal v, uint32_t depth)
-{
-    const AuInstr *in = kernel_at(e->k, v);
-    int64_t value;
-    if (constant_of(e, v, &value)) return zeros_of_constant(value);
-    if (!depth || !in->count) return 0;
-    const AuVal a = kernel_operand(e->k, in, 0);
-    const AuVal b = in->count > 1 ? kernel_operand(e->k, in, 1) : a;
-    switch ((int)in->op) {
-    case AU_K_ADD:
-    case AU_K_SUB:
-    case AU_K_OR:
-    case AU_K_XOR:
-    case AU_K_MIN:
-    case AU_K_MAX: return least(zeros(e, a, depth - 1), zeros(e, b, depth - 1));
-    case AU_K_AND: return most(zeros(e, a, depth - 1), zeros(e, b, depth - 1));
-    case AU_K_MUL: return zeros(e, a, depth - 1) + zeros(e, b, depth - 1);
-    case AU_K_SHL:
-        return constant_of(e, b, &value) ? zeros(e, a, depth - 1) + (uint32_t)(value & 31) : 0;
-    case AU_K_NEG:
-    case AU_K_CVT: return zeros(e, a, depth - 1);
-    case AU_K_SELECT:
-        return least(zeros(e, b, depth - 1), zeros(e, kernel_operand(e->k, in, 2), depth - 1));
-    case AU_K_FOR: return least(zeros(e, a, depth - 1), zeros_of_constant(in->imm));
-    }
-    return 0;
-}
+static bool known(const void *user, AuVal v, int64_t *value) { return constant_of(user, v, value); }
 
 uint32_t gpu_alignment(const AuEmit *e, AuMem mem, AuVal index, uint32_t bytes)
 {
-    const AuMemory *m = &e->k->mems[mem.i];
-    const uint32_t element = kernel_scalar_bytes(m->scalar);
-    const uint32_t base = m->space == AU_GLOBAL ? most(m->align, element) : MOST_ALIGNED;
-    const uint32_t known = element << least(zeros(e, index, DEEPEST), 8);
+    const uint32_t known_to_be = kernel_alignment(e->k, mem, index, known, e);
     uint32_t align = 1;
     while (align < MOST_ALIGNED && align < bytes) align *= 2;
-    return least(align, least(base, known));
+    return align < known_to_be ? align : known_to_be;
 }
 
 /* ---- addresses */

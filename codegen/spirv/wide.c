@@ -3,53 +3,12 @@
  * (SPV_KHR_workgroup_memory_explicit_layout). */
 #include "emit.h"
 
-enum { ALIGNED = 2, WORD = 4, MOST = 16, DEEPEST = 12 }; /* Memory Operands; bytes */
-
-/* ---- what is known of an index */
-
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
-static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-static uint32_t zeros_of(int64_t value)
-{
-    return value ? (uint32_t)__builtin_ctzll((uint64_t)value) : 63;
-}
-
-/* How many low bits of a value are certainly 0. */
-static uint32_t zeros(const AuKernel *k, AuVal v, uint32_t depth)
-{
-    const AuInstr *in = kernel_at(k, v);
-    if (in->op == AU_K_CONST) return zeros_of(in->imm);
-    if (!depth || !in->count) return 0;
-    const AuVal a = kernel_operand(k, in, 0), b = in->count > 1 ? kernel_operand(k, in, 1) : a;
-    const AuInstr *by = kernel_at(k, b);
-    switch ((int)in->op) {
-    case AU_K_ADD:
-    case AU_K_SUB:
-    case AU_K_OR:
-    case AU_K_XOR:
-    case AU_K_MIN:
-    case AU_K_MAX: return least(zeros(k, a, depth - 1), zeros(k, b, depth - 1));
-    case AU_K_AND: return most(zeros(k, a, depth - 1), zeros(k, b, depth - 1));
-    case AU_K_MUL: return zeros(k, a, depth - 1) + zeros(k, b, depth - 1);
-    case AU_K_SHL:
-        return by->op == AU_K_CONST ? zeros(k, a, depth - 1) + (uint32_t)(by->imm & 31) : 0;
-    case AU_K_NEG:
-    case AU_K_CVT: return zeros(k, a, depth - 1);
-    case AU_K_SELECT:
-        return least(zeros(k, b, depth - 1), zeros(k, kernel_operand(k, in, 2), depth - 1));
-    case AU_K_FOR: return least(zeros(k, a, depth - 1), zeros_of(in->imm));
-    }
-    return 0;
-}
+enum { ALIGNED = 2, WORD = 4 }; /* Memory Operands; bytes */
 
 uint32_t spirv_alignment(const SpvEmit *e, AuMem mem, AuVal index)
 {
-    const AuMemory *m = &e->k->mems[mem.i];
-    const uint32_t element = kernel_scalar_bytes(m->scalar);
-    if (!e->flavour->wide) return element;
-    const uint32_t base = m->space == AU_GLOBAL ? most(m->align, element) : MOST;
-    return least(MOST, least(base, element << least(zeros(e->k, index, DEEPEST), 8)));
+    if (!e->flavour->wide) return kernel_scalar_bytes(e->k->mems[mem.i].scalar);
+    return kernel_alignment(e->k, mem, index, NULL, NULL);
 }
 
 /* ---- words */

@@ -444,6 +444,11 @@ enum {
 bool *kernel_written(const AuKernel *k, AuArena *arena, uint32_t most_words);
 /* Of a region where these loops are written out. */
 uint64_t kernel_written_size(const AuKernel *k, uint32_t first, const bool *loops);
+/* Bytes, a power of two up to 16, of which an element's place is certainly a multiple (alignment.c). [known]: does a generator
+ * know the value as a number? NULL: constants of the kernel alone. */
+typedef bool AuNumberOf(const void *user, AuVal v, int64_t *value);
+uint32_t kernel_alignment(const AuKernel *k, AuMem mem, AuVal index, AuNumberOf *known,
+                          const void *user);
 /* Turns of a loop with constant bounds; 0: others. */
 uint64_t kernel_turns(const AuKernel *k, const AuInstr *in);
 /* Instructions of a kernel that are compiled in reasonable time; long scripts take a quarter of them. */
