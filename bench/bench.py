@@ -1,13 +1,13 @@
 """Measures attention side by side with peers, on the same random tensors, in one process.
 
     python bench/bench.py [--device cpu|cuda] [--dtype f32,bf16] [--pass forward,backward,both] [--peers sdpa,flex] [--filter WORD] [--scripts NAMES]
-                          [--artifacts DIR] [--rounds N] [--json FILE] [--plot FILE.svg] [--write docs/performance.md --marker cpu]
+                          [--artifacts DIR] [--beside OLD=DIR,..] [--rounds N] [--json FILE] [--plot FILE.svg] [--write docs/performance.md --marker cpu]
     python bench/bench.py --compile DIR --target cuda --dtype bf16 [--width D=64,128]
 
 Every round calls each peer once, in turn; reported are medians (GPU: of device events). FLOP/s count the pairs that take part:
 2 (D + E) a pair forward, 2.5 times that backward, `both`: forward and backward together. Errors are against the formula in float64, of
 one group of heads. --compile writes an artifact for each script, for a machine without the compiler, where --artifacts names the
-folder. --write puts the table between the markers `<!-- bench:MARKER -->` and `<!-- end -->` of a document.
+folder; --beside has further such folders, of other compilers or shapes, as columns of their own. --write puts the table between the markers `<!-- bench:MARKER -->` and `<!-- end -->` of a document.
 """
 
 from __future__ import annotations
@@ -185,6 +185,7 @@ def arguments():
     p.add_argument("--scripts", default="", help="only cases of these scripts, as full,causal")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--artifacts", type=Path)
+    p.add_argument("--beside", default="", help="further folders of artifacts, as old=DIR,wide=DIR")
     p.add_argument("--json")
     p.add_argument("--plot", type=Path)
     p.add_argument("--write", type=Path)
@@ -206,7 +207,8 @@ def main() -> None:
     if unknown := [name for name in a.peers.split(",") if name and name not in PEERS]:
         sys.exit(f"bench: no peer is called {unknown[0]}; there are {', '.join(PEERS)}, and aule is always there")
     made = [usable(name, PEERS[name]) for name in a.peers.split(",") if name]
-    peers = [Aule(artifacts=a.artifacts)] + [Aule(d, a.artifacts, f"aule {d}") for d in a.devices.split(",") if d] + [x for x in made if x]
+    beside = [Aule("", Path(folder), f"aule {label}") for label, _, folder in (x.partition("=") for x in a.beside.split(",") if x)]
+    peers = [Aule(artifacts=a.artifacts)] + beside + [Aule(d, a.artifacts, f"aule {d}") for d in a.devices.split(",") if d] + [x for x in made if x]
     names, rows, ceilings = [x.name for x in peers], [], {}
     unit, word = (1.0, "TFLOP/s") if a.device.startswith("cuda") else (1e3, "GFLOP/s")
     for dtype in a.dtype.split(","):

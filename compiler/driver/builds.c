@@ -127,7 +127,8 @@ static bool is_asked_for(const aulec_options *o, const AuAttentionBuild *build, 
            (append && n == AU_APPEND);
 }
 
-/* In the order of the operations, the kernels for few queries first, then those that move boxes. */
+/* In the order of the operations, the kernels for few queries first, then those that move boxes, of which those for short rows
+ * come first. */
 static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
 {
     const AuFamily *family = schedule_family(v->attn);
@@ -153,6 +154,9 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
         while (queries-- > 0) {
             one.queries = (AuQueries)queries;
             one.boxes = !queries;
+            one.short_rows = one.boxes && n == AU_BACKWARD; /* first, since they have a condition */
+            if (one.short_rows && !add_variant(job, build, &one)) return false;
+            one.short_rows = false;
             if (one.boxes && !add_variant(job, build, &one)) return false;
             one.boxes = false;
             if (!add_variant(job, build, &one)) return false;

@@ -27,6 +27,7 @@ typedef struct AuVariant {
     bool boxes;             /* a launch passes tensors that boxes of tensor maps describe */
     const AuShapeRow *row;  /* which of them its shape was asked for by; NULL: by none */
     AuQueries queries;      /* how many there are; its condition */
+    bool short_rows;        /* there are SCHEDULE_SHORT_ROWS queries at most; its condition */
     bool by_slots;          /* append: the call says where each row goes; its condition */
     AuLaunchExpr condition;
     AuSchedule *

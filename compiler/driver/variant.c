@@ -27,9 +27,10 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"", "pages_", "some_", "few_", "decode_"};
     au_text_add(
-        &text, "_%s_%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
+        &text, "_%s_%s%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
-        v->by_slots ? "slots_" : "", v->invariant ? "invariant_" : "", kernel);
+        v->by_slots ? "slots_" : "", v->short_rows ? "short_" : "",
+        v->invariant ? "invariant_" : "", kernel);
     for (char *c = text.at; *c; c++)
         if (*c == '-' || *c == '.') *c = '_';
     return au_text_str(&text);
@@ -221,6 +222,15 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
     return launch_code(arena, diags, a, test, &v->condition);
 }
 
+/* "S <= 4096". */
+static bool set_short_condition(AuArena *arena, AuDiags *diags, AuVariant *v)
+{
+    AuAttn *a = v->attn;
+    const AuExpr most = attn_i32(a, SCHEDULE_SHORT_ROWS, a->span);
+    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, a->tensors[0].axes[2], most, a->span),
+                       &v->condition);
+}
+
 /* "0 <= slots_rows": the call has slots. */
 static bool set_slots_condition(AuArena *arena, AuDiags *diags, AuVariant *v)
 {
@@ -269,6 +279,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .invariant = v->invariant,
                                .tf32 = v->tf32,
                                .queries = v->queries,
+                               .short_rows = v->short_rows,
                                .by_slots = v->by_slots,
                                .boxes = v->boxes,
                                .shapes = v->shapes,
@@ -286,6 +297,10 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;
     if (v->by_slots && !set_slots_condition(arena, diags, v)) return false;
+    if (v->short_rows) {
+        if (!schedule_has_short(arena, &problem, v->operation)) return true;
+        if (!set_short_condition(arena, diags, v)) return false;
+    }
     const char *why;
     const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
     if (v->boxes && !boxes) return true;

@@ -69,7 +69,9 @@ typedef struct AuTileCaps {
     double exp;    /* powers of two */
     double shared; /* bytes of shared memory */
     double far;    /* bytes from the cache that all processors share */
-    double sums;   /* bytes of f32 added to memory */
+    int32_t
+        cached; /* bytes of that cache that what a section of heads comes back to may fill; 0: heads stand in no sections */
+    double sums;              /* bytes of f32 added to memory */
     int32_t latency, barrier; /* cycles: of memory; of a block's barrier */
 } AuTileCaps;
 

@@ -350,6 +350,25 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
     return false;
 }
 
+bool schedule_has_short(AuArena *arena, const AuProblem *p, AuOperation operation)
+{
+    AuShape of_short = {0}, of_all = {0};
+    AuProblem one = *p, all = *p;
+    const char *why = NULL;
+    one.short_rows = true, all.short_rows = false;
+    for (const AuScheduleRow *row = NULL;
+         (row = next_row(schedule_family(p->attn), row)) != NULL;) {
+        if (!is_for(row, &one, operation)) continue;
+        if (given(arena, &one, row, SHAPES_FORCED, &of_short, &why) ||
+            given(arena, &one, row, SHAPES_TUNED, &of_short, &why))
+            return false;
+        if (row->shape(arena, &one, &of_short, &why))
+            return row->shape(arena, &all, &of_all, &why) &&
+                   memcmp(&of_short, &of_all, sizeof of_short) != 0;
+    }
+    return false;
+}
+
 /* A row of a table that does for the problem; where one of a user does not, it is said. */
 static bool tuned(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuScheduleRow *row,
                   AuShape *shape)

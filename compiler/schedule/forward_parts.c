@@ -59,13 +59,32 @@ const char *lanes_dot_refusal(AuArena *arena, const AuProblem *p, int32_t unit)
 /* Blocks begin in the order of the grid. With a mask their work differs: the longest of all heads begin first and the
  * shortest fill what is left at the end, where head after head the last one's longest blocks would begin late. (Longest
  * processing time first, Graham 1969.) An entry of the batch after the other, whose heads share the L2. */
-void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
-                        const char *batch)
+void lanes_grid_by_work(Lanes *x, const char *block, const char *blocks, const char *head,
+                        const char *heads, const char *batch)
 {
     if (x->longest_first)
-        tile_grid(x->t, "%s: %s, %s, b: %s", head, heads, blocks, batch);
+        tile_grid(x->t, "%s: %s, %s: %s, b: %s", head, heads, block, blocks, batch);
     else
-        tile_grid(x->t, "%s, %s: %s, b: %s", blocks, head, heads, batch);
+        tile_grid(x->t, "%s: %s, %s: %s, b: %s", block, blocks, head, heads, batch);
+}
+
+/* Where a head's blocks come back to the same rows of memory again and again, all heads at once are too many for the second cache: so many
+ * heads as it holds are a section, and the longest of a section begin first. The last section may have fewer. */
+void lanes_grid_by_sections(Lanes *x, const char *block, const char *blocks, const char *head,
+                            const char *heads, const char *batch, const char *section)
+{
+    AuTileBuild *t = x->t;
+    if (!x->longest_first) {
+        lanes_grid_by_work(x, block, blocks, head, heads, batch);
+        return;
+    }
+    tile_grid(t, "at: %s * (%s), b: %s", heads, blocks, batch);
+    tile_let(t, "section", "clamp(%s, 1, max(%s, 1))", section, heads);
+    tile_let(t, "section_head", "at / (section * (%s)) * section", blocks);
+    tile_let(t, "section_heads", "min(section, %s - section_head)", heads);
+    tile_let(t, "section_at", "at - section_head * (%s)", blocks);
+    tile_let(t, head, "section_head + section_at %% section_heads");
+    tile_let(t, block, "section_at / section_heads");
 }
 
 void lanes_key_heads(Lanes *x)
@@ -142,8 +161,7 @@ void lanes_forward_head(Lanes *x)
         grid_of_items(x, heads);
     } else {
         const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
-        lanes_grid_by_work(x, tile_text(t, "%s: %s", x->longest_first ? "turn" : "mb", blocks), "h",
-                           heads, batch);
+        lanes_grid_by_work(x, x->longest_first ? "turn" : "mb", blocks, "h", heads, batch);
         if (x->longest_first) tile_let(t, "mb", "%s - 1 - turn", blocks);
         lanes_let_key_length(x);
     }

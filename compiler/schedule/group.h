@@ -61,6 +61,8 @@ int32_t group_back_swizzle(int32_t bytes);
 const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p);
 /* What kernels of groups have and rules do not choose, since it was measured to be slower; NULL: nothing. */
 const char *group_back_slower(const AuProblem *p);
+/* Why heads do not stand in sections; NULL: they do, or none are asked for. */
+const char *group_back_refusal_of_sections(AuArena *arena, const AuProblem *p, const AuShape *s);
 /* Single warps get more where consumers' fragments leave room. */
 void group_back_give_registers(int32_t fragments, AuShape *s);
 /* Registers of a lane for distances of so many queries from keys; 0: no score function reads them. */
@@ -69,14 +71,17 @@ int32_t group_back_distance_registers(const AuProblem *p, int32_t queries);
 int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys);
 
 /* ---- group_back_parts.c */
-/* Pipelines of K and V, of queries, of output gradients, of dS'; units read [part] channels of keys side by side. */
-void group_back_tiles(Lanes *x, int32_t part);
+/* Pipelines of K and V, of queries, of output gradients, of dS'; units read [part] channels of keys side by side. Tiles of dS' are handed
+ * on from and to [exchanged], "mma" or "one mma". */
+void group_back_tiles(Lanes *x, int32_t part, const char *exchanged);
 const char *group_back_sums(Lanes *x); /* where the tile's rows of dQ are added, in dq_sum */
 /* A loop over the heads of the block and their tiles of queries. */
 void group_back_open_walk(Lanes *x);
 void group_back_end_walk(Lanes *x);
 /* Statistics of rows, those from [from] on, and their names; adjoints lie beside output gradients. */
 void group_back_load_rows(Lanes *x, const char **rows, uint32_t from, uint32_t to);
+/* dK (1) or dV (2) of the group to memory, through its rows of K or V, [tile], which nobody may read any more. */
+void group_back_store(Lanes *x, uint32_t n, const char *tile);
 /* The kernels before, that one, and those after. NULL after an error. */
 AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
                              void (*kernel)(Lanes *x));

@@ -1,14 +1,15 @@
 /* group_back_parts.c - what both kernels of gradients of groups of warps have (group_backward.c, group_back_wide.c): tiles, the walk over heads and
  * tiles of queries, statistics of rows, and the kernels around theirs. */
 #include "group.h"
+#include "key_layout.h"
 #include "lanes_back.h"
 
-void group_back_tiles(Lanes *x, int32_t part)
+void group_back_tiles(Lanes *x, int32_t part, const char *exchanged)
 {
     const int32_t m = x->shape->query_tile;
     const bool turned = x->shape->exchange_turned;
     group_back_pipelines(x, part);
-    tile_pipeline(x->t, "exchange", x->shape->exchange_stages, "mma", "mma",
+    tile_pipeline(x->t, "exchange", x->shape->exchange_stages, exchanged, exchanged,
                   turned ? "dS: %s[q:%d, kv:%d] swizzle %d" : "dS: %s[kv:%d, q:%d] swizzle %d",
                   x->operand, turned ? m : x->block, turned ? x->block : m,
                   group_swizzle(x->p, turned ? x->block : m));
@@ -40,6 +41,21 @@ void group_back_load_rows(Lanes *x, const char **rows, uint32_t from, uint32_t t
         tile_load(x->t, rows[n], "%s.row%u like score%s", n < finals ? "y" : "z", n,
                   back_row_is_paired(x, n) ? " paired" : "");
     }
+}
+
+/* Sums that are a gradient leave as O does forward, by boxes, from the tile that nobody reads any more. */
+void group_back_store(Lanes *x, uint32_t n, const char *tile)
+{
+    AuTileBuild *t = x->t;
+    if (!x->shape->result_boxes || x->heads_apart || back_has_rows(x, n)) {
+        warps_store_gradient(x, n, ":", (AuTileHandle){NULL});
+        return;
+    }
+    const char *rows = tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows);
+    tile_store(t, "%s(%s) -> %s", x->operand, n == 1 ? "dk_acc" : "dv_acc", tile);
+    tile_async_copy(t, "sent", "%s -> %s[%s, :] as [kv, %s] clip", tile, back_gradient(x, n),
+                    lanes_place(x, LANES_KEYS, n == 1 ? "hk" : "hv", rows), n == 1 ? "d" : "e");
+    tile_wait(t, "sent");
 }
 
 AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,

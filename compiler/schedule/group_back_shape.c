@@ -123,6 +123,13 @@ const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
     return NULL;
 }
 
+const char *group_back_refusal_of_sections(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    if (!s->grid_sections || p->caps->cached) return NULL;
+    return au_format(arena, "sections of heads on %s, of whose cache nothing is known",
+                     p->caps->name);
+}
+
 static const char *refusal_of_tiles(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const int32_t unit = group_atom(p)->k, columns = group_back_columns(s);
@@ -135,7 +142,7 @@ static const char *refusal_of_tiles(AuArena *arena, const AuProblem *p, const Au
     if (s->exchange_stages < 1 || s->exchange_stages > EXCHANGES)
         return "more than two tiles of dS";
     if (s->result_stages < 1 || s->result_stages > RESULTS) return "more than two tiles of dQ";
-    return NULL;
+    return group_back_refusal_of_sections(arena, p, s);
 }
 
 const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
@@ -200,6 +207,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1; n < sizeof all / sizeof *all; n++) {
         AuShape s = all[n];
         s.executors = 2;
+        s.result_boxes = p->short_rows;
         group_back_give_registers(fragment_registers(p, &s), &s);
         group_back_complete(p, &s);
         *why = schedule_group_back_refusal(arena, p, &s);

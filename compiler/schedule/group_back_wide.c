@@ -4,16 +4,14 @@
  * has those of one of them, and makes the scores for itself:
  *
  *     role load on warp        as in group_backward.c
- *     role mma[2] on group     values: S' = K Q', P', dV += P' dO; and dQ = dS K, some channels at a time
+ *     role mma[2] on group     values: S' = K Q', P', dV += P' dO; and dQ = dS K of the tile before, some channels at a time
  *                              keys:   S' = K Q', dP' = V dO', dS', dK += dS' Q
+ *     role send on warp        adds the parts of dQ to sums in memory
  *
  * Six products instead of five, three of each group; but P' and dS' stay operands in registers, and dS' alone goes through shared
- * memory. The groups meet there and nowhere else: while one makes weights and their gradients, the other multiplies.
- *
- * The tiles of dS' are an exchange of the role with itself, so the group of values hands one over too, at once, in which it has written
- * nothing; the group of keys takes it back at the end of its tile.
- *
- * dQ goes away by bulk reductions that the group of values issues itself: what is not a part's own time is under dV's product. */
+ * memory. The groups meet there and nowhere else, and dQ is a tile late, so that neither waits for the other's tile: what the group of
+ * values multiplies first has lain there since it made the weights of the tile before. Before the first tile it is 0, and what is made of
+ * that nobody adds. */
 #include "group.h"
 #include "lanes_back.h"
 #include "shapes.h"
@@ -49,40 +47,52 @@ static void weights(Lanes *x)
     tile_release(t, "y");
 }
 
-static void query_gradient(Lanes *x)
+/* Part [n] of dQ starts, of the tile before. */
+static void start_part(Lanes *x, int32_t n)
+{
+    const int32_t width = group_back_wide_part(x->p, x->shape);
+    tile_product(x->t, "dq", x->atom, TILE_START, TILE_NAME("all.dS"),
+                 tile_text(x->t, "x.K[:, %d +: %d]", n * width, width));
+}
+
+static void hand_over_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t width = group_back_wide_part(x->p, x->shape), buffers = x->shape->result_stages;
-    tile_wait_stage(t, "all", "exchange");
-    for (int32_t n = 0; n < x->shape->query_parts; n++) {
-        const char *sent = tile_text(t, "sent%d", n);
-        tile_product(t, "dq", x->atom, TILE_START, TILE_NAME("all.dS"),
-                     tile_text(t, "x.K[:, %d +: %d]", n * width, width));
-        if (n >= buffers) tile_wait(t, tile_text(t, "sent%d", n - buffers));
-        tile_wait(t, "dq");
-        tile_store(t, "dq -> dQ%d", n % buffers);
-        tile_async_reduce_add(t, sent, "dQ%d -> dq_sum[%s, %d +: %d]", n % buffers,
-                              group_back_sums(x), n * width, width);
+    tile_acquire(t, "r", "result");
+    tile_store(t, "dq -> r.dQ");
+    tile_commit(t, "r");
+}
+
+static void start_query_gradient(Lanes *x)
+{
+    tile_wait_stage(x->t, "all", "exchange");
+    start_part(x, 0);
+}
+
+static void end_query_gradient(Lanes *x)
+{
+    for (int32_t n = 1; n <= x->shape->query_parts; n++) {
+        hand_over_part(x);
+        if (n == x->shape->query_parts) break;
+        start_part(x, n);
+        tile_wait(x->t, "dq");
     }
-    tile_release(t, "all");
+    tile_release(x->t, "all");
 }
 
 static void step_of_values(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_acquire(t, "own", "exchange");
-    tile_commit(t, "own");
     start_scores(x);
+    start_query_gradient(x);
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     weights(x);
-    query_gradient(x);
     tile_wait_stage(t, "z", "grad");
+    tile_wait(t, "dq");
     tile_product(t, "dv_acc", x->atom, TILE_ADD, TILE_NAME("weight"), "z.dO");
+    end_query_gradient(x);
     tile_wait(t, "dv_acc");
     tile_release(t, "z");
-    const int32_t parts = x->shape->query_parts, buffers = x->shape->result_stages;
-    for (int32_t n = parts > buffers ? parts - buffers : 0; n < parts; n++)
-        tile_wait(t, tile_text(t, "sent%d", n));
 }
 
 static void group_of_values(Lanes *x)
@@ -96,11 +106,26 @@ static void group_of_values(Lanes *x)
     group_back_open_walk(x);
     step_of_values(x);
     group_back_end_walk(x);
+    start_query_gradient(x);
+    tile_wait(x->t, "dq");
+    end_query_gradient(x);
     warps_end_weights(x);
-    warps_store_gradient(x, 2, ":", (AuTileHandle){NULL});
+    if (x->shape->result_boxes) tile_sync(t, "done");
+    group_back_store(x, 2, "x.V");
 }
 
 /* ---- the group of keys */
+
+/* The tile before the first, of which the group of values makes a dQ that nobody adds. */
+static void first_exchange(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_acquire(t, "own", "exchange");
+    tile_set(t, "score", "0.0");
+    tile_set(t, "ds_operand", "%s(score)", x->operand);
+    tile_store(t, "ds_operand -> own.dS");
+    tile_commit(t, "own");
+}
 
 static void step_of_keys(Lanes *x)
 {
@@ -124,8 +149,6 @@ static void step_of_keys(Lanes *x)
     warps_add_values(x);
     tile_wait(t, "dk_acc");
     tile_release(t, "y");
-    tile_wait_stage(t, "all", "exchange");
-    tile_release(t, "all");
 }
 
 static void group_of_keys(Lanes *x)
@@ -135,13 +158,38 @@ static void group_of_keys(Lanes *x)
     tile_frag(t, "dp", "f32[kv:%d, q:%d] @ %s.C", x->rows, x->shape->query_tile, x->atom->name);
     tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, x->p->d, x->atom->name);
     warps_declare_totals(x);
+    first_exchange(x);
     warps_open_heads(x);
     tile_for_tiles(t, "m", "again", NULL);
     step_of_keys(x);
     tile_end(t);
     warps_add_totals(x);
     warps_end_heads(x);
-    warps_store_gradient(x, 1, ":", (AuTileHandle){NULL});
+    if (x->shape->result_boxes) tile_sync(t, "done");
+    group_back_store(x, 1, "x.K");
+}
+
+/* ---- the warp that adds dQ to its sums */
+
+static void send_role(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t width = group_back_wide_part(x->p, x->shape), parts = x->shape->query_parts;
+    tile_role(t, "send", 0, TILE_ON_WARP, x->shape->producer_registers);
+    for (int32_t n = 0; n < parts; n++) { /* those of the tile before the first */
+        tile_wait_stage(t, "r", "result");
+        tile_release(t, "r");
+    }
+    group_back_open_walk(x);
+    for (int32_t n = 0; n < parts; n++) {
+        tile_wait_stage(t, "r", "result");
+        tile_async_reduce_add(t, "sent", "r.dQ -> dq_sum[%s, %d +: %d]", group_back_sums(x),
+                              n * width, width);
+        tile_wait(t, "sent");
+        tile_release(t, "r");
+    }
+    group_back_end_walk(x);
+    tile_end(t);
 }
 
 /* ---- the kernel */
@@ -179,11 +227,13 @@ static void kernel_of_keys(Lanes *x)
     const int32_t width = group_back_wide_part(x->p, x->shape);
     warps_back_head(x);
     list_again(x);
-    group_back_tiles(x, width);
-    for (int32_t n = 0; n < x->shape->result_stages; n++)
-        tile_shared(x->t, tile_text(x->t, "dQ%d", n), "f32[q:%d, d:%d] packed %s.C",
-                    x->shape->query_tile, width, back_sum_atom(x)->name);
+    group_back_tiles(x, width, "one mma");
+    tile_pipeline(x->t, "result", x->shape->result_stages, "one mma", "send",
+                  "dQ: f32[q:%d, d:%d] packed %s.C", x->shape->query_tile, width,
+                  back_sum_atom(x)->name);
+    if (x->shape->result_boxes) tile_barrier(x->t, "done", 0, GROUP_BACK_WIDE);
     group_back_load(x);
+    send_role(x);
     group_role(x);
     tile_end(x->t);
 }

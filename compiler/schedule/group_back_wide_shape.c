@@ -14,15 +14,15 @@ int32_t group_back_wide_part(const AuProblem *p, const AuShape *s) { return p->d
 
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* Of a lane, of 64 keys and 64 queries: the group of values has dV, weights as operand, and scores or a part of dQ; the group of
+/* Of a lane, of 64 keys and 64 queries: the group of values has dV, weights as operand, scores and, of the tile before, a part of dQ; the group of
  * keys dK, scores and dP', and gradients of inputs one at a time. */
 static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
 {
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile, inputs = (int32_t)p->grads->pairs.count,
                   pair = rows * m / LANES;
-    const int32_t values = rows * p->e / LANES + pair / 2 +
-                           most(pair, m * group_back_wide_part(p, s) / LANES),
+    const int32_t values = rows * p->e / LANES + pair / 2 + pair +
+                           m * group_back_wide_part(p, s) / LANES,
                   keys = rows * p->d / LANES + (2 + group_back_values(p)) * pair + SUM * inputs;
     return most(values, keys) + group_back_distance_registers(p, m);
 }
@@ -53,6 +53,8 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
     if (s->exchange_stages < 1 || s->exchange_stages > EXCHANGES)
         return "more than two tiles of dS";
     if (s->result_stages < 1 || s->result_stages > EXCHANGES) return "more than two tiles of dQ";
+    why = group_back_refusal_of_sections(arena, p, s);
+    if (why) return why;
     why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
     return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
@@ -60,27 +62,40 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
 
 /* ---- by rule */
 
-/* Of 1, 2, 4.. parts to [most] as few as take no more registers than the rest of a tile; false: none fits. */
+/* As few parts, [most] at most, as leave a lane's registers room; if none do, as few as fit at all. false: none. */
 static bool has_parts(AuArena *arena, const AuProblem *p, int32_t most, const AuShape *tiles,
                       AuShape *out, const char **why)
 {
-    int32_t fewest = 0;
-    for (int32_t parts = 1; parts <= most; parts *= 2) {
+    enum { ROOMY = 176 };
+    const int32_t unit = group_atom(p) ? group_atom(p)->k : 1;
+    bool found = false, roomy = false;
+    for (int32_t parts = 1; parts <= most && !roomy; parts++) {
         AuShape s = *tiles;
+        if (p->d % (unit * parts)) continue;
         s.query_parts = parts;
         const int32_t registers = fragment_registers(p, &s);
         group_back_give_registers(registers, &s);
         group_back_wide_complete(p, &s);
-        *why = schedule_group_back_wide_refusal(arena, p, &s);
-        if (*why || (fewest && registers >= fewest)) continue;
-        fewest = registers;
+        const char *refusal = schedule_group_back_wide_refusal(arena, p, &s);
+        roomy = !refusal && registers <= ROOMY;
+        if (refusal && !found) *why = refusal;
+        if (refusal || (found && !roomy)) continue;
+        found = true;
         *out = s;
     }
-    return fewest > 0;
+    return found;
 }
 
-/* Measured (docs/dev/hopper.md): two stages, and two tiles of dQ; two of dS' where that makes no more than 4 parts. Narrow heads were not
- * measured. */
+/* Does the cache take sums of dQ more slowly than units multiply, so that they have to stay in it? A tile of 64 queries adds 256 d bytes in 4 (2 d + e) cycles
+ * of the units (six products); an H100 takes 14 bytes a cycle and processor where its cache holds the sums, 5.5 where it does not. */
+static bool adds_much(const AuProblem *p)
+{
+    enum { BYTES = 256, CYCLES = 4, MANY = 22 };
+    return BYTES * p->d > MANY * CYCLES * (2 * p->d + p->e);
+}
+
+/* Measured (docs/dev/hopper.md): two stages, two tiles of dS' and of dQ, of which 4 parts are the most that were worth it; one of dQ where two do not fit. Narrow
+ * heads were not measured. */
 bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                     const char **why)
 {
@@ -90,12 +105,14 @@ bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape 
         return false;
     }
     if ((*why = group_back_slower(p))) return false;
-    for (int32_t results = EXCHANGES; results > 0; results--)
-        for (int32_t exchange = EXCHANGES; exchange > 0; exchange--) {
+    for (int32_t exchange = EXCHANGES; exchange > 0; exchange--)
+        for (int32_t results = EXCHANGES; results > 0; results--) {
             const AuShape tiles = {.query_tile = GROUP_ROWS,
                                    .stages = STAGES,
                                    .exchange_stages = exchange,
-                                   .result_stages = results};
+                                   .result_stages = results,
+                                   .result_boxes = true,
+                                   .grid_sections = p->caps->cached && adds_much(p)};
             if (has_parts(arena, p, exchange > 1 ? FEWER_PARTS : MOST_PARTS, &tiles, out, why))
                 return true;
         }

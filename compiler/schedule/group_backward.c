@@ -28,9 +28,10 @@
 static void memories(Lanes *x)
 {
     const int32_t m = x->shape->query_tile, d = x->p->d, part = d / group_back_columns(x->shape);
-    group_back_tiles(x, part);
+    group_back_tiles(x, part, "mma");
     tile_pipeline(x->t, "result", x->shape->result_stages, "mma", "send",
                   "dQ: f32[q:%d, d:%d] packed %s.C", m, d, back_sum_atom(x)->name);
+    if (x->shape->result_boxes) tile_barrier(x->t, "done", 0, x->shape->executors);
 }
 
 /* ---- the warp that adds dQ to its sums */
@@ -156,9 +157,12 @@ static void group_role(Lanes *x)
     warps_add_totals(x);
     warps_end_heads(x);
     if (is_late(x)) tile_commit(t, "r");
-    tile_release(t, "x");
     warps_end_weights(x);
-    for (uint32_t n = 1; n < 3; n++) warps_store_gradient(x, n, ":", (AuTileHandle){NULL});
+    group_back_store(x, 2, group_own_rows(x, "x.V"));
+    if (x->shape->result_boxes)
+        tile_sync(t, "done"); /* others read the group's keys for their part of dQ */
+    group_back_store(x, 1, group_own_rows(x, "x.K"));
+    tile_release(t, "x");
     tile_end(t);
 }
 

@@ -121,9 +121,11 @@ int32_t lanes_dot_width(const AuProblem *p, uint32_t n);
 /* Why matrix units that take [unit] channels at once have no form for them; NULL: they do. */
 const char *lanes_dot_refusal(AuArena *arena, const AuProblem *p, int32_t unit);
 bool lanes_keeps_output(const Lanes *x); /* the output before out_mod, for backward */
-/* The grid of [blocks] of rows ("turn: cdiv(S, 128)") of all heads, those that work longest first. */
-void lanes_grid_by_work(Lanes *x, const char *blocks, const char *head, const char *heads,
-                        const char *batch);
+/* The grid of [blocks] of rows, their number called [block], of all heads, those that work longest first; of so many heads after the other, [section]. */
+void lanes_grid_by_work(Lanes *x, const char *block, const char *blocks, const char *head,
+                        const char *heads, const char *batch);
+void lanes_grid_by_sections(Lanes *x, const char *block, const char *blocks, const char *head,
+                            const char *heads, const char *batch, const char *section);
 void lanes_key_heads(Lanes *x); /* lets hk and hv: the heads that head h has keys and values of */
 void lanes_result_arguments(Lanes *x);         /* o, finals, what gradients need */
 void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */

@@ -20,6 +20,8 @@ typedef enum AuQueries {
     AU_QUERIES
 } AuQueries;
 
+enum { SCHEDULE_SHORT_ROWS = 4096 }; /* what a block begins and ends with counts beside its tiles */
+
 typedef struct AuShapes AuShapes;
 typedef struct AuShapeRow AuShapeRow;
 
@@ -35,8 +37,9 @@ typedef struct AuProblem {
     bool deterministic; /* no sums in any order */
     bool tf32;          /* operands of f32 are multiplied as tf32 */
     AuQueries queries;
-    bool invariant; /* the bits of a row's result depend on its own sequence alone */
-    bool by_slots;  /* append: slots say where each row goes, else the ends of sequences */
+    bool invariant;  /* the bits of a row's result depend on its own sequence alone */
+    bool short_rows; /* there are SCHEDULE_SHORT_ROWS queries at most */
+    bool by_slots;   /* append: slots say where each row goes, else the ends of sequences */
     bool
         boxes; /* a launch passes tensors that boxes of tensor maps describe: strides are multiples of 16 bytes */
     const AuShapes *shapes; /* tuned rows and forced ones (shapes.h); NULL: rules decide */
@@ -73,6 +76,9 @@ typedef struct AuShape {
     bool matrix_stores; /* operands go to shared memory by rows of matrices (stmatrix) */
     int32_t exchange_stages, result_stages; /* backward: tiles of dS, of dQ in shared memory */
     bool exchange_turned; /* tiles of dS lie [queries, keys], as dQ reads them by rows */
+    bool result_boxes;    /* dK and dV leave through shared memory, by boxes */
+    bool
+        grid_sections; /* as many heads after each other as the second cache holds what their blocks come back to */
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
     bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
@@ -213,6 +219,8 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *probl
  * or NULL where the machine has no boxes. */
 bool schedule_has_boxes(AuArena *arena, const AuProblem *problem, AuOperation operation,
                         const char **why);
+/* Has it, by rule, another shape of kernels that move boxes for SCHEDULE_SHORT_ROWS queries and fewer? */
+bool schedule_has_short(AuArena *arena, const AuProblem *problem, AuOperation operation);
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                             AuOperation operation);
 /* "bf16", or "tf32", as operands are multiplied. */

@@ -4,13 +4,30 @@
 #include "key_layout.h"
 #include "lanes_back.h"
 
+/* Heads whose queries, output gradients and sums of dQ the cache holds: all blocks of a head read those and add to these. Adding to memory that it does not
+ * hold is 2.6 times as slow (H100, docs/dev/hopper.md). */
+static const char *section(Lanes *x)
+{
+    const int32_t row =
+        x->p->d * (int32_t)sizeof(float) + (x->p->d + x->p->e) * tile_elem(x->p->operand)->bytes;
+    const char *shared = x->heads_apart ? "1"
+                                        : tile_text(x->t, "max(%s / max(%s, 1), 1)",
+                                                    lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    return tile_text(x->t, "%d / max(%s, 1) / %s", x->p->caps->cached / row, lanes_axis(x, 0, 2),
+                     shared);
+}
+
 /* Of packed keys, blocks of the list of work: those of the first keys of a sequence, which work longest, come first in it. */
 static void grid_of_keys(Lanes *x, const char *head, const char *heads)
 {
     AuTileBuild *t = x->t;
     if (!lanes_is_packed(x, LANES_KEYS)) {
-        lanes_grid_by_work(x, tile_text(t, "nb: cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block), head,
-                           heads, lanes_axis(x, 1, 0));
+        const char *blocks = tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), x->block),
+                   *batch = lanes_axis(x, 1, 0);
+        if (x->shape->grid_sections)
+            lanes_grid_by_sections(x, "nb", blocks, head, heads, batch, section(x));
+        else
+            lanes_grid_by_work(x, "nb", blocks, head, heads, batch);
         lanes_let_key_length(x);
         return;
     }

@@ -28,7 +28,7 @@ static void head(Lanes *x, Kind kind)
         back_row_grid(x, LANES_QUERIES, x->block, axes, BACK_SUMS_NOTHING, NULL);
         tile_let(t, "mb", "cdiv(q_length, %d) - 1 - mb_up", x->block);
     } else {
-        lanes_grid_by_work(x, tile_text(t, "turn: cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block),
+        lanes_grid_by_work(x, "turn", tile_text(t, "cdiv(%s, %d)", lanes_axis(x, 0, 2), x->block),
                            "h", lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
         tile_let(t, "mb", "cdiv(%s, %d) - 1 - turn", lanes_axis(x, 0, 2), x->block);
         lanes_let_key_length(x);

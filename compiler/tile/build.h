@@ -86,7 +86,7 @@ void tile_segment_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileHow h
 #define tile_shared(t, name, ...)                                                                  \
     tile_shared_(t, TILE_WHERE, TILE_WORD(name), TILE_TEMPLATE(__VA_ARGS__))
 AuTileHandle tile_shared_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileTemplate type);
-/* `producer` and `consumer` may begin with "each "; the tiles as in the text form: "K: bf16[kv:N, d:D] swizzle 128". */
+/* `producer` and `consumer` may begin with "each " or "one "; the tiles as in the text form: "K: bf16[kv:N, d:D] swizzle 128". */
 #define tile_pipeline(t, name, stages, producer, consumer, ...)                                    \
     tile_pipeline_(t, TILE_WHERE, TILE_WORD(name), stages, TILE_WORD(producer),                    \
                    TILE_WORD(consumer), TILE_TEMPLATE(__VA_ARGS__))

@@ -189,7 +189,9 @@ static void copy_pipe(Expand *x, const AuTilePipe *p, AuTileKernel *out)
                          .consumer_name = keep(x, p->consumer_name),
                          .span = p->span,
                          .stages = expand_expr(x, NULL, p->stages),
-                         .each = p->each};
+                         .each = p->each,
+                         .one_producer = p->one_producer,
+                         .one_consumer = p->one_consumer};
     for (uint32_t i = 0; i < p->tiles.count; i++) {
         AuTileMemory *m = copy_memory(x, p->tiles.at[i]);
         m->pipe = copy;

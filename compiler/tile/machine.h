@@ -80,6 +80,7 @@ typedef struct Ring {
     Memory **tiles;
     uint32_t producers, consumers, stages;
     uint32_t *commits, *landing, *filled, *releases, *freed;
+    const Agent *fills, *empties; /* of `one`: who does, once somebody has */
     Clock *full, *free;
 } Ring;
 

@@ -293,6 +293,8 @@ struct AuTilePipe {
     AuSpan span;
     AuTileExpr *stages;
     AuTileEach each; /* a ring for each instance of that role */
+    bool one_producer,
+        one_consumer; /* of that role one instance alone, always the same, has stages */
     TILE_LIST(AuTileMemory *) tiles;
     AuTileRole *producer, *consumer; /* verified */
     int32_t stage_count, rings;      /* verified */

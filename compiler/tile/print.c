@@ -251,12 +251,17 @@ static void print_segments(const AuTileList *list, AuText *out)
     au_text_add(out, "\n");
 }
 
+static const char *whose(const AuTilePipe *p, AuTileEach each, bool one)
+{
+    return p->each == each ? "each " : one ? "one " : "";
+}
+
 static void print_pipe(const AuTilePipe *p, AuText *out)
 {
     au_text_add(out, "    pipeline %s", p->name);
     print_many(p->stages, out);
-    au_text_add(out, " %s%s -> %s%s {", p->each == TILE_EACH_PRODUCER ? "each " : "",
-                p->producer_name, p->each == TILE_EACH_CONSUMER ? "each " : "", p->consumer_name);
+    au_text_add(out, " %s%s -> %s%s {", whose(p, TILE_EACH_PRODUCER, p->one_producer),
+                p->producer_name, whose(p, TILE_EACH_CONSUMER, p->one_consumer), p->consumer_name);
     for (uint32_t i = 0; i < p->tiles.count; i++) {
         au_text_add(out, "%s", i ? ", " : " ");
         print_memory(p->tiles.at[i], out);

@@ -137,10 +137,16 @@ static void read_pipe(Reader *r, AuTileKernel *k)
     expect(r, "[");
     p->stages = read_expr(r);
     expect(r, "]");
-    if (accept(r, "each")) p->each = TILE_EACH_PRODUCER;
+    if (accept(r, "each"))
+        p->each = TILE_EACH_PRODUCER;
+    else
+        p->one_producer = accept(r, "one");
     p->producer_name = take_name(r);
     expect(r, "->");
-    if (accept(r, "each")) p->each = TILE_EACH_CONSUMER;
+    if (accept(r, "each"))
+        p->each = TILE_EACH_CONSUMER;
+    else
+        p->one_consumer = accept(r, "one");
     p->consumer_name = take_name(r);
     p->span = span_from(r, begin);
     expect(r, "{");

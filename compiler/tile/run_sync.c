@@ -55,6 +55,17 @@ static bool check_turn(Agent *a, const AuTileStmt *s, const uint32_t *had, uint3
                                       (long long)turn, s->stage.pipe->name, (long long)count);
 }
 
+/* Of a role that has stages by `one` instance it is always the same one. */
+static bool check_user(Agent *a, const AuTilePipe *pipe, Ring *ring, bool acquires)
+{
+    const Agent **user = acquires ? &ring->fills : &ring->empties;
+    if (!(acquires ? pipe->one_producer : pipe->one_consumer)) return true;
+    if (!*user) *user = a;
+    return *user == a ||
+           run_error(a, AU_E0706, NULL, "stages of %s are those of %s, and of no other %s",
+                     pipe->name, (*user)->name, a->role->name);
+}
+
 bool run_stage(Agent *a, const AuTileStmt *s)
 {
     const bool acquires = s->kind == TILE_S_ACQUIRE;
@@ -62,6 +73,7 @@ bool run_stage(Agent *a, const AuTileStmt *s)
         uint32_t number = 0, *had = acquires ? a->acquired : a->waited;
         if (!find_ring(a, s, &number) || !check_turn(a, s, had, number)) return false;
         Ring *ring = &a->m->rings[number];
+        if (!check_user(a, s->stage.pipe, ring, acquires)) return false;
         const uint32_t count = had[number]++;
         a->wait = (Wait){.kind = acquires ? FOR_FREE : FOR_FULL,
                          .ring = ring,

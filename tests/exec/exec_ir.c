@@ -52,7 +52,10 @@ static const AuShapes *shapes_of(Run *r)
     static const struct {
         const char *word, *row;
     } asked[] = {
-        {"wide", "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240"},
+        {"wide_queried",
+         "group_back_wide: parts=2 stages=2 exchange=1 results=1 producer=24 consumer=240"},
+        {"wide_apart", "group_back_wide: stages=2 exchange=2 results=2 producer=24 consumer=240"},
+        {"wide", "group_back_wide: stages=2 exchange=1 results=1 producer=24 consumer=240"},
         {"queried", "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 stmatrix=0 "
                     "turned=0 producer=24 consumer=240"},
         {"stays", "group_forward: persistent=1"},
@@ -142,7 +145,13 @@ static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
         v->queries = queries;
     else
         v->boxes = !exec_has(r, "odd");
+    v->short_rows = v->boxes && r->operation == AU_BACKWARD && !exec_has(r, "long");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
+    if (good && !v->schedule && v->short_rows) {
+        *v = any;
+        v->boxes = true;
+        good = variant_build(r->arena, r->diags, v, r->c->script);
+    }
     if (good && !v->schedule) { /* an architecture or an attention without such kernels */
         *v = any;
         good = variant_build(r->arena, r->diags, v, r->c->script);

@@ -96,10 +96,15 @@ static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "ti
 /* Heads that two groups share backward, and others: masks, grouped heads, gradients of inputs. */
 static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "wide"},
+    /* by boxes, as rows of up to 4096 are, and element by element; heads in sections of which the last is not whole */
+    {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "dfinals"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "long"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=3 Hk=3 S=8000 T=70 D=192 E=128", "window=20", "wide_sections"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=68 T=200 D=224 E=224", NULL, "wide dfinals"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=200 T=70 D=128 E=144", NULL, "wide_apart"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=128 E=208", NULL, "wide"},
     /* masks of data, tiles of queries from lists */
     {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=64 E=64", NULL, "listed"},
@@ -111,7 +116,7 @@ static const ExecCase wide_cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=132 D=64 E=64", NULL, "queried"},
     {"../../../attn_scripts/t5_decoder.attn", "B=1 H=2 S=132 T=132 D=64 E=64", NULL, "queried"},
     {"documents_bias_sink.attn", "B=2 H=2 S=140 T=140 D=64 E=64", NULL, "queried sorted"},
-    {PAIR_BIAS, "B=1 H=1 S=68 D=64 E=144", NULL, "queried wide"},
+    {PAIR_BIAS, "B=1 H=1 S=68 D=64 E=144", NULL, "wide_queried"},
     /* dS through store_matrix, as it lies and across */
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},

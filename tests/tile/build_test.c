@@ -86,6 +86,7 @@ static void test_builds_every_statement(void **state)
         "fn f(a, b) {\n    c = a + 1e-06\n    return c, b\n}\n"
         "kernel k(x: i32)\ngrid() {\n"
         "    pipeline p[2] a -> each c { S: f32[q:128] tensor }\n"
+        "    pipeline o[1] one a -> one c { }\n"
         "    barrier turn[2] of 2\n"
         "    role a[2] on warpgroup regs 240 {\n"
         "        private P: f32[q:8]\n"
@@ -117,6 +118,7 @@ static void test_builds_every_statement(void **state)
     tile_arg(t, "x", TILE_PARAM, "i32");
     tile_grid(t, "%s", "");
     tile_pipeline(t, "p", 2, "a", "each c", "S: f32[q:%d] tensor", 128);
+    tile_pipeline(t, "o", 1, "one a", "one c", "");
     tile_barrier(t, "turn", 2, 2);
     tile_role(t, "a", 2, TILE_ON_WARPGROUP, 240);
     tile_private(t, "P", "f32[q:8]");

@@ -311,55 +311,64 @@ static void test_groups_backward(void **state)
 {
     static const struct {
         const char *script, *sizes, *said;
-        bool deterministic;
+        bool deterministic, short_rows;
     } all[] = {
+        {"mha.attn", "D=128 E=128", "turned=0 boxes=1 sections=0 ", false, true},
         {"mha.attn", "D=64 E=64",
          "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "boxes=0 sections=0 "
          "producer=24 "
          "consumer=240",
-         false},
+         false, false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
          "group_backward: groups=2 queries=128 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "boxes=0 sections=0 "
          "producer=24 "
          "consumer=240",
-         false},
+         false, false},
         {"../../../attn_scripts/softcap.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "boxes=0 sections=0 "
          "producer=40 "
          "consumer=232",
-         false},
+         false, false},
         {"mha.attn", "D=96 E=96",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "boxes=0 sections=0 "
          "producer=40 "
          "consumer=232",
-         false},
+         false, false},
         {"mha.attn", "D=128 E=128",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "boxes=0 sections=0 "
          "producer=24 "
          "consumer=240",
-         false},
-        {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false},
-        {"mha.attn", "D=256 E=256", "where a consumer has 240", false},
-        {"mha.attn", "D=48 E=48", "queries=128", false},
-        {"mha.attn", "D=80 E=80", "80 channels do not divide among 2 groups", false},
-        {"mha.attn", "D=24 E=24", "are no multiples of 16", false},
-        {"mha.attn", "D=64 E=64", "sums of dQ in one order", true},
-        {"mla_train.attn", "D=32 E=16 P=16", "further products", false},
+         false, false},
+        {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false, false},
+        {"mha.attn", "D=256 E=256", "where a consumer has 240", false, false},
+        {"mha.attn", "D=48 E=48", "queries=128", false, false},
+        {"mha.attn", "D=80 E=80", "80 channels do not divide among 2 groups", false, false},
+        {"mha.attn", "D=24 E=24", "are no multiples of 16", false, false},
+        {"mha.attn", "D=64 E=64", "sums of dQ in one order", true, false},
+        {"mla_train.attn", "D=32 E=16 P=16", "further products", false, false},
         {"../../../attn_scripts/documents.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "boxes=0 sections=0 "
          "producer=40 consumer=232",
+         false, false},
+        {"documents_bias_sink.attn", "D=64 E=64", "inputs that pairs read by their query", false,
          false},
-        {"documents_bias_sink.attn", "D=64 E=64", "inputs that pairs read by their query", false},
-        {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false},
+        {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false, false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 stmatrix=0 turned=0 "
+         "boxes=0 sections=0 "
          "producer=24 "
          "consumer=240",
-         false},
+         false, false},
         {"../../../attn_scripts/alibi.attn", "D=128 E=128",
-         "fragments of 274 registers beside 24 others", false},
+         "fragments of 274 registers beside 24 others", false, false},
         {"../../../attn_scripts/relative_bias.attn", "D=64 E=64 W=9",
-         "inputs that pairs read by their query", false},
+         "inputs that pairs read by their query", false, false},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
@@ -373,10 +382,44 @@ static void test_groups_backward(void **state)
         AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
         p.grads = g;
         p.deterministic = all[n].deterministic;
+        p.short_rows = all[n].short_rows;
         AuShape shape;
         const char *why = NULL;
         const char *said = schedule_group_backward_shape(s.arena, &p, &shape, &why)
                                ? shape_text(s.arena, "group_backward", &shape)
+                               : why;
+        if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", c.script, c.sizes, said);
+        session_end(&s);
+    }
+}
+
+/* Of wide heads: parts by registers and shared memory, sections where sums of dQ are what takes longest. */
+static void test_groups_back_wide(void **state)
+{
+    static const struct {
+        const char *script, *sizes, *said;
+    } all[] = {
+        {"mha.attn", "D=192 E=128", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=1 "},
+        {"mha.attn", "D=192 E=192", "parts=3 stages=2 exchange=2 results=2 boxes=1 sections=0 "},
+        {"mha.attn", "D=224 E=224", "parts=7 stages=2 exchange=1 results=2 boxes=1 sections=0 "},
+        {"mha.attn", "D=256 E=256", "parts=4 stages=2 exchange=2 results=1 boxes=1 sections=0 "},
+        {"mha.attn", "D=128 E=256", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=0 "},
+        {"../../../attn_scripts/alibi.attn", "D=256 E=256", "where a consumer has"},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Session s = session_begin();
+        const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
+                        NULL};
+        Run *r = script_begin(&s, &c, scripts, TILE_BF16, 1);
+        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps("sm_90a"));
+        AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
+        p.grads = attn_gradients(r->attn, s.arena, s.diags);
+        assert_true(hooks_backward(hooks, s.diags, r->attn, p.grads));
+        AuShape shape;
+        const char *why = NULL;
+        const char *said = schedule_group_back_wide_shape(s.arena, &p, &shape, &why)
+                               ? shape_text(s.arena, "group_back_wide", &shape)
                                : why;
         if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", c.script, c.sizes, said);
         session_end(&s);
@@ -504,7 +547,8 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_any_text),
                                        cmocka_unit_test(test_groups),
                                        cmocka_unit_test(test_no_boxes),
-                                       cmocka_unit_test(test_groups_backward)};
+                                       cmocka_unit_test(test_groups_backward),
+                                       cmocka_unit_test(test_groups_back_wide)};
     if (argc < 2) return 2;
     scripts = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,6 +270,44 @@ static void test_launch_arguments(void **state)
     }
 }
 
+/* A pipeline that `one` instance has stages of: the same one each time, whom the others need not help. */
+static void test_one_instance(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"self == 0", ""},
+        {"self >= 0", ": stages of p are those of make["},
+        {"self == 2", "deadlock"},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        Session s = session_begin();
+        const char *text = au_format(
+            s.arena,
+            "target sm_90a\nlayout l = rows(reg) cols(lane:32@1)\n"
+            "kernel k(x: in f32[q:2, d:64], y: out f32[q:2, d:64])\ngrid() {\n"
+            "    pipeline p[1] one make -> take { T: f32[q:1, d:64] }\n"
+            "    role make[2] on warp {\n        if %s {\n"
+            "            a = load x[self +: 1, :] @ l\n            r = acquire p\n"
+            "            store a -> r.T[:, :]\n            commit r\n        }\n    }\n"
+            "    role take on warp {\n        r = wait p\n        a = load r.T[:, :] @ l\n"
+            "        release r\n        store a -> y[0 +: 1, :]\n    }\n}\n",
+            cases[n][0]);
+        float x[2 * 64], y[2 * 64] = {0};
+        for (int i = 0; i < 128; i++) x[i] = (float)i;
+        AuTileModule *m = expanded(&s, text);
+        if (!m || !tile_verify(s.diags, m, TILE_ALL_RULES)) fail_msg("%s", session_errors(&s));
+        AuTileTensor tensors[2] = {{.name = "x", .rank = 2, .shape = {2, 64}, .f32 = x},
+                                   {.name = "y", .rank = 2, .shape = {2, 64}, .f32 = y}};
+        const AuTileLaunch launch = {.tensors = tensors, .tensor_count = 2};
+        assert_int_equal(tile_run(s.diags, m, &launch), n == 0);
+        if (n == 0)
+            assert_memory_equal(x, y, 64 * sizeof *x);
+        else if (!strstr(session_errors(&s), cases[n][1]))
+            fail_msg("expected %s, got %s", cases[n][1], session_errors(&s));
+        session_end(&s);
+    }
+}
+
 /* Memories of numbers of 8 bits: they read as f32, copies convert unless they go on by themselves, and nothing multiplies or adds to them. */
 static void test_codes(void **state)
 {
@@ -318,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_what_is_filled_in),
         cmocka_unit_test(test_packed_refuses),
         cmocka_unit_test(test_launch_arguments),
+        cmocka_unit_test(test_one_instance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
