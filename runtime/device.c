@@ -223,7 +223,10 @@ aule_status rt_device_open(const AuBackend *backend, uint32_t index,
     aule_device_list list = {.memory = sink.memory};
     AuFinder finder = {&list};
     aule_status status = check_queue_kind(backend, options->queue_kind, sink);
-    if (!status) status = backend->find(&finder, sink);
+    if (!status)
+        status = options->context && backend->find_given
+                     ? backend->find_given(&finder, options, sink)
+                     : backend->find(&finder, sink);
     if (!status && list.count == 0)
         status = rt_fail(sink, AULE_ERROR_DEVICE, "%s found no device", backend->name);
     if (!status) status = open_found(backend, &list, index, options, device, sink);

@@ -228,6 +228,24 @@ static aule_status check_operation(const aule_attention_v1 *a, const char *opera
     return status;
 }
 
+AuRun rt_whole_run(const aule_plan *plan, const AuLayout *layout)
+{
+    return (AuRun){.attention = plan->attention,
+                   .variant = plan->variant,
+                   .grid = layout->grid,
+                   .region_at = layout->region_at,
+                   .region_bytes = layout->region_bytes};
+}
+
+static aule_status record_plan(aule_plan *plan, AuSink sink)
+{
+    const AuBackend *backend = plan->device->backend;
+    const AuRun whole = rt_whole_run(plan, &plan->layout);
+    return backend->record
+               ? backend->record(plan->device->state, plan->code, &whole, &plan->recording, sink)
+               : AULE_OK;
+}
+
 static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
@@ -246,7 +264,7 @@ static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink
                            sink);
     if (!status)
         status = rt_module_program(plan->module, plan->device, plan->variant, &plan->code, sink);
-    return status;
+    return status ? status : record_plan(plan, sink);
 }
 
 aule_status aule_plan_new(aule_attention *attention, aule_device *device, const aule_call *call,
@@ -282,6 +300,7 @@ void aule_plan_free(aule_plan *plan)
     if (!plan) return;
     aule_module *module = plan->module;
     aule_device *device = plan->device;
+    if (plan->recording) device->backend->forget(device->state, plan->recording);
     rt_free(plan);
     rt_module_release(module);
     rt_device_release(device);

@@ -27,7 +27,8 @@ struct aule_plan {
     const aule_attention_v1 *attention;
     const aule_variant_v1 *variant;
     void *code;
-    AuBound bound; /* tensors are NULL or not, and not to be followed: they were the caller's */
+    void *recording; /* of backends that record runs, else NULL */
+    AuBound bound;   /* tensors are NULL or not, and not to be followed: they were the caller's */
     bool empty[AULE_MAX_TENSORS];
     aule_address at[AULE_MAX_TENSORS];
     uint32_t
@@ -37,6 +38,9 @@ struct aule_plan {
     size_t param_arg_count;
     AuLayout layout;
 };
+
+/* With no workspace, and nobody who fills parameter blocks. */
+AuRun rt_whole_run(const aule_plan *plan, const AuLayout *layout);
 
 /* What the kernels of checks left in the workspace of a run that is done: AULE_ERROR_INDEX, or nothing to tell. */
 aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,

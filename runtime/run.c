@@ -3,6 +3,7 @@
 
 /* One run: the plan's values, or the caller's new ones. */
 typedef struct Run {
+    AuRun whole; /* for backends that record: first, so that it leads back here */
     const aule_plan *plan;
     const AuBound *bound;
     const AuLayout *layout;
@@ -27,7 +28,7 @@ static uint64_t number_slot(const aule_slot_v1 *slot, int64_t value)
     return slot->type == AULE_SLOT_I32 ? low_half((int32_t)value) : (uint64_t)value;
 }
 
-/* The parameter block of one launch. */
+/* The parameter block of one launch. [offsets]: NULL where memory is flat and nobody asks. */
 static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *slots,
                        int64_t *offsets)
 {
@@ -37,34 +38,37 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
                looks = flat && backend->check_memory;
     for (uint32_t i = 0; i < launch->slot_count; i++) {
         const aule_slot_v1 *slot = &launch->slots[i];
-        uint32_t index = slot->index;
-        offsets[i] = 0;
+        const uint32_t index = slot->index;
+        uint64_t filled = 0;
+        int64_t offset = 0;
         switch ((aule_slot_kind)slot->kind) {
         case AULE_SLOT_TENSOR: {
             const aule_address *at = &run->at[index];
-            slots[i] = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
-            if (looks && plan->empty[index]) slots[i] = 0; /* no memory of the device is needed */
+            filled = (uint64_t)(uintptr_t)at->data + (flat ? at->byte_offset : 0);
+            if (looks && plan->empty[index]) filled = 0; /* no memory of the device is needed */
             if (!flat && plan->bound.tensors[index])
-                offsets[i] = (int64_t)(at->byte_offset /
-                                       (in_bytes ? 1 : rt_dtype_bytes(plan->bound.dtypes[index])));
+                offset = (int64_t)(at->byte_offset /
+                                   (in_bytes ? 1 : rt_dtype_bytes(plan->bound.dtypes[index])));
             break;
         }
         case AULE_SLOT_STRIDE:
-            slots[i] = number_slot(slot, run->bound->strides[index][slot->dim]);
+            filled = number_slot(slot, run->bound->strides[index][slot->dim]);
             break;
-        case AULE_SLOT_SIZE: slots[i] = number_slot(slot, run->bound->sizes[index]); break;
+        case AULE_SLOT_SIZE: filled = number_slot(slot, run->bound->sizes[index]); break;
         case AULE_SLOT_PARAM:
-            slots[i] =
+            filled =
                 param_slot(&run->bound->params[index], rt_param(plan->attention, index)->dtype);
             break;
         case AULE_SLOT_WORKSPACE: {
             uint64_t at = run->layout->region_at[index];
-            slots[i] = (uint64_t)(uintptr_t)run->given.workspace + (flat ? at : 0);
-            offsets[i] = (int64_t)(at / (slot->dim && !in_bytes ? slot->dim : 1));
+            filled = (uint64_t)(uintptr_t)run->given.workspace + (flat ? at : 0);
+            offset = (int64_t)(at / (slot->dim && !in_bytes ? slot->dim : 1));
             break;
         }
-        case AULE_SLOT_PRESENT: slots[i] = plan->bound.tensors[index] != NULL; break;
+        case AULE_SLOT_PRESENT: filled = plan->bound.tensors[index] != NULL; break;
         }
+        slots[i] = filled;
+        if (offsets) offsets[i] = offset;
     }
 }
 
@@ -144,6 +148,23 @@ static aule_status launch_all(const Run *run, AuSink sink)
     return AULE_OK;
 }
 
+static void fill(const AuRun *whole, uint32_t launch, uint64_t *slots)
+{
+    const Run *run = (const Run *)(const void *)whole;
+    fill_slots(run, rt_launch(whole->variant, launch), slots, NULL);
+}
+
+static aule_status run_recorded(const Run *run, AuSink sink)
+{
+    const aule_plan *plan = run->plan;
+    Run now = *run;
+    now.whole = rt_whole_run(plan, run->layout);
+    now.whole.workspace = run->given.workspace;
+    now.whole.fill = fill;
+    return plan->device->backend->run(plan->device->state, plan->recording, run->given.queue,
+                                      &now.whole, sink);
+}
+
 static aule_status report(const Run *run, AuSink sink)
 {
     return rt_report(run->plan, run->bound, run->layout, run->given.workspace, run->at, sink);
@@ -154,7 +175,7 @@ static aule_status launch_and_report(const Run *run, AuSink sink)
 {
     const bool later = run->plan->device->backend->synchronize != NULL;
     aule_status status = later ? AULE_OK : rt_check_sequences(run->plan, run->bound, run->at, sink);
-    if (!status) status = launch_all(run, sink);
+    if (!status) status = run->plan->recording ? run_recorded(run, sink) : launch_all(run, sink);
     return status || later || !rt_check_count(run->plan->variant) ? status : report(run, sink);
 }
 

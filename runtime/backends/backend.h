@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 5
+#define AU_BACKEND_API 6
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -46,6 +46,20 @@ typedef struct AuLaunch {
     bool early; /* may begin before the launch before it has ended, which is of this run */
 } AuLaunch;
 
+/* A run of a plan as a whole: regions of the workspace that are to be 0, then the launches, in order. What is not an address or a
+ * parameter is the same from run to run, mostly: new parameters may change grids and regions. */
+typedef struct AuRun AuRun;
+struct AuRun {
+    const aule_attention_v1 *attention;
+    const aule_variant_v1 *variant;
+    const uint32_t (*grid)[3];                /* of each launch; with a 0 in it, it is left out */
+    const uint64_t *region_at, *region_bytes; /* of each of the variant's workspaces */
+    void *workspace;
+    /* The parameter block of a launch; written once from its beginning to its end, and not read. Not of a run that is only
+     * prepared. */
+    void (*fill)(const AuRun *run, uint32_t launch, uint64_t *slots);
+};
+
 typedef struct AuBackend {
     uint32_t api_version;
     const char *name;     /* "cpu": in ids of devices, and the target of artifacts */
@@ -56,6 +70,10 @@ typedef struct AuBackend {
 
     /* Calls rt_found for each device, or once with available 0 and the reason. Never fails but for memory. */
     aule_status (*find)(AuFinder *finder, AuSink sink);
+
+    /* In place of find() where [options] have a context of the caller's: the same devices, of which the one that it is of may do only what
+     * the caller enabled. (optional) */
+    aule_status (*find_given)(AuFinder *finder, const aule_device_options *options, AuSink sink);
 
     /* [index] counts the devices that find() found. */
     aule_status (*open)(AuHeap memory, uint32_t index, const aule_device_options *options,
@@ -85,9 +103,16 @@ typedef struct AuBackend {
     aule_status (*launch)(void *state, void *program, void *queue, const AuLaunch *launch,
                           AuSink sink);
     aule_status (*zero)(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
-                        AuSink sink);
+                        AuSink sink); /* (optional where runs are recorded) */
     aule_status (*synchronize)(void *state, void *queue,
                                AuSink sink); /* (optional: launches are done when they return) */
+
+    /* Runs that are put on the queue as one. (optional, all or none: zero and launch, one after the other) What is needed for runs like
+     * this one is made when the plan is, [recording], and given back before its program is. */
+    aule_status (*record)(void *state, void *program, const AuRun *planned, void **recording,
+                          AuSink sink);
+    aule_status (*run)(void *state, void *recording, void *queue, const AuRun *run, AuSink sink);
+    void (*forget)(void *state, void *recording);
 
     /* Memory. data() of a buffer is what DLTensor.data holds. Copies wait until they are done. */
     aule_status (*buffer_new)(void *state, uint64_t bytes, void **data, AuSink sink);
