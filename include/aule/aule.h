@@ -185,10 +185,33 @@ typedef struct aule_device_options {
     const aule_attention
         *attention; /* where a choice is left, only devices for which this has a kernel */
     /* opencl: the caller's cl_context, retained; cuda: the caller's CUcontext, levelzero: the caller's ze_context_handle_t of the device's
-     * driver, which must outlive the device; NULL: one of its own, for cuda the device's primary context, which the CUDA runtime and
-     * PyTorch have too */
+     * driver, which must outlive the device; vulkan: an aule_vulkan_device, read while the device is opened; NULL: one of its own, for cuda
+     * the device's primary context, which the CUDA runtime and PyTorch have too */
     void *context;
 } aule_device_options;
+
+/* A VkDevice of the caller's, and a queue of it, which all work of the aule_device goes on; both must outlive that. Handles are Vulkan's, those
+ * that are 64-bit numbers there are so here. */
+typedef void (*aule_vulkan_function)(void);
+typedef struct aule_vulkan_device {
+    size_t struct_size;
+    /* vkGetInstanceProcAddr of the loader that made the instance; NULL: of libvulkan.so.1 */
+    aule_vulkan_function (*get_instance_proc_addr)(void *instance, const char *name);
+    void *instance; /* VkInstance, for Vulkan 1.2 or newer */
+    /* VkPhysicalDevice: number N among the instance's where vulkan:N is opened */
+    void *physical_device;
+    void *device; /* VkDevice, of that alone (no group) */
+    /* The VkDeviceCreateInfo that it was made from: what it enables is what kernels may use, and what they all need and it leaves out is
+     * named. NULL: taken to enable what they all need, and nothing that only some do (subgroups of a size, matrices) */
+    const void *created;
+    void *queue;           /* VkQueue */
+    uint32_t queue_family; /* which computes */
+    /* Around each vkQueueSubmit on the queue, which one thread at a time may do: for those who put work there from other threads while
+     * this device is used. Both or none. */
+    void (*lock)(void *user);
+    void (*unlock)(void *user);
+    void *user;
+} aule_vulkan_device;
 
 /* Opens a device. [id]: "cpu", "opencl:1", or a backend's name for its first device. NULL: the environment's AULE_BACKEND if
  * set (one id, or several with commas, the first that can be opened; all must be ids), else the first available device in the order cuda, hip,
@@ -333,11 +356,26 @@ typedef struct aule_address {
     uint64_t byte_offset;
 } aule_address;
 
+/* What aule_run.queue points to on a Vulkan device of the caller's: what a run waits for and signals on the device's queue. */
+typedef struct aule_vulkan_semaphore {
+    uint64_t semaphore; /* VkSemaphore of the device */
+    uint64_t value;     /* of a timeline; not looked at of a binary one */
+} aule_vulkan_semaphore;
+#define AULE_VULKAN_SEMAPHORES 16 /* of each kind at most */
+typedef struct aule_vulkan_queue {
+    size_t struct_size;
+    const aule_vulkan_semaphore *waits; /* before the first kernel */
+    size_t wait_count;
+    const aule_vulkan_semaphore
+        *signals; /* behind the last; what was written is there for whoever waits */
+    size_t signal_count;
+} aule_vulkan_queue;
+
 typedef struct aule_run {
     size_t struct_size;
     /* opencl: the caller's cl_command_queue of the device's context; cuda: the caller's CUstream, CU_STREAM_LEGACY ((CUstream)1) for
-     * the default one; levelzero: as aule_device_options.queue_kind says; NULL: the device's own (cuda: one that is ordered with the
-     * default one) */
+     * the default one; levelzero: as aule_device_options.queue_kind says; vulkan: an aule_vulkan_queue, read during the call, or NULL, which
+     * waits for and signals nothing; NULL: the device's own (cuda: one that is ordered with the default one) */
     void *queue;
     void *
         workspace; /* memory of the device (opencl: a cl_mem), used by this run alone until it is done */

@@ -1,4 +1,5 @@
-/* vulkan.c - Vulkan devices: code is SPIR-V, memory has addresses, all work goes on one queue of the device's own, in order. */
+/* vulkan.c - Vulkan devices: code is SPIR-V, memory has addresses, all work goes on one queue, the device's own or the
+ * caller's, in order. */
 #include "vulkan.h"
 
 aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult code)
@@ -13,6 +14,12 @@ aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult c
                    code == VK_ERROR_DEVICE_LOST
                        ? "; a kernel has failed or ran too long: open the device again"
                        : "");
+}
+
+aule_status rt_vulkan_alive(Vulkan *v, AuSink sink)
+{
+    return atomic_load(&v->lost) ? rt_vulkan_check(v, sink, "an earlier call", VK_ERROR_DEVICE_LOST)
+                                 : AULE_OK;
 }
 
 /* ---- opening */
@@ -120,7 +127,7 @@ static aule_status find_again(Vulkan *v, AuSink sink)
     else {
         v->physical = devices[v->index];
         rt_vulkan_facts(&v->vk, v->heap, v->physical, &v->facts);
-        rt_vulkan_lacks(&v->facts, &why);
+        rt_vulkan_lacks(&v->facts, "it lacks ", &why);
         if (why.length)
             status = rt_fail(sink, AULE_ERROR_DEVICE, "vulkan:%u: %s", v->index, rt_text_str(&why));
     }
@@ -128,18 +135,24 @@ static aule_status find_again(Vulkan *v, AuSink sink)
     return status;
 }
 
+/* Of the caller's device and instance nothing ends but what we made. */
 static void close_vulkan(void *state)
 {
     Vulkan *v = state;
+    const bool owned = !v->given.struct_size;
     if (v->device) {
-        v->vk.vkDeviceWaitIdle(v->device);
-        while (v->buffers) rt_vulkan_buffer_end(v, v->buffers);
+        if (owned)
+            v->vk.vkDeviceWaitIdle(v->device);
+        else
+            rt_vulkan_settle(v);
+        if (v->clear) rt_vulkan_unload(v, v->clear);
+        rt_vulkan_chunks_end(v);
         if (v->timeline) v->vk.vkDestroySemaphore(v->device, v->timeline, NULL);
         if (v->layout) v->vk.vkDestroyPipelineLayout(v->device, v->layout, NULL);
         if (v->pool) v->vk.vkDestroyCommandPool(v->device, v->pool, NULL);
-        v->vk.vkDestroyDevice(v->device, NULL);
+        if (owned) v->vk.vkDestroyDevice(v->device, NULL);
     }
-    if (v->instance) v->vk.vkDestroyInstance(v->instance, NULL);
+    if (v->instance && owned) v->vk.vkDestroyInstance(v->instance, NULL);
     pthread_mutex_destroy(&v->lock);
     rt_free(v);
 }
@@ -147,19 +160,17 @@ static void close_vulkan(void *state)
 static aule_status open_vulkan(AuHeap memory, uint32_t index, const aule_device_options *options,
                                void **state, AuSink sink)
 {
-    if (options->context)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                       "vulkan:%u: a context of the caller's cannot be taken", index);
     Vulkan *v = rt_alloc(memory, sizeof *v);
     if (!v) return rt_fail_memory(sink);
     v->heap = memory;
     v->index = index;
     atomic_init(&v->lost, false);
     pthread_mutex_init(&v->lock, NULL);
-    aule_status status = find_again(v, sink);
-    if (!status) status = make_device(v, sink);
+    aule_status status = options->context ? rt_vulkan_take(v, options, sink) : find_again(v, sink);
+    if (!status && !v->device) status = make_device(v, sink);
     if (!status) status = make_commands(v, sink);
     if (!status) status = make_layout(v, sink);
+    v->cuts_loops = v->facts.of.kind == VK_DEVICE_CPU;
     if (!status)
         status = rt_vulkan_buffer(v, (uint64_t)VULKAN_RING * VULKAN_SLOTS, true, &v->slots, sink);
     if (!status) status = rt_vulkan_probe(v, sink);
@@ -183,13 +194,17 @@ const AuBackend au_backend_vulkan = {
     .flat = true,
     .dl = {kDLVulkan},
     .find = rt_vulkan_find,
+    .find_given = rt_vulkan_find_given,
     .open = open_vulkan,
     .close = close_vulkan,
     .explain = explain,
     .load = rt_vulkan_load,
     .unload = rt_vulkan_unload,
+    .check_memory = rt_vulkan_check_memory,
     .launch = rt_vulkan_launch,
-    .zero = rt_vulkan_zero,
+    .record = rt_vulkan_record,
+    .run = rt_vulkan_run,
+    .forget = rt_vulkan_forget,
     .synchronize = rt_vulkan_synchronize,
     .buffer_new = rt_vulkan_buffer_new,
     .buffer_free = rt_vulkan_buffer_free,

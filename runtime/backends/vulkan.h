@@ -1,5 +1,6 @@
-/* vulkan.h - what the parts of the Vulkan backend share: vulkan_find.c finds devices, vulkan.c opens them, vulkan_memory.c has buffers,
- * vulkan_queue.c what is put on the queue, vulkan_code.c pipelines and launches. */
+/* vulkan.h - what the parts of the Vulkan backend share: vulkan_find.c finds devices, vulkan_given.c knows the caller's, vulkan.c opens
+ * them, vulkan_chunks.c shares out memory, vulkan_memory.c copies, vulkan_queue.c has what is put on the queue, vulkan_event.c points in
+ * it, vulkan_code.c modules and launches, vulkan_build.c pipelines, vulkan_record.c runs of plans. */
 #ifndef AU_RUNTIME_VULKAN_H
 #define AU_RUNTIME_VULKAN_H
 
@@ -44,9 +45,18 @@ typedef struct VulkanFacts {
 void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);
 bool rt_vulkan_has_extension(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device,
                              const char *name);
-/* What of docs/dev/vulkan.md, 3, it lacks; nothing is added where it has all. */
-void rt_vulkan_lacks(const VulkanFacts *facts, AuText *why);
+/* What of docs/dev/vulkan.md, 3, it lacks, behind these words; nothing is added where it has all. */
+void rt_vulkan_lacks(const VulkanFacts *facts, const char *words, AuText *why);
+aule_status rt_vulkan_found(AuFinder *finder, const VulkanFacts *facts, uint32_t index, AuText *why,
+                            AuSink sink);
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink);
+
+/* ---- vulkan_given.c: a device of the caller's (aule_vulkan_device) */
+
+aule_status rt_vulkan_find_given(AuFinder *finder, const aule_device_options *options, AuSink sink);
+/* Functions of the caller's instance, and what its device may do. [index]: of the id. */
+typedef struct Vulkan Vulkan;
+aule_status rt_vulkan_take(Vulkan *v, const aule_device_options *options, AuSink sink);
 
 /* vulkan_drivers.c: adds to [why] which drivers are installed and that the loader found this [wrong] with them, or that there are none. */
 void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why);
@@ -65,15 +75,27 @@ uint32_t rt_vulkan_asked_lanes(const aule_variant_v1 *variant);
 
 /* ---- a device's state */
 
-typedef struct VulkanBuffer {
+/* Memory of the driver's, and a buffer over all of it; shared out to buffers of ours. */
+typedef struct VulkanBuffer VulkanBuffer;
+typedef struct VulkanChunk {
     VkBuffer buffer;
     VkDeviceMemory memory;
     uint64_t address, bytes;
     char *mapped; /* NULL: the host does not see it */
-    struct VulkanBuffer *next;
-} VulkanBuffer;
+    bool visible; /* the host was to see it */
+    bool whole;   /* of one buffer alone */
+    VulkanBuffer *first;
+    struct VulkanChunk *next;
+} VulkanChunk;
+struct VulkanBuffer {
+    VulkanChunk *chunk;
+    uint64_t at; /* from its beginning, in bytes */
+    uint64_t address, bytes;
+    char *mapped;
+    VulkanBuffer *next; /* behind this one in the chunk */
+};
 
-/* Commands that were put on the queue, and may be written again when they are done. */
+/* Commands that were put on the queue once, and may be written again when they are done. */
 enum { VULKAN_RING = 32, VULKAN_SLOTS = (AULE_MAX_SLOTS + 1) * 8 };
 typedef struct VulkanCommands {
     VkCommandBuffer commands;
@@ -82,7 +104,9 @@ typedef struct VulkanCommands {
     uint32_t word;       /* behind its slots */
 } VulkanCommands;
 
-typedef struct Vulkan {
+typedef struct VulkanRecording VulkanRecording;
+
+struct Vulkan {
     AuHeap heap;
     AuVulkan vk;
     uint32_t index; /* of the id, vulkan:N */
@@ -91,31 +115,44 @@ typedef struct Vulkan {
     VulkanFacts facts;
     VkDevice device;
     VkQueue queue;
+    aule_vulkan_device given; /* the caller's: struct_size is not 0 */
     VkCommandPool pool;
     VkPipelineLayout layout;
     VkSemaphore timeline;
+    uint32_t turn;        /* of the ring */
     uint64_t submitted;   /* the timeline's value when all is done */
-    pthread_mutex_t lock; /* of the queue, the commands and the list of buffers */
+    uint64_t reached;     /* it had this one when we looked last */
+    pthread_mutex_t lock; /* of the queue, commands, recordings and chunks */
     VulkanCommands ring[VULKAN_RING];
     VulkanBuffer *slots; /* parameter blocks of the ring, seen by the host */
     VulkanBuffer *stage; /* for copies; NULL until one is needed */
-    VulkanBuffer *buffers;
+    VulkanChunk *chunks;
+    VulkanRecording *recordings;
+    void *clear;      /* the program that writes zeros; NULL until one is needed */
     bool fused;       /* Fma rounds once */
+    bool cuts_loops;  /* as processors do: kernels say so in a word behind their slots */
     char cut[96];     /* a kernel whose loops the driver ended early; "": none, or it was told */
     atomic_bool lost; /* the driver has said so */
-} Vulkan;
+};
 
 /* 0 is fine; else the error of the driver's call. */
 aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult code);
+/* Refused where the device was lost. */
+aule_status rt_vulkan_alive(Vulkan *v, AuSink sink);
 
-/* ---- vulkan_memory.c */
-enum { VULKAN_STAGE = 4 << 20 };
+/* ---- vulkan_chunks.c. The lock is held. */
 /* [visible]: to the host, whatever it costs the device. */
 aule_status rt_vulkan_buffer(Vulkan *v, uint64_t bytes, bool visible, VulkanBuffer **buffer,
                              AuSink sink);
 void rt_vulkan_buffer_end(Vulkan *v, VulkanBuffer *buffer);
 /* The buffer in which so many bytes from the address on lie; NULL: none of ours. */
-VulkanBuffer *rt_vulkan_buffer_of(Vulkan *v, uint64_t address, uint64_t bytes);
+VulkanBuffer *rt_vulkan_buffer_of(const Vulkan *v, uint64_t address, uint64_t bytes);
+void rt_vulkan_chunks_end(Vulkan *v);
+
+/* ---- vulkan_memory.c */
+enum { VULKAN_STAGE = 4 << 20 };
+aule_status rt_vulkan_check_memory(void *state, const char *name, void *data, uint64_t bytes,
+                                   AuSink sink);
 aule_status rt_vulkan_buffer_new(void *state, uint64_t bytes, void **data, AuSink sink);
 void rt_vulkan_buffer_free(void *state, void *data);
 aule_status rt_vulkan_upload(void *state, void *data, uint64_t offset, const void *from,
@@ -123,30 +160,80 @@ aule_status rt_vulkan_upload(void *state, void *data, uint64_t offset, const voi
 aule_status rt_vulkan_download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
                                AuSink sink);
 
-/* ---- vulkan_queue.c: what is between the two goes on the queue, after all that was put there before. The lock is held. */
+/* ---- vulkan_queue.c. The lock is held, but for rt_vulkan_order, _wait and _synchronize. */
+
+/* What commands wait for and signal: the caller's semaphores, behind which there is room for ours. */
+typedef struct VulkanOrder {
+    uint32_t wait_count, signal_count;
+    VkSemaphore waits[AULE_VULKAN_SEMAPHORES], signals[AULE_VULKAN_SEMAPHORES + 1];
+    uint64_t wait_values[AULE_VULKAN_SEMAPHORES], signal_values[AULE_VULKAN_SEMAPHORES + 1];
+} VulkanOrder;
+/* [queue]: an aule_vulkan_queue of the caller's; NULL: nothing is waited for. */
+aule_status rt_vulkan_order(const Vulkan *v, const void *queue, VulkanOrder *order, AuSink sink);
+/* Puts commands (NULL: none) on the queue, after all that was put there before. */
+aule_status rt_vulkan_put(Vulkan *v, VkCommandBuffer commands, VulkanOrder *order, AuSink sink);
+/* Commands of ours begin behind all that others put on the queue, and what comes behind them finds what they wrote. */
+aule_status rt_vulkan_begin_commands(Vulkan *v, VkCommandBuffer commands, uint32_t flags,
+                                     AuSink sink);
+aule_status rt_vulkan_end_commands(Vulkan *v, VkCommandBuffer commands, AuSink sink);
+
+/* What is between the two goes on the queue, by commands of the ring. */
 aule_status rt_vulkan_open(Vulkan *v, uint32_t *which, AuSink sink);
-aule_status rt_vulkan_submit(Vulkan *v, uint32_t which, AuSink sink);
+aule_status rt_vulkan_submit(Vulkan *v, uint32_t which, VulkanOrder *order, AuSink sink);
 /* Until the timeline has this value. */
 aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink);
+/* Until all on the queue is done, the caller's own work there, too. */
+aule_status rt_vulkan_drain(Vulkan *v, AuSink sink);
+/* What we put there, before something is given back; whatever comes of it. */
+void rt_vulkan_settle(Vulkan *v);
 /* What kernels said until the timeline had this value is kept; and told, once. */
 void rt_vulkan_listen(Vulkan *v, uint64_t value);
 aule_status rt_vulkan_tell(Vulkan *v, uint64_t value, AuSink sink);
-/* Queues of the caller's are not taken. */
-aule_status rt_vulkan_own_queue(const Vulkan *v, const void *queue, AuSink sink);
-aule_status rt_vulkan_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
-                           AuSink sink);
+aule_status rt_vulkan_wait_and_tell(Vulkan *v, uint64_t value, AuSink sink);
 aule_status rt_vulkan_synchronize(void *state, void *queue, AuSink sink);
+
+/* ---- vulkan_event.c */
 aule_status rt_vulkan_event_record(void *state, void *queue, void **event, AuSink sink);
 aule_status rt_vulkan_event_wait(void *event, AuSink sink);
 aule_status rt_vulkan_event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink);
 void rt_vulkan_event_free(void *event);
 
 /* ---- vulkan_code.c */
+typedef struct VulkanProgram {
+    const aule_variant_v1 *variant;
+    VkPipeline *pipelines; /* one a launch */
+} VulkanProgram;
+/* What kernels find pushed (docs/artifact.md). */
+typedef struct VulkanPushed {
+    uint64_t slots;
+    uint32_t blocks[3], first[3];
+} VulkanPushed;
 aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **program,
                            AuSink sink);
 void rt_vulkan_unload(void *state, void *program);
 aule_status rt_vulkan_launch(void *state, void *program, void *queue, const AuLaunch *given,
                              AuSink sink);
+/* All blocks, in as many dispatches as the device needs. */
+void rt_vulkan_dispatch(const Vulkan *v, VkCommandBuffer commands, VkPipeline pipeline,
+                        uint64_t slots, const uint32_t grid[3]);
+
+/* vulkan_build.c: the pipelines of a module, beside each other. */
+aule_status rt_vulkan_build(Vulkan *v, const VulkanProgram *program, VkShaderModule module,
+                            VkPipelineCache cache, AuSink sink);
+
+/* ---- vulkan_record.c */
+aule_status rt_vulkan_record(void *state, void *program, const AuRun *planned, void **recording,
+                             AuSink sink);
+aule_status rt_vulkan_run(void *state, void *recording, void *queue, const AuRun *run, AuSink sink);
+void rt_vulkan_forget(void *state, void *recording);
+/* As rt_vulkan_listen. */
+void rt_vulkan_listen_runs(Vulkan *v, uint64_t value);
+
+/* vulkan_clear.c: the program, and the block of a launch of it; blocks enough for so many bytes at any address. */
+enum { VULKAN_CLEAR_SLOTS = 6 };
+aule_status rt_vulkan_clear(Vulkan *v, AuSink sink);
+uint32_t rt_vulkan_clear_blocks(uint64_t bytes);
+void rt_vulkan_clear_fill(uint64_t address, uint64_t bytes, uint64_t *slots);
 
 /* ---- vulkan_kept.c */
 typedef struct VulkanKept {
@@ -157,12 +244,6 @@ typedef struct VulkanKept {
 } VulkanKept;
 void rt_vulkan_kept_open(Vulkan *v, VulkanKept *kept);
 void rt_vulkan_kept_close(Vulkan *v, VulkanKept *kept, bool good);
-
-/* What kernels find pushed (docs/artifact.md). */
-typedef struct VulkanPushed {
-    uint64_t slots;
-    uint32_t blocks[3], first[3];
-} VulkanPushed;
 
 /* vulkan_probe.c: does Fma round once? */
 aule_status rt_vulkan_probe(Vulkan *v, AuSink sink);

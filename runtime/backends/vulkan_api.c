@@ -10,7 +10,7 @@ static bool take(const AuVulkan *vk, VkInstance instance, const char *name, void
     VkFunction found = vk->vkGetInstanceProcAddr(instance, name);
     memcpy(function, &found, sizeof found);
     if (!found && !why->length)
-        rt_text_add(why, "libvulkan.so.1 has no %s: Vulkan 1.2 is needed", name);
+        rt_text_add(why, "Vulkan's loader has no %s: Vulkan 1.2 is needed", name);
     return found != NULL;
 }
 

@@ -131,12 +131,12 @@ void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
     rt_vulkan_lanes(vk, heap, device, facts);
 }
 
-static void lack(AuText *why, bool has, const char *what)
+static void lack(AuText *why, const char *words, bool has, const char *what)
 {
-    if (!has) rt_text_add(why, "%s%s", why->length ? ", " : "it lacks ", what);
+    if (!has) rt_text_add(why, "%s%s", why->length ? ", " : words, what);
 }
 
-void rt_vulkan_lacks(const VulkanFacts *f, AuText *why)
+void rt_vulkan_lacks(const VulkanFacts *f, const char *words, AuText *why)
 {
     const uint32_t version = f->of.api_version;
     if (version < VK_VERSION_1_2) {
@@ -144,17 +144,17 @@ void rt_vulkan_lacks(const VulkanFacts *f, AuText *why)
                     version >> 12 & 1023);
         return;
     }
-    lack(why, f->has_12.is[VK_HAS_BUFFER_ADDRESS], "bufferDeviceAddress");
-    lack(why, f->has_12.is[VK_HAS_MEMORY_MODEL], "vulkanMemoryModel");
-    lack(why, f->has_12.is[VK_HAS_TIMELINE], "timelineSemaphore");
-    lack(why, f->has.is[VK_HAS_INT64], "shaderInt64");
-    lack(why, f->has.is[VK_HAS_INT16], "shaderInt16");
-    lack(why, f->has_12.is[VK_HAS_INT8], "shaderInt8");
-    lack(why, f->has_11.is[VK_HAS_STORAGE_16], "storageBuffer16BitAccess");
-    lack(why, f->has_12.is[VK_HAS_STORAGE_8], "storageBuffer8BitAccess");
-    lack(why, f->of_12.keeps_special, "shaderSignedZeroInfNanPreserveFloat32");
-    lack(why, f->of_12.rounds_even, "shaderRoundingModeRTEFloat32");
-    lack(why, f->family != UINT32_MAX, "a queue that computes");
+    lack(why, words, f->has_12.is[VK_HAS_BUFFER_ADDRESS], "bufferDeviceAddress");
+    lack(why, words, f->has_12.is[VK_HAS_MEMORY_MODEL], "vulkanMemoryModel");
+    lack(why, words, f->has_12.is[VK_HAS_TIMELINE], "timelineSemaphore");
+    lack(why, words, f->has.is[VK_HAS_INT64], "shaderInt64");
+    lack(why, words, f->has.is[VK_HAS_INT16], "shaderInt16");
+    lack(why, words, f->has_12.is[VK_HAS_INT8], "shaderInt8");
+    lack(why, words, f->has_11.is[VK_HAS_STORAGE_16], "storageBuffer16BitAccess");
+    lack(why, words, f->has_12.is[VK_HAS_STORAGE_8], "storageBuffer8BitAccess");
+    lack(why, words, f->of_12.keeps_special, "shaderSignedZeroInfNanPreserveFloat32");
+    lack(why, words, f->of_12.rounds_even, "shaderRoundingModeRTEFloat32");
+    lack(why, words, f->family != UINT32_MAX, "a queue that computes");
 }
 
 /* ---- the list */
@@ -192,37 +192,43 @@ static void add_features(const VulkanFacts *f, AuText *words)
     rt_vulkan_lanes_words(f, words);
 }
 
-static aule_status found(AuFinder *finder, const AuVulkan *vk, VkPhysicalDevice device,
-                         uint32_t index, AuSink sink)
+aule_status rt_vulkan_found(AuFinder *finder, const VulkanFacts *f, uint32_t index, AuText *why,
+                            AuSink sink)
 {
     char id[24];
-    VulkanFacts f;
-    AuText why = {.memory = sink.memory}, driver = {.memory = sink.memory};
-    AuText words = {.memory = sink.memory};
-    rt_vulkan_facts(vk, sink.memory, device, &f);
-    rt_vulkan_lacks(&f, &why);
-    add_features(&f, &words);
-    rt_text_add(&driver, "%s %s, Vulkan %u.%u.%u", f.of_12.driver_name, f.of_12.driver_info,
-                f.of.api_version >> 22 & 127, f.of.api_version >> 12 & 1023,
-                f.of.api_version & 4095);
+    AuText driver = {.memory = sink.memory}, words = {.memory = sink.memory};
+    add_features(f, &words);
+    rt_text_add(&driver, "%s %s, Vulkan %u.%u.%u", f->of_12.driver_name, f->of_12.driver_info,
+                f->of.api_version >> 22 & 127, f->of.api_version >> 12 & 1023,
+                f->of.api_version & 4095);
     snprintf(id, sizeof id, "vulkan:%u", index);
     const aule_device_info info = {.id = id,
                                    .backend = "vulkan",
-                                   .available = !why.length,
-                                   .reason = why.length ? rt_text_str(&why) : NULL,
-                                   .name = f.of.name,
+                                   .available = !why->length,
+                                   .reason = why->length ? rt_text_str(why) : NULL,
+                                   .name = f->of.name,
                                    .driver = rt_text_str(&driver),
                                    .features = rt_text_str(&words),
-                                   .kind = kind_of(f.of.kind),
-                                   .units = f.units,
-                                   .memory_bytes = local_bytes(&f),
+                                   .kind = kind_of(f->of.kind),
+                                   .units = f->units,
+                                   .memory_bytes = local_bytes(f),
                                    .dl = {kDLVulkan, (int32_t)index}};
-    const bool failed = why.failed || driver.failed || words.failed;
+    const bool failed = why->failed || driver.failed || words.failed;
     aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
-    rt_text_free(&why);
+    rt_text_free(why);
     rt_text_free(&driver);
     rt_text_free(&words);
     return status;
+}
+
+static aule_status found(AuFinder *finder, const AuVulkan *vk, VkPhysicalDevice device,
+                         uint32_t index, AuSink sink)
+{
+    VulkanFacts f;
+    AuText why = {.memory = sink.memory};
+    rt_vulkan_facts(vk, sink.memory, device, &f);
+    rt_vulkan_lacks(&f, "it lacks ", &why);
+    return rt_vulkan_found(finder, &f, index, &why, sink);
 }
 
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink)

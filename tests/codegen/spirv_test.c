@@ -67,16 +67,12 @@ static void golden_texts(void **state)
     bench_free(&b);
 }
 
-/* The module in the runtime is what the emitter makes of this kernel. AU_UPDATE=1 writes it. */
-static void the_probe_is_this(void **state)
+/* Modules in the runtime are what the emitter makes of these kernels. AU_UPDATE=1 writes them. */
+static void expect_embedded(const char *name, const uint32_t *embedded, size_t bytes)
 {
-    static const uint32_t embedded[] = {
-#include "../../runtime/backends/vulkan_probe.def"
-    };
-    (void)state;
     Bench b = bench_new();
     AuText text = {.arena = b.arena};
-    file_read(au_format(b.arena, "%s/probe.kir", getenv("AU_GOLDEN")), &text);
+    file_read(au_format(b.arena, "%s/%s.kir", getenv("AU_GOLDEN"), name), &text);
     const AuBlob module = emitted(&b, bench_kernel(&b, au_text_str(&text)), AU_CODE_FINAL);
     const uint32_t *words = module.bytes;
     if (getenv("AU_UPDATE")) {
@@ -84,12 +80,26 @@ static void the_probe_is_this(void **state)
         for (size_t n = 0; n < module.length / 4; n++)
             au_text_add(&made, "0x%08x,%s", words[n],
                         n % 12 == 11 || n + 1 == module.length / 4 ? "\n" : " ");
-        golden_expect(&b, "../../../runtime/backends/vulkan_probe.def", au_text_str(&made));
-        return;
+        golden_expect(&b, au_format(b.arena, "../../../runtime/backends/vulkan_%s.def", name),
+                      au_text_str(&made));
+    } else {
+        assert_int_equal(module.length, bytes);
+        assert_memory_equal(words, embedded, bytes);
     }
-    assert_int_equal(module.length, sizeof embedded);
-    assert_memory_equal(words, embedded, sizeof embedded);
     bench_free(&b);
+}
+
+static void the_runtimes_modules_are_these(void **state)
+{
+    static const uint32_t probe[] = {
+#include "../../runtime/backends/vulkan_probe.def"
+    };
+    static const uint32_t clear[] = {
+#include "../../runtime/backends/vulkan_clear.def"
+    };
+    (void)state;
+    expect_embedded("probe", probe, sizeof probe);
+    expect_embedded("clear", clear, sizeof clear);
 }
 
 /* Every instruction has a form, and the words that forms say are all there are. */
@@ -186,7 +196,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1) folder = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_texts),         cmocka_unit_test(the_probe_is_this),
+        cmocka_unit_test(golden_texts),         cmocka_unit_test(the_runtimes_modules_are_these),
         cmocka_unit_test(texts_are_complete),   cmocka_unit_test(random_modules),
         cmocka_unit_test(functions_round_once), cmocka_unit_test(what_it_lacks_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,19 @@ void vulkan_free(VulkanDevice *d, uint64_t address)
     au_backend_vulkan.buffer_free(d->state, (void *)(uintptr_t)address);
 }
 
+bool vulkan_zero(VulkanDevice *d, uint64_t address, uint64_t bytes)
+{
+    Vulkan *v = d->state;
+    uint64_t slots[VULKAN_CLEAR_SLOTS];
+    aule_error *error = NULL;
+    const AuSink sink = {rt_memory(NULL), &error};
+    const AuLaunch given = {.grid = {rt_vulkan_clear_blocks(bytes), 1, 1}, .slots = slots};
+    rt_vulkan_clear_fill(address, bytes, slots);
+    aule_status status = rt_vulkan_clear(v, sink);
+    if (!status) status = au_backend_vulkan.launch(v, v->clear, NULL, &given, sink);
+    return good(d, status, error);
+}
+
 bool vulkan_run(VulkanDevice *d, const VulkanCode *code, const uint64_t *slots,
                 const uint32_t grid[3])
 {

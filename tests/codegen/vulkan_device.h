@@ -26,6 +26,8 @@ bool vulkan_has(const VulkanDevice *d, const char *features);              /* al
 uint64_t vulkan_buffer(VulkanDevice *d, const void *data, uint64_t bytes); /* 0: failed */
 bool vulkan_read(VulkanDevice *d, uint64_t address, void *data, uint64_t bytes);
 void vulkan_free(VulkanDevice *d, uint64_t address);
+/* By the backend's own kernel. */
+bool vulkan_zero(VulkanDevice *d, uint64_t address, uint64_t bytes);
 bool vulkan_run(VulkanDevice *d, const VulkanCode *code, const uint64_t *slots,
                 const uint32_t grid[3]);
 

@@ -268,15 +268,39 @@ static void long_loops_are_right_or_told(void **state)
     }
 }
 
+/* From any address on, and no byte more. */
+static void zeros_reach_no_further(void **state)
+{
+    enum { BYTES = 20000 };
+    static const uint32_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 1021, 4095, 4096, 4097, 12289, 19990};
+    static unsigned char data[BYTES], expected[BYTES];
+    (void)state;
+    if (!is_open) skip();
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
+        for (uint32_t first = 0; first < 6; first++) {
+            memset(data, 0xa5, sizeof data);
+            memcpy(expected, data, sizeof data);
+            memset(expected + first, 0, counts[n]);
+            const uint64_t at = vulkan_buffer(&device, data, sizeof data);
+            if (!at || !vulkan_zero(&device, at + first, counts[n]) ||
+                !vulkan_read(&device, at, data, sizeof data))
+                fail_msg("%s", device.error);
+            assert_memory_equal(data, expected, sizeof data);
+            vulkan_free(&device, at);
+        }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) first_seed = (uint32_t)strtoul(argv[1], NULL, 10);
     if (argc > 2) kernels = (uint32_t)strtoul(argv[2], NULL, 10);
     is_open = vulkan_open(&device);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_kernels), cmocka_unit_test(random_kernels),
-        cmocka_unit_test(functions_keep_their_bounds), cmocka_unit_test(large_grids_are_folded),
-        cmocka_unit_test(long_loops_are_right_or_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden_kernels),
+                                       cmocka_unit_test(random_kernels),
+                                       cmocka_unit_test(functions_keep_their_bounds),
+                                       cmocka_unit_test(large_grids_are_folded),
+                                       cmocka_unit_test(long_loops_are_right_or_told),
+                                       cmocka_unit_test(zeros_reach_no_further)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (is_open) vulkan_close(&device);
     return failed;

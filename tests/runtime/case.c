@@ -292,7 +292,7 @@ void on_device_begin(OnDevice *s, const aule_module_v1 *module, int tensors)
 aule_status on_device_run(OnDevice *s, const char *id, aule_error **error)
 {
     uint64_t nanoseconds;
-    aule_status status = aule_device_open(id, NULL, &s->device, error);
+    aule_status status = aule_device_open(id, s->options, &s->device, error);
     if (!status) status = case_place(s->c, s->device, s->tensors, s->buffers, &s->workspace, error);
     if (!status)
         status = aule_plan_new(aule_module_attention(s->module, 0), s->device, &s->c->call,

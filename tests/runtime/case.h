@@ -57,7 +57,8 @@ aule_status case_fetch(Case *c, int tensors, aule_buffer *const *buffers, aule_e
 
 /* A call on a device that has one queue, its own. */
 typedef struct OnDevice {
-    int tensors; /* of the call */
+    int tensors;                        /* of the call */
+    const aule_device_options *options; /* NULL: none */
     aule_module *module;
     aule_device *device;
     aule_plan *plan;

@@ -1,11 +1,21 @@
 /* vulkan_mock.c - see vulkan_mock.h: instances, devices, memory, pipelines. What is submitted is in vulkan_mock_run.c. */
 #include "vulkan_mock_inside.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 VulkanMock vulkan_mock;
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+
+void mock_count(int *number, int by)
+{
+    pthread_mutex_lock(&counting);
+    *number += by;
+    pthread_mutex_unlock(&counting);
+}
 
 void vulkan_mock_reset(void)
 {
@@ -19,11 +29,12 @@ void vulkan_mock_reset(void)
 
 bool mock_fails(const char *function)
 {
+    pthread_mutex_lock(&counting);
     const bool now = ++vulkan_mock.calls == vulkan_mock.fail_at ||
                      (vulkan_mock.fail && strcmp(vulkan_mock.fail, function) == 0);
-    if (!now) return false;
-    vulkan_mock.failed = function;
-    return true;
+    if (now) vulkan_mock.failed = function;
+    pthread_mutex_unlock(&counting);
+    return now;
 }
 
 static bool has(int feature) { return !(vulkan_mock.lacks >> feature & 1); }
@@ -186,10 +197,12 @@ void vkGetPhysicalDeviceMemoryProperties(VkPhysicalDevice device,
 void vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, uint32_t *count,
                                               VkQueueFamilyProperties *families)
 {
+    enum { COPIES = 4 };
     (void)device;
-    *count = 1;
-    *families = (VkQueueFamilyProperties){
+    *count = 2;
+    families[0] = (VkQueueFamilyProperties){
         .flags = has(MOCK_QUEUE) ? VK_QUEUE_COMPUTE : 0, .count = 1, .timestamp_bits = 64};
+    families[1] = (VkQueueFamilyProperties){.flags = COPIES, .count = 1};
 }
 VkResult vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                         const void *allocator, VkDevice *device)
@@ -215,6 +228,7 @@ VkResult vkDeviceWaitIdle(VkDevice device)
 {
     ENTER();
     (void)device;
+    vulkan_mock_work();
     return VK_SUCCESS;
 }
 
@@ -254,6 +268,8 @@ VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, con
     ENTER();
     (void)device, (void)allocator;
     if (info->bytes > vulkan_mock.memory_bytes) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (vulkan_mock.most_memories && vulkan_mock.memories >= vulkan_mock.most_memories)
+        return VK_ERROR_TOO_MANY_OBJECTS;
     const uint64_t bytes = (info->bytes + 63) / 64 * 64;
     if (vulkan_mock.downward && vulkan_mock.taken + bytes > sizeof pool)
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -269,6 +285,7 @@ void vkFreeMemory(VkDevice device, VkDeviceMemory memory, const void *allocator)
 {
     (void)device, (void)allocator;
     char *at = (char *)(uintptr_t)memory;
+    mock_expect_no_work();
     if (at < pool || at >= pool + sizeof pool) free(at);
     vulkan_mock.memories--;
 }
@@ -352,6 +369,21 @@ VkResult vkGetPipelineCacheData(VkDevice device, VkPipelineCache cache, size_t *
     return VK_SUCCESS;
 }
 
+/* A compiler that takes its time. */
+static void meet_others(void)
+{
+    static int here;
+    mock_count(&here, 1);
+    for (int n = 0, most = 0; n < 1000 && most < vulkan_mock.together; n++) {
+        pthread_mutex_lock(&counting);
+        if (here > vulkan_mock.most_together) vulkan_mock.most_together = here;
+        most = vulkan_mock.most_together;
+        pthread_mutex_unlock(&counting);
+        usleep(1000);
+    }
+    mock_count(&here, -1);
+}
+
 VkResult vkCreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32_t count,
                                   const VkComputePipelineCreateInfo *infos, const void *allocator,
                                   VkPipeline *pipelines)
@@ -360,13 +392,15 @@ VkResult vkCreateComputePipelines(VkDevice device, VkPipelineCache cache, uint32
     (void)device, (void)cache, (void)count, (void)allocator;
     const MockKernel *kernel = mock_kernel(infos->stage.name);
     if (!kernel) return VK_ERROR_UNKNOWN_KERNEL;
+    meet_others();
     *pipelines = (uintptr_t)kernel;
-    vulkan_mock.pipelines++;
+    mock_count(&vulkan_mock.pipelines, 1);
     return VK_SUCCESS;
 }
 void vkDestroyPipeline(VkDevice device, VkPipeline pipeline, const void *allocator)
 {
     (void)device, (void)pipeline, (void)allocator;
+    mock_expect_no_work();
     vulkan_mock.pipelines--;
 }
 

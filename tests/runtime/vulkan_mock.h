@@ -44,19 +44,28 @@ typedef struct VulkanMock {
     uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */
     uint64_t memory_bytes; /* of one allocation at most */
     bool downward;         /* each allocation ends where the one before it begins */
+    int most_memories;     /* allocations alive at most; 0: any number */
+    bool lazy;             /* what is on the queue is done when it is waited for, and not before */
+    bool idle;             /* kernels do nothing */
+    int together;          /* a pipeline takes until so many are being made, or a second */
     int fail_at;           /* this call fails, counted from 1; 0: none */
     const char *fail;      /* or the first of this function */
     int code;              /* with this result */
     /* so far */
     uint64_t taken;                                   /* bytes of those allocations */
     int calls, dispatches, cached;                    /* pipeline caches that had data */
+    int submits, begun, barriers;                     /* command buffers written; between kernels */
+    int waits;                                        /* of the host */
+    int most_together;                                /* pipelines that were being made */
     const char *failed;                               /* the function that did */
     int instances, opened, buffers, memories, mapped; /* alive */
-    int modules, layouts, pipelines, pools, semaphores, queries, caches;
+    int modules, layouts, pipelines, pools, commands, semaphores, queries, caches;
 } VulkanMock;
 
 extern MOCK_API VulkanMock vulkan_mock;
 MOCK_API void
 vulkan_mock_reset(void); /* one device that has everything, with memory that the host sees */
+/* Does what is on the queue, until something waits that nobody has signalled. */
+MOCK_API void vulkan_mock_work(void);
 
 #endif

@@ -13,6 +13,10 @@ enum { VK_ERROR_UNKNOWN_KERNEL = -13 };
         if (mock_fails(__func__)) return vulkan_mock.code;                                         \
     } while (0)
 bool mock_fails(const char *function);
+/* More or fewer of something, from any thread. */
+void mock_count(int *number, int by);
+/* The program gives back what is still in use, or writes into it. */
+void mock_expect_no_work(void);
 
 #define MOCK(type, handle) ((type *)(uintptr_t)(handle))
 

@@ -1,4 +1,4 @@
-/* vulkan_mock_run.c - command buffers of the mock: what is recorded is done when it is submitted. */
+/* vulkan_mock_run.c - command buffers of the mock: what is recorded is done when it is submitted, or when it is waited for. */
 #include "vulkan_mock_inside.h"
 
 #include <math.h>
@@ -16,8 +16,19 @@ static void probe(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
     f[3] = fmaf(f[0], f[1], f[2]);
 }
 
+static void clear(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    enum { WORDS = 1024 };
+    (void)y, (void)z;
+    for (uint64_t n = (uint64_t)x * WORDS; n < slots[3] && n < ((uint64_t)x + 1) * WORDS; n++)
+        ((uint32_t *)(uintptr_t)slots[0])[n] = 0;
+    memset((void *)(uintptr_t)slots[1], 0, slots[4]);
+    memset((void *)(uintptr_t)slots[2], 0, slots[5]);
+}
+
 static const MockKernel kernels[] = {
     {"probe", probe},
+    {"clear", clear},
     {"weigh", sample_weigh},
     {"divide", sample_divide},
     {"gradients", sample_gradients},
@@ -38,31 +49,35 @@ typedef struct Pushed { /* docs/artifact.md */
     uint32_t blocks[3], first[3];
 } Pushed;
 
+typedef enum Kind { KERNEL, COPY, BARRIER } Kind;
 typedef struct Command {
-    const MockKernel *kernel; /* NULL: bytes are copied or filled, or a time is written */
+    Kind kind;
+    const MockKernel *kernel;
     Pushed pushed;
     uint32_t groups[3];
     char *to;
-    const char *from; /* NULL: zeros */
+    const char *from;
     uint64_t bytes;
 } Command;
 
+enum { COMMANDS = 64 };
 struct VkCommandBuffer_T {
     const MockKernel *bound;
     Pushed pushed;
-    Command list[64];
+    Command list[COMMANDS];
     uint32_t count;
+    int pending; /* times on the queue */
 };
 
-static Command *add(VkCommandBuffer c)
+static void add(VkCommandBuffer c, const Command *command)
 {
-    Command *made = &c->list[c->count < 63 ? c->count++ : 63];
-    *made = (Command){0};
-    return made;
+    if (c->count == COMMANDS) abort(); /* the mock takes no more */
+    c->list[c->count++] = *command;
 }
 
 typedef struct Pool {
-    VkCommandBuffer all;
+    VkCommandBuffer all[512];
+    uint32_t count;
 } Pool;
 
 VkResult vkCreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo *info,
@@ -74,11 +89,20 @@ VkResult vkCreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo *inf
     vulkan_mock.pools++;
     return VK_SUCCESS;
 }
+static void end_commands(VkCommandBuffer *c)
+{
+    if (!*c) return;
+    if ((*c)->pending) abort();
+    free(*c);
+    *c = NULL;
+    vulkan_mock.commands--;
+}
 void vkDestroyCommandPool(VkDevice device, VkCommandPool pool, const void *allocator)
 {
+    Pool *p = MOCK(Pool, pool);
     (void)device, (void)allocator;
-    free(MOCK(Pool, pool)->all);
-    free(MOCK(Pool, pool));
+    for (uint32_t n = 0; n < p->count; n++) end_commands(&p->all[n]);
+    free(p);
     vulkan_mock.pools--;
 }
 VkResult vkAllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info,
@@ -86,16 +110,33 @@ VkResult vkAllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocate
 {
     ENTER();
     (void)device;
-    Pool *pool = MOCK(Pool, info->pool);
-    pool->all = calloc(info->count, sizeof *pool->all);
-    for (uint32_t n = 0; n < info->count; n++) commands[n] = &pool->all[n];
+    Pool *p = MOCK(Pool, info->pool);
+    for (uint32_t n = 0; n < info->count; n++) {
+        uint32_t at = 0;
+        while (at < p->count && p->all[at]) at++;
+        if (at == sizeof p->all / sizeof *p->all) abort();
+        if (at == p->count) p->count++;
+        p->all[at] = commands[n] = calloc(1, sizeof **commands);
+        vulkan_mock.commands++;
+    }
     return VK_SUCCESS;
+}
+void vkFreeCommandBuffers(VkDevice device, VkCommandPool pool, uint32_t count,
+                          const VkCommandBuffer *commands)
+{
+    Pool *p = MOCK(Pool, pool);
+    (void)device;
+    for (uint32_t n = 0; n < count; n++)
+        for (uint32_t at = 0; at < p->count; at++)
+            if (p->all[at] == commands[n]) end_commands(&p->all[at]);
 }
 VkResult vkBeginCommandBuffer(VkCommandBuffer c, const VkCommandBufferBeginInfo *info)
 {
     ENTER();
     (void)info;
+    if (c->pending) abort(); /* the device is reading it */
     c->count = 0;
+    vulkan_mock.begun++;
     return VK_SUCCESS;
 }
 VkResult vkEndCommandBuffer(VkCommandBuffer c)
@@ -117,30 +158,26 @@ void vkCmdPushConstants(VkCommandBuffer c, VkPipelineLayout layout, uint32_t sta
 }
 void vkCmdDispatch(VkCommandBuffer c, uint32_t x, uint32_t y, uint32_t z)
 {
-    Command *made = add(c);
-    *made = (Command){.kernel = c->bound, .pushed = c->pushed, .groups = {x, y, z}};
-}
-void vkCmdFillBuffer(VkCommandBuffer c, VkBuffer buffer, uint64_t offset, uint64_t bytes,
-                     uint32_t word)
-{
-    (void)word; /* only zeros are asked for */
-    *add(c) = (Command){.to = MOCK(MockBuffer, buffer)->at + offset, .bytes = bytes};
+    add(c,
+        &(Command){.kind = KERNEL, .kernel = c->bound, .pushed = c->pushed, .groups = {x, y, z}});
 }
 void vkCmdCopyBuffer(VkCommandBuffer c, VkBuffer from, VkBuffer to, uint32_t count,
                      const VkBufferCopy *parts)
 {
     for (uint32_t n = 0; n < count; n++)
-        *add(c) = (Command){.to = MOCK(MockBuffer, to)->at + parts[n].to,
-                            .from = MOCK(MockBuffer, from)->at + parts[n].from,
-                            .bytes = parts[n].bytes};
+        add(c, &(Command){.kind = COPY,
+                          .to = MOCK(MockBuffer, to)->at + parts[n].to,
+                          .from = MOCK(MockBuffer, from)->at + parts[n].from,
+                          .bytes = parts[n].bytes});
 }
 void vkCmdPipelineBarrier(VkCommandBuffer c, uint32_t before, uint32_t after, uint32_t flags,
                           uint32_t memory_count, const VkMemoryBarrier *memory,
                           uint32_t buffer_count, const void *buffers, uint32_t image_count,
                           const void *images)
 {
-    (void)c, (void)before, (void)after, (void)flags, (void)memory_count, (void)memory;
+    (void)flags, (void)memory_count, (void)memory;
     (void)buffer_count, (void)buffers, (void)image_count, (void)images;
+    if (before == VK_AT_COMPUTE && after == VK_AT_COMPUTE) add(c, &(Command){.kind = BARRIER});
 }
 
 /* ---- times: the number of the query */
@@ -191,21 +228,71 @@ static void dispatch(const Command *d)
                 d->kernel->run(slots, first[0] + x, first[1] + y, first[2] + z);
 }
 
+enum { SEMAPHORES = 17, PENDING = 256 };
+typedef struct Submission {
+    VkCommandBuffer commands; /* NULL: none */
+    uint32_t wait_count, signal_count;
+    uint64_t *waits[SEMAPHORES], wait_values[SEMAPHORES];
+    uint64_t *signals[SEMAPHORES], signal_values[SEMAPHORES];
+} Submission;
+static Submission pending[PENDING];
+static uint32_t pending_count;
+
+static void perform(const Submission *s)
+{
+    for (uint32_t n = 0; s->commands && n < s->commands->count; n++) {
+        const Command *c = &s->commands->list[n];
+        if (c->kind == BARRIER) vulkan_mock.barriers++;
+        if (c->kind == COPY) memcpy(c->to, c->from, c->bytes);
+        if (c->kind == KERNEL && !vulkan_mock.idle) dispatch(c);
+    }
+    if (s->commands) s->commands->pending--;
+    for (uint32_t n = 0; n < s->signal_count; n++) *s->signals[n] = s->signal_values[n];
+}
+
+static bool may_begin(const Submission *s)
+{
+    for (uint32_t n = 0; n < s->wait_count; n++)
+        if (*s->waits[n] < s->wait_values[n]) return false;
+    return true;
+}
+
+void vulkan_mock_work(void)
+{
+    uint32_t done = 0;
+    while (done < pending_count && may_begin(&pending[done])) perform(&pending[done++]);
+    pending_count -= done;
+    memmove(pending, pending + done, pending_count * sizeof *pending);
+}
+
+void mock_expect_no_work(void)
+{
+    if (pending_count) abort();
+}
+
 VkResult vkQueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo *submits, uint64_t fence)
 {
     ENTER();
     (void)queue, (void)count, (void)fence;
     const VkTimelineSemaphoreSubmitInfo *values = submits->next;
-    for (uint32_t n = 0; n < submits->commands[0]->count; n++) {
-        const Command *c = &submits->commands[0]->list[n];
-        if (c->kernel)
-            dispatch(c);
-        else if (c->from)
-            memcpy(c->to, c->from, c->bytes);
-        else
-            memset(c->to, 0, c->bytes);
+    if (pending_count == PENDING || submits->wait_count > SEMAPHORES ||
+        submits->signal_count > SEMAPHORES)
+        abort();
+    Submission *s = &pending[pending_count++];
+    *s = (Submission){.commands = submits->command_count ? submits->commands[0] : NULL,
+                      .wait_count = submits->wait_count,
+                      .signal_count = submits->signal_count};
+    for (uint32_t n = 0; n < s->wait_count; n++) {
+        s->waits[n] = MOCK(uint64_t, submits->waits[n]);
+        s->wait_values[n] = values->waits[n];
     }
-    *MOCK(uint64_t, submits->signals[0]) = values->signals[0];
+    for (uint32_t n = 0; n < s->signal_count; n++) {
+        s->signals[n] = MOCK(uint64_t, submits->signals[n]);
+        s->signal_values[n] = values->signals[n];
+    }
+    if (s->commands && s->commands->pending++) abort(); /* it may be there once at a time */
+    vulkan_mock.submits++;
+    if (!vulkan_mock.lazy) vulkan_mock_work();
     return VK_SUCCESS;
 }
 VkResult vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
@@ -223,9 +310,18 @@ void vkDestroySemaphore(VkDevice device, VkSemaphore semaphore, const void *allo
     free(MOCK(uint64_t, semaphore));
     vulkan_mock.semaphores--;
 }
+VkResult vkGetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
+{
+    ENTER();
+    (void)device;
+    *value = *MOCK(uint64_t, semaphore);
+    return VK_SUCCESS;
+}
 VkResult vkWaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t nanoseconds)
 {
     ENTER();
     (void)device, (void)nanoseconds;
+    vulkan_mock.waits++;
+    if (*MOCK(uint64_t, info->semaphores[0]) < info->values[0]) vulkan_mock_work();
     return *MOCK(uint64_t, info->semaphores[0]) >= info->values[0] ? VK_SUCCESS : VK_TIMEOUT;
 }

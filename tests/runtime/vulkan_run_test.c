@@ -1,0 +1,222 @@
+/* Runs of plans on the mock of Vulkan: commands are written once, a run fills parameter blocks and submits; many are on the queue at once, with
+ * other addresses and other parameters each. */
+#include "vulkan_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* As many turns as a plan has (vulkan_record.c). */
+enum { TURNS = 16, RUNS = 3 * TURNS };
+
+typedef struct Started {
+    OnDevice s;
+    aule_address at[TENSORS];
+} Started;
+
+static void start(Started *t)
+{
+    aule_error *error = NULL;
+    vulkan_mock_reset();
+    on_device_begin(&t->s, vulkan_case_module(), FORWARD_TENSORS);
+    if (on_device_run(&t->s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+    assert_true(case_is_right(t->s.c));
+    for (int n = 0; n < FORWARD_TENSORS; n++)
+        t->at[n] = (aule_address){aule_buffer_data(t->s.buffers[n]), 0};
+}
+
+static void run_plan(Started *t)
+{
+    aule_error *error = NULL;
+    if (aule_plan_run(t->s.plan, &t->s.c->run, &error)) fail_msg("%s", aule_error_message(error));
+}
+
+static void finish(Started *t)
+{
+    on_device_end(&t->s);
+    expect_nothing_left();
+}
+
+/* One submission a run, and nothing is written, made or waited for, after the plan was made. */
+static void test_commands_are_written_once(void **state)
+{
+    (void)state;
+    Started t;
+    start(&t);
+    const VulkanMock before = vulkan_mock;
+    for (int n = 0; n < RUNS; n++) run_plan(&t);
+    assert_int_equal(vulkan_mock.submits, before.submits + RUNS);
+    assert_int_equal(vulkan_mock.begun, before.begun);
+    assert_int_equal(vulkan_mock.waits, before.waits);
+    assert_int_equal(vulkan_mock.memories, before.memories);
+    assert_int_equal(vulkan_mock.buffers, before.buffers);
+    assert_int_equal(vulkan_mock.commands, before.commands);
+    /* zeros, barrier, weigh, barrier, divide */
+    assert_int_equal(vulkan_mock.dispatches, before.dispatches + 3 * RUNS);
+    assert_int_equal(vulkan_mock.barriers, before.barriers + 2 * RUNS);
+    finish(&t);
+}
+
+/* Each run has other outputs and another workspace, and nothing is done before all turns are taken. */
+static void test_runs_in_flight(void **state)
+{
+    (void)state;
+    Started t;
+    aule_buffer *outputs[RUNS], *workspaces[RUNS];
+    start(&t);
+    Case *c = t.s.c;
+    vulkan_mock.lazy = true;
+    c->run.tensors = t.at;
+    for (int n = 0; n < RUNS; n++) {
+        assert_int_equal(aule_buffer_new(t.s.device, c->bytes[T_O], &outputs[n], NULL), AULE_OK);
+        assert_int_equal(aule_buffer_new(t.s.device, 4096, &workspaces[n], NULL), AULE_OK);
+    }
+    const VulkanMock before = vulkan_mock;
+    for (int n = 0; n < RUNS; n++) {
+        t.at[T_O].data = aule_buffer_data(outputs[n]);
+        c->run.workspace = aule_buffer_data(workspaces[n]);
+        run_plan(&t);
+        if (n < TURNS) assert_int_equal(vulkan_mock.dispatches, before.dispatches);
+    }
+    assert_int_equal(vulkan_mock.waits, before.waits + RUNS / TURNS - 1);
+    for (int n = 0; n < RUNS; n++) {
+        case_forget(c);
+        assert_int_equal(aule_buffer_download(outputs[n], 0, c->storage[T_O], c->bytes[T_O], NULL),
+                         AULE_OK);
+        assert_int_equal(
+            aule_buffer_download(t.s.buffers[T_LSE], 0, c->storage[T_LSE], c->bytes[T_LSE], NULL),
+            AULE_OK);
+        assert_true(case_is_right(c));
+        aule_buffer_free(outputs[n]);
+        aule_buffer_free(workspaces[n]);
+    }
+    finish(&t);
+}
+
+/* New parameters that change no grid leave the commands as they are. */
+static void test_new_parameters(void **state)
+{
+    (void)state;
+    Started t;
+    aule_value window = {.type = AULE_VALUE_INT, .i = 1};
+    start(&t);
+    Case *c = t.s.c;
+    float *expected = malloc(c->bytes[T_O]);
+    memcpy(expected, c->storage[T_O], c->bytes[T_O]);
+    const int begun = vulkan_mock.begun;
+    vulkan_mock.lazy = true;
+    c->run.params = &window;
+    run_plan(&t);
+    c->run.params = NULL;
+    case_forget(c);
+    assert_int_equal(
+        aule_buffer_download(t.s.buffers[T_O], 0, c->storage[T_O], c->bytes[T_O], NULL), AULE_OK);
+    /* a window of one key gives its value, where it is there */
+    const float *o = c->storage[T_O], *v = c->storage[T_V];
+    for (int e = 0; e < SAMPLE_E; e++) assert_true(fabsf(o[e] - v[e]) < 1e-6f);
+    assert_true(memcmp(o, expected, c->bytes[T_O]) != 0);
+    run_plan(&t);
+    assert_int_equal(
+        aule_buffer_download(t.s.buffers[T_O], 0, c->storage[T_O], c->bytes[T_O], NULL), AULE_OK);
+    assert_memory_equal(c->storage[T_O], expected, c->bytes[T_O]);
+    assert_int_equal(vulkan_mock.begun, begun); /* memory is seen: copies need no commands */
+    free(expected);
+    finish(&t);
+}
+
+/* No rows: nothing is launched, and nothing submitted. */
+static void test_nothing_to_launch(void **state)
+{
+    (void)state;
+    Started t;
+    aule_plan *plan = NULL;
+    aule_error *error = NULL;
+    start(&t);
+    Case *c = t.s.c;
+    c->shapes[T_Q][2] = c->shapes[T_O][2] = c->shapes[T_LSE][2] = 0;
+    if (aule_plan_new(aule_module_attention(t.s.module, 0), t.s.device, &c->call, &plan, &error))
+        fail_msg("%s", aule_error_message(error));
+    const int submits = vulkan_mock.submits;
+    assert_int_equal(aule_plan_run(plan, &c->run, &error), AULE_OK);
+    assert_int_equal(vulkan_mock.submits, submits);
+    aule_plan_free(plan);
+    finish(&t);
+}
+
+/* What fails in a run leaves the plan as it was: the next one is right. */
+static void test_a_run_that_fails(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"vkQueueSubmit", "vkGetSemaphoreCounterValue",
+                                        "vkWaitSemaphores"};
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+        Started t;
+        aule_error *error = NULL;
+        start(&t);
+        vulkan_mock.lazy = true;
+        for (int k = 0; k < TURNS; k++) run_plan(&t);
+        vulkan_mock.fail = calls[n];
+        vulkan_mock.code = -1;
+        if (strcmp(calls[n], "vkQueueSubmit") == 0) vulkan_mock_work();
+        expect_error(aule_plan_run(t.s.plan, &t.s.c->run, &error), &error, AULE_ERROR_MEMORY,
+                     calls[n]);
+        vulkan_mock.fail = NULL;
+        case_forget(t.s.c);
+        run_plan(&t);
+        assert_int_equal(case_fetch(t.s.c, FORWARD_TENSORS, t.s.buffers, &error), AULE_OK);
+        assert_true(case_is_right(t.s.c));
+        finish(&t);
+    }
+}
+
+/* A plan that is freed waits for its runs: the device reads its commands and blocks. */
+static void test_a_plan_freed_in_flight(void **state)
+{
+    (void)state;
+    Started t;
+    start(&t);
+    vulkan_mock.lazy = true;
+    for (int n = 0; n < 3; n++) run_plan(&t);
+    aule_plan_free(t.s.plan);
+    t.s.plan = NULL;
+    finish(&t);
+}
+
+/* The two pipelines of a module are made at once, where there are two processors. */
+static void test_pipelines_beside_each_other(void **state)
+{
+    (void)state;
+    OnDevice s;
+    setenv("AULE_CACHE_MAX", "0", 1);
+    aule_error *error = NULL;
+    on_device_begin(&s, vulkan_case_module(), FORWARD_TENSORS);
+    vulkan_mock_reset();
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &s.device, &error), AULE_OK);
+    assert_int_equal(case_place(s.c, s.device, FORWARD_TENSORS, s.buffers, &s.workspace, &error),
+                     AULE_OK);
+    vulkan_mock.together = 2;
+    assert_int_equal(
+        aule_plan_new(aule_module_attention(s.module, 0), s.device, &s.c->call, &s.plan, &error),
+        AULE_OK);
+    if (sysconf(_SC_NPROCESSORS_ONLN) > 1) assert_int_equal(vulkan_mock.most_together, 2);
+    on_device_end(&s);
+    expect_nothing_left();
+    unsetenv("AULE_CACHE_MAX");
+}
+
+static int run(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands_are_written_once),
+        cmocka_unit_test(test_runs_in_flight),
+        cmocka_unit_test(test_new_parameters),
+        cmocka_unit_test(test_nothing_to_launch),
+        cmocka_unit_test(test_a_run_that_fails),
+        cmocka_unit_test(test_a_plan_freed_in_flight),
+        cmocka_unit_test(test_pipelines_beside_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void) { return vulkan_case_run(run); }
