@@ -1,10 +1,12 @@
 /* What a warm call costs beyond its kernels, in nanoseconds: the sample attention with no rows (no launch), with one row (two launches of one
  * block each, on the caller's thread), the same with new addresses, with new parameters, and a grid for the whole pool; then the two
- * launches and a memset on a mock of CUDA's driver that does nothing, which leaves what is ours, with the device's context current and not.
+ * launches and a memset on a mock of CUDA's driver that does nothing, which leaves what is ours, with the device's context current and not;
+ * and on one of Vulkan's, where a run is one submission.
  * Run by `meson test --benchmark`. */
 #include "case.h"
 
 #include "cuda_mock.h"
+#include "vulkan_case.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -81,9 +83,35 @@ static void test_cuda(void **state)
     case_free(c);
 }
 
+static void test_vulkan(void **state)
+{
+    Case *c = case_new();
+    Fixture f = {0};
+    aule_buffer *buffers[TENSORS], *workspace;
+    aule_address at[TENSORS];
+    (void)state;
+    vulkan_mock_reset();
+    assert_int_equal(aule_module_from(vulkan_case_module(), NULL, &f.module, NULL), AULE_OK);
+    f.attention = aule_module_attention(f.module, 0);
+    assert_int_equal(aule_device_open("vulkan", NULL, &f.device, NULL), AULE_OK);
+    assert_int_equal(case_place(c, f.device, TENSORS, buffers, &workspace, NULL), AULE_OK);
+    for (int t = 0; t < TENSORS; t++) at[t] = (aule_address){aule_buffer_data(buffers[t]), 0};
+    vulkan_mock.idle = true;
+    measure(&f, c, "vulkan: a run of three kernels");
+    c->run.tensors = at;
+    measure(&f, c, "vulkan: the same, new addresses");
+    c->run.params = &c->params[0].value;
+    measure(&f, c, "vulkan: the same, new parameters too");
+    for (int t = 0; t < TENSORS; t++) aule_buffer_free(buffers[t]);
+    aule_buffer_free(workspace);
+    aule_device_close(f.device);
+    aule_module_close(f.module);
+    case_free(c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_overhead),
-                                       cmocka_unit_test(test_cuda)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_overhead), cmocka_unit_test(test_cuda),
+                                       cmocka_unit_test(test_vulkan)};
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

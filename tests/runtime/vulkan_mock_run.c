@@ -244,7 +244,7 @@ static void perform(const Submission *s)
         const Command *c = &s->commands->list[n];
         if (c->kind == BARRIER) vulkan_mock.barriers++;
         if (c->kind == COPY) memcpy(c->to, c->from, c->bytes);
-        if (c->kind == KERNEL && !vulkan_mock.idle) dispatch(c);
+        if (c->kind == KERNEL && (!vulkan_mock.idle || c->kernel->run == probe)) dispatch(c);
     }
     if (s->commands) s->commands->pending--;
     for (uint32_t n = 0; n < s->signal_count; n++) *s->signals[n] = s->signal_values[n];

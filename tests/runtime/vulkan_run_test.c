@@ -58,6 +58,62 @@ static void test_commands_are_written_once(void **state)
     finish(&t);
 }
 
+/* Kernels that touch nothing of each other's that one of them writes have no barrier between them. */
+static void test_barriers(void **state)
+{
+#define TOUCHES(t)                                                                                 \
+    {                                                                                              \
+        AULE_SLOT_TENSOR, AULE_SLOT_PTR, t, 0                                                      \
+    }
+    static const aule_slot_v1 o[] = {TOUCHES(T_Q), TOUCHES(T_K), TOUCHES(T_O)};
+    static const aule_slot_v1 lse[] = {TOUCHES(T_K), TOUCHES(T_LSE)};
+    static const aule_slot_v1 both[] = {TOUCHES(T_LSE), TOUCHES(T_O)}, keys[] = {TOUCHES(T_K)};
+    static const struct {
+        const aule_slot_v1 *slots[3];
+        uint32_t counts[3];
+        int barriers;
+    } all[] = {{{o, lse, keys}, {3, 2, 1}, 0},
+               {{o, lse, both}, {3, 2, 2}, 1},
+               {{o, o, o}, {3, 3, 3}, 2},
+               {{both, lse, o}, {2, 2, 3}, 1},
+               {{keys, both, lse}, {1, 2, 2}, 1}};
+    (void)state;
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
+        aule_launch_v1 launches[3];
+        CaseModule m = {.attention = *vulkan_case_module()->attentions};
+        OnDevice s;
+        aule_error *error = NULL;
+        memcpy(m.variants, m.attention.variants, m.attention.variant_count * sizeof *m.variants);
+        m.module = *vulkan_case_module();
+        m.module.attentions = &m.attention;
+        m.attention.variants = m.variants;
+        for (uint32_t k = 0; k < m.attention.variant_count; k++) {
+            aule_variant_v1 *v = &m.variants[k];
+            if (strcmp(v->target, "vulkan") != 0 || strcmp(v->operation, "forward") != 0) continue;
+            for (int l = 0; l < 3; l++) {
+                launches[l] = v->launches[l % 2];
+                launches[l].slots = all[n].slots[l];
+                launches[l].slot_count = all[n].counts[l];
+            }
+            v->launches = launches;
+            v->launch_count = 3;
+            v->workspace_count = 0;
+        }
+        vulkan_mock_reset();
+        vulkan_mock.idle = true;
+        on_device_begin(&s, &m.module, FORWARD_TENSORS);
+        assert_int_equal(aule_device_open("vulkan:0", NULL, &s.device, &error), AULE_OK);
+        assert_int_equal(
+            case_place(s.c, s.device, FORWARD_TENSORS, s.buffers, &s.workspace, &error), AULE_OK);
+        if (aule_attention_run(aule_module_attention(s.module, 0), s.device, &s.c->call, &s.c->run,
+                               &error))
+            fail_msg("%s", aule_error_message(error));
+        assert_int_equal(vulkan_mock.barriers, all[n].barriers);
+        on_device_end(&s);
+        expect_nothing_left();
+    }
+}
+
 /* Each run has other outputs and another workspace, and nothing is done before all turns are taken. */
 static void test_runs_in_flight(void **state)
 {
@@ -209,6 +265,7 @@ static int run(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands_are_written_once),
+        cmocka_unit_test(test_barriers),
         cmocka_unit_test(test_runs_in_flight),
         cmocka_unit_test(test_new_parameters),
         cmocka_unit_test(test_nothing_to_launch),
