@@ -55,7 +55,7 @@ typedef struct VulkanMock {
     uint64_t taken;                                   /* bytes of those allocations */
     int calls, dispatches, cached;                    /* pipeline caches that had data */
     int submits, begun, barriers;                     /* command buffers written; between kernels */
-    int waits;                                        /* of the host */
+    int waits, blocks;                                /* of the host; of kernels */
     int most_together;                                /* pipelines that were being made */
     const char *failed;                               /* the function that did */
     int instances, opened, buffers, memories, mapped; /* alive */

@@ -2,6 +2,7 @@
 #include "vulkan_mock_inside.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,12 +238,15 @@ typedef struct Submission {
 } Submission;
 static Submission pending[PENDING];
 static uint32_t pending_count;
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER; /* of these, and of semaphores */
 
 static void perform(const Submission *s)
 {
     for (uint32_t n = 0; s->commands && n < s->commands->count; n++) {
         const Command *c = &s->commands->list[n];
         if (c->kind == BARRIER) vulkan_mock.barriers++;
+        if (c->kind == KERNEL)
+            vulkan_mock.blocks += (int)(c->groups[0] * c->groups[1] * c->groups[2]);
         if (c->kind == COPY) memcpy(c->to, c->from, c->bytes);
         if (c->kind == KERNEL && (!vulkan_mock.idle || c->kernel->run == probe)) dispatch(c);
     }
@@ -257,12 +261,19 @@ static bool may_begin(const Submission *s)
     return true;
 }
 
-void vulkan_mock_work(void)
+static void work(void)
 {
     uint32_t done = 0;
     while (done < pending_count && may_begin(&pending[done])) perform(&pending[done++]);
     pending_count -= done;
     memmove(pending, pending + done, pending_count * sizeof *pending);
+}
+
+void vulkan_mock_work(void)
+{
+    pthread_mutex_lock(&queue_lock);
+    work();
+    pthread_mutex_unlock(&queue_lock);
 }
 
 void mock_expect_no_work(void)
@@ -275,6 +286,7 @@ VkResult vkQueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo *submit
     ENTER();
     (void)queue, (void)count, (void)fence;
     const VkTimelineSemaphoreSubmitInfo *values = submits->next;
+    pthread_mutex_lock(&queue_lock);
     if (pending_count == PENDING || submits->wait_count > SEMAPHORES ||
         submits->signal_count > SEMAPHORES)
         abort();
@@ -292,7 +304,8 @@ VkResult vkQueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo *submit
     }
     if (s->commands && s->commands->pending++) abort(); /* it may be there once at a time */
     vulkan_mock.submits++;
-    if (!vulkan_mock.lazy) vulkan_mock_work();
+    if (!vulkan_mock.lazy) work();
+    pthread_mutex_unlock(&queue_lock);
     return VK_SUCCESS;
 }
 VkResult vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
@@ -314,14 +327,19 @@ VkResult vkGetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint
 {
     ENTER();
     (void)device;
+    pthread_mutex_lock(&queue_lock);
     *value = *MOCK(uint64_t, semaphore);
+    pthread_mutex_unlock(&queue_lock);
     return VK_SUCCESS;
 }
 VkResult vkWaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t nanoseconds)
 {
     ENTER();
     (void)device, (void)nanoseconds;
+    pthread_mutex_lock(&queue_lock);
     vulkan_mock.waits++;
-    if (*MOCK(uint64_t, info->semaphores[0]) < info->values[0]) vulkan_mock_work();
-    return *MOCK(uint64_t, info->semaphores[0]) >= info->values[0] ? VK_SUCCESS : VK_TIMEOUT;
+    if (*MOCK(uint64_t, info->semaphores[0]) < info->values[0]) work();
+    const bool there = *MOCK(uint64_t, info->semaphores[0]) >= info->values[0];
+    pthread_mutex_unlock(&queue_lock);
+    return there ? VK_SUCCESS : VK_TIMEOUT;
 }

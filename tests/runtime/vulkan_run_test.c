@@ -3,6 +3,7 @@
 #include "vulkan_case.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,61 @@ static void test_commands_are_written_once(void **state)
     finish(&t);
 }
 
+/* A plan whose kernels do nothing, of launches that are a test's. */
+typedef struct Idle {
+    CaseModule m;
+    OnDevice s;
+} Idle;
+
+static const aule_launch_v1 *idle_launch(int n)
+{
+    const aule_attention_v1 *a = vulkan_case_module()->attentions;
+    uint32_t k = 0;
+    while (strcmp(a->variants[k].target, "vulkan") != 0) k++; /* forward */
+    return &a->variants[k].launches[n % 2];
+}
+
+static void start_idle(Idle *i, const aule_launch_v1 *launches, uint32_t count)
+{
+    aule_error *error = NULL;
+    *i = (Idle){
+        .m = {.attention = *vulkan_case_module()->attentions, .module = *vulkan_case_module()}};
+    CaseModule *m = &i->m;
+    memcpy(m->variants, m->attention.variants, m->attention.variant_count * sizeof *m->variants);
+    m->module.attentions = &m->attention;
+    m->attention.variants = m->variants;
+    for (uint32_t k = 0; k < m->attention.variant_count; k++) {
+        aule_variant_v1 *v = &m->variants[k];
+        if (strcmp(v->target, "vulkan") != 0 || strcmp(v->operation, "forward") != 0) continue;
+        v->launches = launches;
+        v->launch_count = count;
+        v->workspace_count = 0;
+    }
+    vulkan_mock_reset();
+    vulkan_mock.idle = true;
+    OnDevice *s = &i->s;
+    on_device_begin(s, &m->module, FORWARD_TENSORS);
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &s->device, &error), AULE_OK);
+    assert_int_equal(
+        case_place(s->c, s->device, FORWARD_TENSORS, s->buffers, &s->workspace, &error), AULE_OK);
+    if (aule_plan_new(aule_module_attention(s->module, 0), s->device, &s->c->call, &s->plan,
+                      &error))
+        fail_msg("%s", aule_error_message(error));
+}
+
+static void run_idle(Idle *i, const aule_value *params)
+{
+    aule_error *error = NULL;
+    i->s.c->run.params = params;
+    if (aule_plan_run(i->s.plan, &i->s.c->run, &error)) fail_msg("%s", aule_error_message(error));
+}
+
+static void end_idle(Idle *i)
+{
+    on_device_end(&i->s);
+    expect_nothing_left();
+}
+
 /* Kernels that touch nothing of each other's that one of them writes have no barrier between them. */
 static void test_barriers(void **state)
 {
@@ -80,38 +136,45 @@ static void test_barriers(void **state)
     (void)state;
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
         aule_launch_v1 launches[3];
-        CaseModule m = {.attention = *vulkan_case_module()->attentions};
-        OnDevice s;
-        aule_error *error = NULL;
-        memcpy(m.variants, m.attention.variants, m.attention.variant_count * sizeof *m.variants);
-        m.module = *vulkan_case_module();
-        m.module.attentions = &m.attention;
-        m.attention.variants = m.variants;
-        for (uint32_t k = 0; k < m.attention.variant_count; k++) {
-            aule_variant_v1 *v = &m.variants[k];
-            if (strcmp(v->target, "vulkan") != 0 || strcmp(v->operation, "forward") != 0) continue;
-            for (int l = 0; l < 3; l++) {
-                launches[l] = v->launches[l % 2];
-                launches[l].slots = all[n].slots[l];
-                launches[l].slot_count = all[n].counts[l];
-            }
-            v->launches = launches;
-            v->launch_count = 3;
-            v->workspace_count = 0;
+        Idle idle;
+        for (int l = 0; l < 3; l++) {
+            launches[l] = *idle_launch(l);
+            launches[l].slots = all[n].slots[l];
+            launches[l].slot_count = all[n].counts[l];
         }
-        vulkan_mock_reset();
-        vulkan_mock.idle = true;
-        on_device_begin(&s, &m.module, FORWARD_TENSORS);
-        assert_int_equal(aule_device_open("vulkan:0", NULL, &s.device, &error), AULE_OK);
-        assert_int_equal(
-            case_place(s.c, s.device, FORWARD_TENSORS, s.buffers, &s.workspace, &error), AULE_OK);
-        if (aule_attention_run(aule_module_attention(s.module, 0), s.device, &s.c->call, &s.c->run,
-                               &error))
-            fail_msg("%s", aule_error_message(error));
+        start_idle(&idle, launches, 3);
+        run_idle(&idle, NULL);
         assert_int_equal(vulkan_mock.barriers, all[n].barriers);
-        on_device_end(&s);
-        expect_nothing_left();
+        end_idle(&idle);
     }
+}
+
+/* Where parameters change a grid, commands are written again; a turn that is taken next keeps no grid of another run. */
+static void test_parameters_that_change_a_grid(void **state)
+{
+    static const uint32_t code[] = {AULE_E_PARAM | P_WINDOW << 8};
+    aule_launch_v1 launch = *idle_launch(0);
+    Idle idle;
+    (void)state;
+    launch.grid[0] = (aule_expr){code, 1};
+    launch.slot_count = 1; /* q */
+    start_idle(&idle, &launch, 1);
+    const int begun = vulkan_mock.begun;
+    for (int n = 0, turns = 0; n < RUNS; n++) {
+        const int before = vulkan_mock.blocks;
+        const aule_value window = {.type = AULE_VALUE_INT, .i = 1 + n % 3};
+        run_idle(&idle, n % 4 ? &window : NULL); /* 4 of B 2, H 4 as planned */
+        assert_int_equal(vulkan_mock.blocks - before, (n % 4 ? 1 + n % 3 : 4) * 2 * 4);
+        turns += n % 4 != 0; /* the first time round, turns have the planned one */
+        if (n < TURNS) assert_int_equal(vulkan_mock.begun - begun, turns);
+    }
+    const int written = vulkan_mock.begun;
+    for (int n = 0; n < TURNS; n++) run_idle(&idle, NULL);
+    assert_true(vulkan_mock.begun > written);
+    const int last = vulkan_mock.begun;
+    for (int n = 0; n < TURNS; n++) run_idle(&idle, NULL);
+    assert_int_equal(vulkan_mock.begun, last);
+    end_idle(&idle);
 }
 
 /* Each run has other outputs and another workspace, and nothing is done before all turns are taken. */
@@ -239,6 +302,65 @@ static void test_a_plan_freed_in_flight(void **state)
     finish(&t);
 }
 
+/* Threads that run one plan, each with outputs and a workspace of its own, and make buffers and plans meanwhile. */
+typedef struct Worker {
+    Started *t;
+    pthread_t thread;
+    bool right;
+} Worker;
+
+static void *work(void *argument)
+{
+    enum { EACH = 40 };
+    Worker *w = argument;
+    const OnDevice *s = &w->t->s;
+    const Case *c = s->c;
+    aule_address at[FORWARD_TENSORS];
+    aule_buffer *output = NULL, *workspace = NULL;
+    float *found = malloc(c->bytes[T_O]);
+    memcpy(at, w->t->at, sizeof at);
+    w->right = true;
+    for (int n = 0; n < EACH && w->right; n++) {
+        aule_plan *plan = NULL;
+        w->right = !aule_buffer_new(s->device, c->bytes[T_O], &output, NULL) &&
+                   !aule_buffer_new(s->device, 4096, &workspace, NULL) &&
+                   (n % 8 || !aule_plan_new(aule_module_attention(s->module, 0), s->device,
+                                            &c->call, &plan, NULL));
+        at[T_O].data = aule_buffer_data(output);
+        const aule_run run = {.struct_size = sizeof run,
+                              .workspace = aule_buffer_data(workspace),
+                              .workspace_bytes = 4096,
+                              .tensors = at};
+        w->right = w->right && !aule_plan_run(plan ? plan : s->plan, &run, NULL) &&
+                   !aule_buffer_download(output, 0, found, c->bytes[T_O], NULL) &&
+                   memcmp(found, c->storage[T_O], c->bytes[T_O]) == 0;
+        aule_plan_free(plan);
+        aule_buffer_free(output);
+        aule_buffer_free(workspace);
+    }
+    free(found);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    enum { THREADS = 4 };
+    (void)state;
+    for (int lazy = 0; lazy < 2; lazy++) {
+        Started t;
+        Worker workers[THREADS];
+        start(&t);
+        vulkan_mock.lazy = lazy;
+        for (int n = 0; n < THREADS; n++) {
+            workers[n].t = &t;
+            assert_int_equal(pthread_create(&workers[n].thread, NULL, work, &workers[n]), 0);
+        }
+        for (int n = 0; n < THREADS; n++) pthread_join(workers[n].thread, NULL);
+        for (int n = 0; n < THREADS; n++) assert_true(workers[n].right);
+        finish(&t);
+    }
+}
+
 /* The two pipelines of a module are made at once, where there are two processors. */
 static void test_pipelines_beside_each_other(void **state)
 {
@@ -266,11 +388,13 @@ static int run(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands_are_written_once),
         cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_parameters_that_change_a_grid),
         cmocka_unit_test(test_runs_in_flight),
         cmocka_unit_test(test_new_parameters),
         cmocka_unit_test(test_nothing_to_launch),
         cmocka_unit_test(test_a_run_that_fails),
         cmocka_unit_test(test_a_plan_freed_in_flight),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_pipelines_beside_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
