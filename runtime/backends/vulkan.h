@@ -170,7 +170,7 @@ typedef struct VulkanOrder {
 } VulkanOrder;
 /* [queue]: an aule_vulkan_queue of the caller's; NULL: nothing is waited for. */
 aule_status rt_vulkan_order(const Vulkan *v, const void *queue, VulkanOrder *order, AuSink sink);
-/* Puts commands (NULL: none) on the queue, after all that was put there before. */
+/* Puts commands on the queue, after all that was put there before. */
 aule_status rt_vulkan_put(Vulkan *v, VkCommandBuffer commands, VulkanOrder *order, AuSink sink);
 /* Commands of ours begin behind all that others put on the queue, and what comes behind them finds what they wrote. */
 aule_status rt_vulkan_begin_commands(Vulkan *v, VkCommandBuffer commands, uint32_t flags,

@@ -16,11 +16,18 @@ aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink)
                            v->vk.vkWaitSemaphores(v->device, &info, UINT64_MAX));
 }
 
+/* Commands of ours with nothing in them: behind what others put there, which the host finds as they do. */
+static aule_status put_behind_others(Vulkan *v, AuSink sink)
+{
+    uint32_t which;
+    if (!v->given.struct_size) return AULE_OK;
+    aule_status status = rt_vulkan_open(v, &which, sink);
+    return status ? status : rt_vulkan_submit(v, which, NULL, sink);
+}
+
 aule_status rt_vulkan_drain(Vulkan *v, AuSink sink)
 {
-    VulkanOrder none;
-    aule_status status = v->given.struct_size ? rt_vulkan_order(v, NULL, &none, sink) : AULE_OK;
-    if (!status && v->given.struct_size) status = rt_vulkan_put(v, NULL, &none, sink);
+    aule_status status = put_behind_others(v, sink);
     return status ? status : rt_vulkan_wait(v, v->submitted, sink);
 }
 
@@ -139,7 +146,7 @@ aule_status rt_vulkan_put(Vulkan *v, VkCommandBuffer commands, VulkanOrder *orde
                                .wait_count = order->wait_count,
                                .waits = order->waits,
                                .wait_stages = stages,
-                               .command_count = commands != NULL,
+                               .command_count = 1,
                                .commands = &commands,
                                .signal_count = signals,
                                .signals = order->signals};
@@ -209,9 +216,8 @@ aule_status rt_vulkan_synchronize(void *state, void *queue, AuSink sink)
     VulkanOrder order;
     aule_status status = rt_vulkan_order(v, queue, &order, sink);
     if (status) return status;
-    order.wait_count = order.signal_count = 0;
     pthread_mutex_lock(&v->lock);
-    if (v->given.struct_size) status = rt_vulkan_put(v, NULL, &order, sink);
+    status = put_behind_others(v, sink);
     const uint64_t value = v->submitted;
     pthread_mutex_unlock(&v->lock);
     return status ? status : rt_vulkan_wait_and_tell(v, value, sink);
