@@ -141,10 +141,8 @@ static void close_vulkan(void *state)
     Vulkan *v = state;
     const bool owned = !v->given.struct_size;
     if (v->device) {
-        if (owned)
-            v->vk.vkDeviceWaitIdle(v->device);
-        else
-            rt_vulkan_settle(v);
+        if (owned) v->vk.vkDeviceWaitIdle(v->device);
+        if (v->timeline) rt_vulkan_settle(v);
         if (v->clear) rt_vulkan_unload(v, v->clear);
         rt_vulkan_chunks_end(v);
         if (v->timeline) v->vk.vkDestroySemaphore(v->device, v->timeline, NULL);

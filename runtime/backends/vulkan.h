@@ -180,6 +180,8 @@ aule_status rt_vulkan_end_commands(Vulkan *v, VkCommandBuffer commands, AuSink s
 /* What is between the two goes on the queue, by commands of the ring. */
 aule_status rt_vulkan_open(Vulkan *v, uint32_t *which, AuSink sink);
 aule_status rt_vulkan_submit(Vulkan *v, uint32_t which, VulkanOrder *order, AuSink sink);
+/* Which value the timeline has: v->reached. */
+aule_status rt_vulkan_look(Vulkan *v, AuSink sink);
 /* Until the timeline has this value. */
 aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink);
 /* Until all on the queue is done, the caller's own work there, too. */
@@ -226,6 +228,8 @@ aule_status rt_vulkan_record(void *state, void *program, const AuRun *planned, v
                              AuSink sink);
 aule_status rt_vulkan_run(void *state, void *recording, void *queue, const AuRun *run, AuSink sink);
 void rt_vulkan_forget(void *state, void *recording);
+/* Gives back what freed plans left, and the device is done with. */
+void rt_vulkan_reap(Vulkan *v);
 /* As rt_vulkan_listen. */
 void rt_vulkan_listen_runs(Vulkan *v, uint64_t value);
 

@@ -16,6 +16,12 @@ aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink)
                            v->vk.vkWaitSemaphores(v->device, &info, UINT64_MAX));
 }
 
+aule_status rt_vulkan_look(Vulkan *v, AuSink sink)
+{
+    return rt_vulkan_check(v, sink, "vkGetSemaphoreCounterValue",
+                           v->vk.vkGetSemaphoreCounterValue(v->device, v->timeline, &v->reached));
+}
+
 /* Commands of ours with nothing in them: behind what others put there, which the host finds as they do. */
 static aule_status put_behind_others(Vulkan *v, AuSink sink)
 {
@@ -38,10 +44,11 @@ void rt_vulkan_settle(Vulkan *v)
     aule_status status = AULE_ERROR_DRIVER;
     for (int n = 0; n < 2 && status && !atomic_load(&v->lost); n++)
         status = rt_vulkan_wait(v, v->submitted, quiet);
-    if (!status)
-        rt_vulkan_listen(v, v->submitted);
-    else if (!v->given.struct_size) /* nobody else has queues of the device */
+    if (status && !v->given.struct_size) /* nobody else has queues of the device */
         v->vk.vkDeviceWaitIdle(v->device);
+    rt_vulkan_listen(v, status ? 0 : v->submitted);
+    v->reached = v->submitted; /* or nothing can be known of it any more */
+    rt_vulkan_reap(v);
 }
 
 void rt_vulkan_listen(Vulkan *v, uint64_t value)

@@ -39,6 +39,7 @@ struct VulkanRecording {
     uint32_t next;
     uint32_t (*grids)[3]; /* what turns have of these */
     uint64_t *bytes;
+    bool left; /* its plan is freed, and the device may still read it */
     VulkanRecording *link;
 };
 
@@ -240,6 +241,7 @@ aule_status rt_vulkan_record(void *state, void *program, const AuRun *planned, v
     VulkanRecording *r = new_recording(v->heap, program, planned);
     if (!r) return rt_fail_memory(sink);
     pthread_mutex_lock(&v->lock);
+    rt_vulkan_reap(v);
     r->link = v->recordings;
     v->recordings = r;
     aule_status status = make(v, r, planned, sink);
@@ -251,12 +253,38 @@ aule_status rt_vulkan_record(void *state, void *program, const AuRun *planned, v
     return status;
 }
 
+static bool is_done(const Vulkan *v, const VulkanRecording *r)
+{
+    uint64_t last = 0;
+    for (uint32_t n = 0; n < TURNS; n++)
+        if (r->turns[n].done > last) last = r->turns[n].done;
+    return last <= v->reached || atomic_load(&v->lost);
+}
+
+void rt_vulkan_reap(Vulkan *v)
+{
+    bool looked = false;
+    for (VulkanRecording *r = v->recordings, *next; r; r = next) {
+        next = r->link;
+        if (!r->left) continue;
+        if (!is_done(v, r) && !looked) {
+            rt_vulkan_look(v, (AuSink){.memory = v->heap});
+            looked = true;
+        }
+        if (!is_done(v, r)) continue;
+        rt_vulkan_listen(v, v->reached);
+        end(v, r);
+    }
+}
+
+/* A plan may be freed while its runs wait for what the caller has yet to signal: its recording stays until they are done. */
 void rt_vulkan_forget(void *state, void *recording)
 {
     Vulkan *v = state;
+    VulkanRecording *r = recording;
     pthread_mutex_lock(&v->lock);
-    rt_vulkan_settle(v);
-    end(v, recording);
+    r->left = true;
+    rt_vulkan_reap(v);
     pthread_mutex_unlock(&v->lock);
 }
 

@@ -202,6 +202,35 @@ static void test_semaphores(void **state)
     end_caller(&c);
 }
 
+/* A call that is made once, and begins after it has returned. */
+static void test_a_call_that_waits(void **state)
+{
+    (void)state;
+    Caller c;
+    OnDevice s;
+    aule_error *error = NULL;
+    vulkan_mock_reset();
+    begin_caller(&c);
+    open_case(&s, &c);
+    if (on_device_run(&s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+    const VkSemaphore before = new_semaphore(&c);
+    const aule_vulkan_semaphore waits[] = {{before, 1}};
+    const aule_vulkan_queue queue = {.struct_size = sizeof queue, .waits = waits, .wait_count = 1};
+    s.c->run.queue = (void *)(uintptr_t)&queue;
+    case_forget(s.c);
+    const int dispatches = vulkan_mock.dispatches;
+    if (aule_attention_run(aule_module_attention(s.module, 0), s.device, &s.c->call, &s.c->run,
+                           &error))
+        fail_msg("%s", aule_error_message(error));
+    assert_int_equal(vulkan_mock.dispatches, dispatches);
+    *(uint64_t *)(uintptr_t)before = 1;
+    assert_int_equal(case_fetch(s.c, TENSORS, s.buffers, &error), AULE_OK);
+    assert_true(case_is_right(s.c));
+    on_device_end(&s);
+    c.vk.vkDestroySemaphore(c.device, before, NULL);
+    end_caller(&c);
+}
+
 /* A run of nothing waits and signals all the same. */
 static void test_semaphores_of_nothing(void **state)
 {
@@ -556,6 +585,7 @@ static int run(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_result),
         cmocka_unit_test(test_semaphores),
+        cmocka_unit_test(test_a_call_that_waits),
         cmocka_unit_test(test_semaphores_of_nothing),
         cmocka_unit_test(test_buffers_of_the_caller),
         cmocka_unit_test(test_made_without),

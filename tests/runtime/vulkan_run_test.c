@@ -289,16 +289,34 @@ static void test_a_run_that_fails(void **state)
     }
 }
 
-/* A plan that is freed waits for its runs: the device reads its commands and blocks. */
+/* What a plan leaves that is freed while its runs are on the queue is given back later: the device reads its commands and blocks. */
 static void test_a_plan_freed_in_flight(void **state)
 {
     (void)state;
     Started t;
+    aule_plan *plan = NULL;
+    aule_error *error = NULL;
     start(&t);
     vulkan_mock.lazy = true;
     for (int n = 0; n < 3; n++) run_plan(&t);
+    const VulkanMock before = vulkan_mock;
     aule_plan_free(t.s.plan);
     t.s.plan = NULL;
+    assert_int_equal(vulkan_mock.waits, before.waits);
+    assert_int_equal(vulkan_mock.commands, before.commands);
+    case_forget(t.s.c);
+    assert_int_equal(aule_plan_new(aule_module_attention(t.s.module, 0), t.s.device, &t.s.c->call,
+                                   &plan, &error),
+                     AULE_OK);
+    assert_int_equal(vulkan_mock.commands, before.commands + TURNS);
+    aule_plan_free(plan);
+    assert_int_equal(vulkan_mock.commands, before.commands); /* it had no run */
+    assert_int_equal(case_fetch(t.s.c, FORWARD_TENSORS, t.s.buffers, &error), AULE_OK);
+    assert_true(case_is_right(t.s.c));
+    assert_int_equal(aule_plan_new(aule_module_attention(t.s.module, 0), t.s.device, &t.s.c->call,
+                                   &t.s.plan, &error),
+                     AULE_OK);
+    assert_int_equal(vulkan_mock.commands, before.commands); /* the first one's are gone */
     finish(&t);
 }
 
