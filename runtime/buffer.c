@@ -9,6 +9,20 @@ struct aule_buffer {
     uint64_t bytes;
 };
 
+/* Of [made], which is given back where [status] says that there is no memory. */
+static aule_status finish(aule_buffer *made, aule_device *device, uint64_t bytes,
+                          aule_buffer **buffer, aule_status status)
+{
+    if (status) {
+        rt_free(made);
+        return status;
+    }
+    made->device = rt_device_keep(device);
+    made->bytes = bytes;
+    *buffer = made;
+    return AULE_OK;
+}
+
 aule_status aule_buffer_new(aule_device *device, uint64_t bytes, aule_buffer **buffer,
                             aule_error **error)
 {
@@ -18,16 +32,46 @@ aule_status aule_buffer_new(aule_device *device, uint64_t bytes, aule_buffer **b
                        "aule_buffer_new: device and buffer must not be NULL");
     aule_buffer *made = rt_alloc(sink.memory, sizeof *made);
     if (!made) return rt_fail_memory(sink);
-    aule_status status =
-        device->backend->buffer_new(device->state, bytes ? bytes : 1, &made->data, sink);
-    if (status) {
-        rt_free(made);
-        return status;
-    }
-    made->device = rt_device_keep(device);
-    made->bytes = bytes;
-    *buffer = made;
-    return AULE_OK;
+    return finish(made, device, bytes, buffer,
+                  device->backend->buffer_new(device->state, bytes ? bytes : 1, &made->data, sink));
+}
+
+static aule_status fail_shared(const aule_device *device, AuSink sink)
+{
+    return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                   "%s: memory is not shared by file descriptor on %s", device->info.id,
+                   device->backend->name);
+}
+
+aule_status aule_buffer_export(aule_device *device, uint64_t bytes, aule_buffer **buffer, int *fd,
+                               uint64_t *fd_bytes, aule_error **error)
+{
+    AuSink sink = {device ? device->memory : rt_memory(NULL), error};
+    if (!device || !buffer || !fd || !fd_bytes)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_buffer_export: device, buffer, fd and fd_bytes must not be NULL");
+    if (!device->backend->buffer_export) return fail_shared(device, sink);
+    aule_buffer *made = rt_alloc(sink.memory, sizeof *made);
+    if (!made) return rt_fail_memory(sink);
+    return finish(made, device, bytes, buffer,
+                  device->backend->buffer_export(device->state, bytes ? bytes : 1, &made->data, fd,
+                                                 fd_bytes, sink));
+}
+
+aule_status aule_buffer_import(aule_device *device, int fd, uint64_t fd_bytes, aule_buffer **buffer,
+                               aule_error **error)
+{
+    AuSink sink = {device ? device->memory : rt_memory(NULL), error};
+    if (!device || !buffer || fd < 0 || !fd_bytes)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_buffer_import: device and buffer must not be NULL, fd %d no error and "
+                       "fd_bytes %llu not 0",
+                       fd, (unsigned long long)fd_bytes);
+    if (!device->backend->buffer_import) return fail_shared(device, sink);
+    aule_buffer *made = rt_alloc(sink.memory, sizeof *made);
+    if (!made) return rt_fail_memory(sink);
+    return finish(made, device, fd_bytes, buffer,
+                  device->backend->buffer_import(device->state, fd, fd_bytes, &made->data, sink));
 }
 
 void aule_buffer_free(aule_buffer *buffer)

@@ -266,6 +266,17 @@ AULE_API aule_status aule_buffer_upload(aule_buffer *buffer, uint64_t offset, co
 AULE_API aule_status aule_buffer_download(const aule_buffer *buffer, uint64_t offset, void *to,
                                           uint64_t bytes, aule_error **error);
 
+/* Memory that another driver has, too, by a file descriptor, as Vulkan and CUDA have on one GPU. AULE_ERROR_UNSUPPORTED where the backend or the
+ * driver does not: today vulkan does, by VK_KHR_external_memory_fd, which a device of the caller's must enable. Who reads and writes it when
+ * is the caller's to order, by what both drivers wait for.
+ *   _export: as aule_buffer_new, in memory of its own that begins where the buffer does and has [fd_bytes] bytes. *[fd] is the caller's, to be
+ *            closed or given to a driver, which then closes it.
+ *   _import: memory of [fd_bytes] bytes that somebody allocated on the same device, local to it. [fd] stays the caller's. */
+AULE_API aule_status aule_buffer_export(aule_device *device, uint64_t bytes, aule_buffer **buffer,
+                                        int *fd, uint64_t *fd_bytes, aule_error **error);
+AULE_API aule_status aule_buffer_import(aule_device *device, int fd, uint64_t fd_bytes,
+                                        aule_buffer **buffer, aule_error **error);
+
 /* ---- events: points in the work of a queue, with the device's time */
 
 typedef struct aule_event aule_event;

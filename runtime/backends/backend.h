@@ -117,6 +117,10 @@ typedef struct AuBackend {
     /* Memory. data() of a buffer is what DLTensor.data holds. Copies wait until they are done. */
     aule_status (*buffer_new)(void *state, uint64_t bytes, void **data, AuSink sink);
     void (*buffer_free)(void *state, void *data);
+    /* Memory that other drivers have, too, which is freed likewise. [fd] stays the caller's. (optional, both or none) */
+    aule_status (*buffer_export)(void *state, uint64_t bytes, void **data, int *fd,
+                                 uint64_t *fd_bytes, AuSink sink);
+    aule_status (*buffer_import)(void *state, int fd, uint64_t fd_bytes, void **data, AuSink sink);
     aule_status (*upload)(void *state, void *data, uint64_t offset, const void *from,
                           uint64_t bytes, AuSink sink);
     aule_status (*download)(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,

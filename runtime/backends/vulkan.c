@@ -33,8 +33,9 @@ static aule_status make_device(Vulkan *v, AuSink sink)
                                            .priorities = &priority};
     const bool lanes = v->facts.lanes_most, matrices = v->facts.matrix_count;
     const bool places = v->facts.places, bf16 = v->facts.bf16;
-    const char *extensions[5];
+    const char *extensions[6];
     uint32_t extension_count = 0;
+    if (v->facts.shares) extensions[extension_count++] = VULKAN_FD_EXTENSION;
     if (lanes) extensions[extension_count++] = VULKAN_LANES_EXTENSION;
     if (matrices) extensions[extension_count++] = VULKAN_MATRIX_EXTENSION;
     if (bf16) extensions[extension_count++] = VULKAN_BF16_EXTENSION;
@@ -206,6 +207,8 @@ const AuBackend au_backend_vulkan = {
     .synchronize = rt_vulkan_synchronize,
     .buffer_new = rt_vulkan_buffer_new,
     .buffer_free = rt_vulkan_buffer_free,
+    .buffer_export = rt_vulkan_buffer_export,
+    .buffer_import = rt_vulkan_buffer_import,
     .upload = rt_vulkan_upload,
     .download = rt_vulkan_download,
     .event_record = rt_vulkan_event_record,

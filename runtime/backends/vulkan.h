@@ -38,6 +38,7 @@ typedef struct VulkanFacts {
     VulkanMatrix matrices[VULKAN_MATRICES]; /* of subgroups, sums of f32 */
     uint32_t matrix_count;
     bool bf16;   /* some of them are */
+    bool shares; /* memory by file descriptor */
     bool places; /* functions of their elements, reductions, conversions (word nv2) */
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
     uint32_t units;                  /* 0: unknown */
@@ -66,6 +67,7 @@ void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why);
 #define VULKAN_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
 #define VULKAN_BF16_EXTENSION   "VK_KHR_shader_bfloat16"
 #define VULKAN_PLACES_EXTENSION "VK_NV_cooperative_matrix2"
+#define VULKAN_FD_EXTENSION     "VK_KHR_external_memory_fd"
 #define VULKAN_SHARED_EXTENSION "VK_KHR_workgroup_memory_explicit_layout"
 void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);
 /* " lanes8 lanes16 coopmat8x8x8_f16 nv2" */
@@ -81,9 +83,11 @@ typedef struct VulkanChunk {
     VkBuffer buffer;
     VkDeviceMemory memory;
     uint64_t address, bytes;
-    char *mapped; /* NULL: the host does not see it */
-    bool visible; /* the host was to see it */
-    bool whole;   /* of one buffer alone */
+    uint64_t memory_bytes; /* of the allocation */
+    char *mapped;          /* NULL: the host does not see it */
+    bool visible;          /* the host was to see it */
+    bool whole;            /* of one buffer alone */
+    bool shared;           /* with another driver */
     VulkanBuffer *first;
     struct VulkanChunk *next;
 } VulkanChunk;
@@ -148,6 +152,13 @@ void rt_vulkan_buffer_end(Vulkan *v, VulkanBuffer *buffer);
 /* The buffer in which so many bytes from the address on lie; NULL: none of ours. */
 VulkanBuffer *rt_vulkan_buffer_of(const Vulkan *v, uint64_t address, uint64_t bytes);
 void rt_vulkan_chunks_end(Vulkan *v);
+enum {
+    VULKAN_BUFFER_USAGE = VK_BUFFER_TRANSFER_SRC | VK_BUFFER_TRANSFER_DST | VK_BUFFER_STORAGE |
+                          VK_BUFFER_DEVICE_ADDRESS
+};
+/* In memory that is another driver's, too: [fd] is what it is imported by, or -1, and it can be exported. */
+aule_status rt_vulkan_buffer_shared(Vulkan *v, uint64_t bytes, int fd, VulkanBuffer **buffer,
+                                    AuSink sink);
 
 /* ---- vulkan_memory.c */
 enum { VULKAN_STAGE = 4 << 20 };
@@ -159,6 +170,12 @@ aule_status rt_vulkan_upload(void *state, void *data, uint64_t offset, const voi
                              uint64_t bytes, AuSink sink);
 aule_status rt_vulkan_download(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,
                                AuSink sink);
+
+/* ---- vulkan_shared.c: memory that other drivers have, too, by file descriptor */
+aule_status rt_vulkan_buffer_export(void *state, uint64_t bytes, void **data, int *fd,
+                                    uint64_t *fd_bytes, AuSink sink);
+aule_status rt_vulkan_buffer_import(void *state, int fd, uint64_t fd_bytes, void **data,
+                                    AuSink sink);
 
 /* ---- vulkan_queue.c. The lock is held, but for rt_vulkan_order, _wait and _synchronize. */
 

@@ -63,6 +63,7 @@ const char *rt_vulkan_error(VkResult code, char buffer[24])
     case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
     case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
     case -13: return "VK_ERROR_UNKNOWN";
+    case VK_ERROR_INVALID_EXTERNAL_HANDLE: return "VK_ERROR_INVALID_EXTERNAL_HANDLE";
     }
     snprintf(buffer, 24, "error %d", code);
     return buffer;

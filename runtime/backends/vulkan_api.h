@@ -23,7 +23,8 @@ enum {
     VK_ERROR_DEVICE_LOST = -4,
     VK_ERROR_LAYER_NOT_PRESENT = -6,
     VK_ERROR_INCOMPATIBLE_DRIVER = -9,
-    VK_ERROR_TOO_MANY_OBJECTS = -10
+    VK_ERROR_TOO_MANY_OBJECTS = -10,
+    VK_ERROR_INVALID_EXTERNAL_HANDLE = -1000072003
 };
 
 /* VkStructureType */
@@ -62,6 +63,12 @@ enum {
     VK_TYPE_PROPERTIES_SM_NV = 1000154001,
     VK_TYPE_PROPERTIES_CORE_AMD = 1000185000,
     VK_TYPE_ALLOCATE_FLAGS = 1000060000,
+    VK_TYPE_EXTERNAL_BUFFER_INFO = 1000071002,
+    VK_TYPE_EXTERNAL_BUFFER_PROPERTIES = 1000071003,
+    VK_TYPE_EXTERNAL_BUFFER = 1000072000,
+    VK_TYPE_EXPORT_MEMORY = 1000072002,
+    VK_TYPE_IMPORT_MEMORY_FD = 1000074000,
+    VK_TYPE_MEMORY_GET_FD = 1000074002,
     VK_TYPE_SEMAPHORE_KIND = 1000207002,
     VK_TYPE_TIMELINE_SUBMIT = 1000207003,
     VK_TYPE_SEMAPHORE_WAIT = 1000207004,
@@ -89,6 +96,10 @@ enum {
     VK_MEMORY_HOST_VISIBLE = 2,
     VK_MEMORY_HOST_COHERENT = 4,
     VK_ALLOCATE_DEVICE_ADDRESS = 2,
+    VK_EXTERNAL_FD = 1,             /* VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT */
+    VK_EXTERNAL_DEDICATED_ONLY = 1, /* VK_EXTERNAL_MEMORY_FEATURE_... */
+    VK_EXTERNAL_EXPORTS = 2,
+    VK_EXTERNAL_IMPORTS = 4,
     VK_BUFFER_TRANSFER_SRC = 1,
     VK_BUFFER_TRANSFER_DST = 2,
     VK_BUFFER_STORAGE = 0x20,
@@ -318,6 +329,38 @@ typedef struct VkMemoryAllocateInfo {
     uint64_t bytes;
     uint32_t memory_type;
 } VkMemoryAllocateInfo;
+typedef struct VkPhysicalDeviceExternalBufferInfo {
+    uint32_t type;
+    const void *next;
+    uint32_t flags, usage, handle;
+} VkPhysicalDeviceExternalBufferInfo;
+typedef struct VkExternalBufferProperties {
+    uint32_t type;
+    void *next;
+    uint32_t features, from, with;
+} VkExternalBufferProperties;
+typedef struct VkExternalMemoryBufferCreateInfo {
+    uint32_t type;
+    const void *next;
+    uint32_t handles;
+} VkExternalMemoryBufferCreateInfo;
+typedef struct VkExportMemoryAllocateInfo {
+    uint32_t type;
+    const void *next;
+    uint32_t handles;
+} VkExportMemoryAllocateInfo;
+typedef struct VkImportMemoryFdInfo { /* VkImportMemoryFdInfoKHR */
+    uint32_t type;
+    const void *next;
+    uint32_t handle;
+    int fd;
+} VkImportMemoryFdInfo;
+typedef struct VkMemoryGetFdInfo { /* VkMemoryGetFdInfoKHR */
+    uint32_t type;
+    const void *next;
+    VkDeviceMemory memory;
+    uint32_t handle;
+} VkMemoryGetFdInfo;
 typedef struct VkBufferCreateInfo {
     uint32_t type;
     const void *next;

@@ -1,6 +1,9 @@
 /* vulkan_chunks.c - memory of the device, by the chunk: drivers allow as few as 4096 allocations, so that buffers of ours share them. A
  * chunk is an allocation with one VkBuffer over all of it; a buffer is a part of it, found first where it fits. Chunks grow with what is
  * asked for, large buffers have their own, and of those that are empty one of a kind is kept. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "vulkan.h"
 
 enum { ALIGN = 256 }; /* of buffers, more than any kernel asks for */
@@ -18,28 +21,58 @@ static uint32_t memory_type(const Vulkan *v, uint32_t allowed, uint32_t flags)
 
 /* ---- chunks */
 
+/* Of what a chunk is made. */
+typedef struct Wanted {
+    uint64_t bytes;
+    bool visible, shared;
+    int fd; /* shared: of the memory that there is; -1: none yet */
+} Wanted;
+
+/* The driver takes a descriptor where it succeeds, and the caller's stays the caller's. */
+static VkResult take_memory(Vulkan *v, VulkanChunk *c, const Wanted *wanted, uint32_t type,
+                            const char **call)
+{
+    const int fd = wanted->fd < 0 ? -1 : fcntl(wanted->fd, F_DUPFD_CLOEXEC, 0);
+    *call = "the file descriptor";
+    if (wanted->fd >= 0 && fd < 0) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    const VkExportMemoryAllocateInfo exported = {.type = VK_TYPE_EXPORT_MEMORY,
+                                                 .handles = VK_EXTERNAL_FD};
+    const VkImportMemoryFdInfo imported = {
+        .type = VK_TYPE_IMPORT_MEMORY_FD, .handle = VK_EXTERNAL_FD, .fd = fd};
+    const void *const of_fd = fd < 0 ? (const void *)&exported : &imported;
+    const VkMemoryAllocateFlagsInfo flags = {.type = VK_TYPE_ALLOCATE_FLAGS,
+                                             .next = wanted->shared ? of_fd : NULL,
+                                             .flags = VK_ALLOCATE_DEVICE_ADDRESS};
+    const VkMemoryAllocateInfo info = {.type = VK_TYPE_MEMORY_ALLOCATE,
+                                       .next = &flags,
+                                       .bytes = c->memory_bytes,
+                                       .memory_type = type};
+    *call = "vkAllocateMemory";
+    const VkResult code = v->vk.vkAllocateMemory(v->device, &info, NULL, &c->memory);
+    if (code == VK_SUCCESS) return code;
+    if (fd >= 0) close(fd);
+    c->memory = 0;
+    return code;
+}
+
 /* [call] is the last one. */
-static VkResult allocate(Vulkan *v, VulkanChunk *c, const char **call)
+static VkResult allocate(Vulkan *v, VulkanChunk *c, const Wanted *wanted, const char **call)
 {
     enum { SEEN = VK_MEMORY_HOST_VISIBLE | VK_MEMORY_HOST_COHERENT };
     VkMemoryRequirements needs;
+    void *mapped = NULL;
+    *call = "vkAllocateMemory";
     v->vk.vkGetBufferMemoryRequirements(v->device, c->buffer, &needs);
     uint32_t type = memory_type(v, needs.types, VK_MEMORY_DEVICE_LOCAL | (c->visible ? SEEN : 0));
     if (type == UINT32_MAX) type = memory_type(v, needs.types, c->visible ? SEEN : 0);
     if (type == UINT32_MAX) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-    const VkMemoryAllocateFlagsInfo flags = {.type = VK_TYPE_ALLOCATE_FLAGS,
-                                             .flags = VK_ALLOCATE_DEVICE_ADDRESS};
-    const VkMemoryAllocateInfo info = {
-        .type = VK_TYPE_MEMORY_ALLOCATE, .next = &flags, .bytes = needs.bytes, .memory_type = type};
-    VkResult code = v->vk.vkAllocateMemory(v->device, &info, NULL, &c->memory);
-    if (code != VK_SUCCESS) {
-        c->memory = 0;
-        return code;
-    }
+    c->memory_bytes = wanted->fd < 0 ? needs.bytes : wanted->bytes;
+    if (c->memory_bytes < needs.bytes) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+    VkResult code = take_memory(v, c, wanted, type, call);
+    if (code != VK_SUCCESS) return code;
     *call = "vkBindBufferMemory";
     code = v->vk.vkBindBufferMemory(v->device, c->buffer, c->memory, 0);
     if (code != VK_SUCCESS || (v->facts.memory.types[type].flags & SEEN) != SEEN) return code;
-    void *mapped = NULL;
     *call = "vkMapMemory";
     code = v->vk.vkMapMemory(v->device, c->memory, 0, UINT64_MAX, 0, &mapped);
     if (code == VK_SUCCESS) c->mapped = mapped;
@@ -53,25 +86,24 @@ static void free_chunk(Vulkan *v, VulkanChunk *c)
     rt_free(c);
 }
 
-static VkResult make_chunk(Vulkan *v, uint64_t bytes, bool visible, VulkanChunk **chunk,
-                           const char **call)
+static VkResult make_chunk(Vulkan *v, const Wanted *wanted, VulkanChunk **chunk, const char **call)
 {
     VulkanChunk *c = rt_alloc(v->heap, sizeof *c);
     *call = "the host's memory";
     if (!c) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    const VkExternalMemoryBufferCreateInfo external = {.type = VK_TYPE_EXTERNAL_BUFFER,
+                                                       .handles = VK_EXTERNAL_FD};
     const VkBufferCreateInfo info = {.type = VK_TYPE_BUFFER,
-                                     .bytes = bytes,
-                                     .usage = VK_BUFFER_TRANSFER_SRC | VK_BUFFER_TRANSFER_DST |
-                                              VK_BUFFER_STORAGE | VK_BUFFER_DEVICE_ADDRESS};
-    c->bytes = bytes;
-    c->visible = visible;
+                                     .next = wanted->shared ? &external : NULL,
+                                     .bytes = wanted->bytes,
+                                     .usage = VULKAN_BUFFER_USAGE};
+    c->bytes = wanted->bytes;
+    c->visible = wanted->visible;
+    c->whole = c->shared = wanted->shared;
     *call = "vkCreateBuffer";
     VkResult code = v->vk.vkCreateBuffer(v->device, &info, NULL, &c->buffer);
     if (code != VK_SUCCESS) c->buffer = 0;
-    if (code == VK_SUCCESS) {
-        *call = "vkAllocateMemory";
-        code = allocate(v, c, call);
-    }
+    if (code == VK_SUCCESS) code = allocate(v, c, wanted, call);
     if (code != VK_SUCCESS) {
         free_chunk(v, c);
         return code;
@@ -98,10 +130,13 @@ static VkResult add_chunk(Vulkan *v, uint64_t bytes, bool visible, VulkanChunk *
                           const char **call)
 {
     const bool whole = bytes >= LARGE;
-    uint64_t most = whole ? 0 : next_chunk(v, visible);
-    VkResult code = make_chunk(v, most > bytes ? most : bytes, visible, chunk, call);
-    if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY && most > bytes)
-        code = make_chunk(v, bytes, visible, chunk, call);
+    const uint64_t most = whole ? 0 : next_chunk(v, visible);
+    Wanted wanted = {.bytes = most > bytes ? most : bytes, .visible = visible, .fd = -1};
+    VkResult code = make_chunk(v, &wanted, chunk, call);
+    if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY && most > bytes) {
+        wanted.bytes = bytes;
+        code = make_chunk(v, &wanted, chunk, call);
+    }
     if (code == VK_SUCCESS) (*chunk)->whole = whole;
     return code;
 }
@@ -155,6 +190,18 @@ static aule_status fail_memory(Vulkan *v, const char *call, uint64_t bytes, VkRe
     return status;
 }
 
+static void place(VulkanBuffer *b, VulkanChunk *chunk, uint64_t at, uint64_t bytes,
+                  VulkanBuffer **link)
+{
+    *b = (VulkanBuffer){.chunk = chunk,
+                        .at = at,
+                        .address = chunk->address + at,
+                        .bytes = bytes,
+                        .mapped = chunk->mapped ? chunk->mapped + at : NULL,
+                        .next = *link};
+    *link = b;
+}
+
 aule_status rt_vulkan_buffer(Vulkan *v, uint64_t bytes, bool visible, VulkanBuffer **buffer,
                              AuSink sink)
 {
@@ -175,13 +222,27 @@ aule_status rt_vulkan_buffer(Vulkan *v, uint64_t bytes, bool visible, VulkanBuff
         link = &chunk->first;
         at = 0;
     }
-    *b = (VulkanBuffer){.chunk = chunk,
-                        .at = at,
-                        .address = chunk->address + at,
-                        .bytes = rounded,
-                        .mapped = chunk->mapped ? chunk->mapped + at : NULL,
-                        .next = *link};
-    *link = b;
+    place(b, chunk, at, rounded, link);
+    *buffer = b;
+    return AULE_OK;
+}
+
+aule_status rt_vulkan_buffer_shared(Vulkan *v, uint64_t bytes, int fd, VulkanBuffer **buffer,
+                                    AuSink sink)
+{
+    const Wanted wanted = {
+        .bytes = fd < 0 ? (bytes + ALIGN - 1) / ALIGN * ALIGN : bytes, .shared = true, .fd = fd};
+    VulkanChunk *chunk = NULL;
+    const char *call = NULL;
+    if (wanted.bytes < bytes) return fail_memory(v, "aule_buffer_export", bytes, -2, sink);
+    VulkanBuffer *b = rt_alloc(v->heap, sizeof *b);
+    if (!b) return rt_fail_memory(sink);
+    const VkResult code = make_chunk(v, &wanted, &chunk, &call);
+    if (code != VK_SUCCESS) {
+        rt_free(b);
+        return fail_memory(v, call, bytes, code, sink);
+    }
+    place(b, chunk, 0, chunk->bytes, &chunk->first);
     *buffer = b;
     return AULE_OK;
 }

@@ -74,7 +74,7 @@ static void only_of_f16(VulkanFacts *f)
 static void limit_to_least(VulkanFacts *f)
 {
     f->lanes_least = f->lanes_most = f->matrix_count = 0;
-    f->bf16 = f->places = false;
+    f->bf16 = f->places = f->shares = false;
 }
 
 static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
@@ -97,7 +97,9 @@ static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
         on[MATRICES] && on[FLOAT_16] && is_extended(made, VULKAN_MATRIX_EXTENSION);
     const bool shared =
         on[SHARED] && on[SHARED_8] && on[SHARED_16] && is_extended(made, VULKAN_SHARED_EXTENSION);
+    const bool shares = f->shares && is_extended(made, VULKAN_FD_EXTENSION);
     if (!on[LANES] || !on[FULL]) limit_to_least(f);
+    f->shares = shares;
     if (!matrices) f->matrix_count = 0;
     if (!on[BF16] || !on[BF16_MATRICES] || !is_extended(made, VULKAN_BF16_EXTENSION))
         only_of_f16(f);

@@ -54,18 +54,32 @@ static void enable(App *app)
     app->features.features.shaderInt64 = app->features.features.shaderInt16 = VK_TRUE;
 }
 
+static bool has_extension(const App *app, const char *name)
+{
+    static VkExtensionProperties list[512];
+    uint32_t count = 512;
+    if (vkEnumerateDeviceExtensionProperties(app->physical, NULL, &count, list) < 0) return false;
+    for (uint32_t n = 0; n < count; n++)
+        if (strcmp(list[n].extensionName, name) == 0) return true;
+    return false;
+}
+
 static void make_device(App *app)
 {
+    static const char *const extensions[] = {VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME};
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = app->family,
                                            .queueCount = 1,
                                            .pQueuePriorities = &priority};
     enable(app);
+    app->shares = has_extension(app, extensions[0]);
     app->created = (VkDeviceCreateInfo){.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                         .pNext = &app->features,
                                         .queueCreateInfoCount = 1,
-                                        .pQueueCreateInfos = &queue};
+                                        .pQueueCreateInfos = &queue,
+                                        .enabledExtensionCount = app->shares,
+                                        .ppEnabledExtensionNames = extensions};
     VK_CHECK(vkCreateDevice(app->physical, &app->created, NULL, &app->device));
     app->created.pQueueCreateInfos = NULL; /* not kept */
     app->created.queueCreateInfoCount = 0;
@@ -135,7 +149,7 @@ Memory app_memory(const App *app, uint64_t bytes)
                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     VkMemoryAllocateInfo all = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags};
     VkMemoryRequirements needs;
-    Memory m;
+    Memory m = {.bytes = bytes};
     void *at = NULL;
     VK_CHECK(vkCreateBuffer(app->device, &info, NULL, &m.buffer));
     vkGetBufferMemoryRequirements(app->device, m.buffer, &needs);
@@ -152,6 +166,56 @@ Memory app_memory(const App *app, uint64_t bytes)
     m.seen = at;
     memset(at, 0xff, bytes);
     return m;
+}
+
+Memory app_shared_memory(const App *app, uint64_t bytes, int fd)
+{
+    const VkExternalMemoryBufferCreateInfo external = {
+        .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+        .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                     .pNext = &external,
+                                     .size = bytes,
+                                     .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                              VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    const VkExportMemoryAllocateInfo exported = {
+        .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+        .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    const VkImportMemoryFdInfoKHR imported = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
+                                              .handleType =
+                                                  VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+                                              .fd = fd};
+    const void *const of_fd = fd < 0 ? (const void *)&exported : &imported;
+    const VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .pNext = of_fd,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT}; /* as libaule's */
+    VkMemoryAllocateInfo all = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags};
+    VkMemoryRequirements needs;
+    Memory m = {0};
+    VK_CHECK(vkCreateBuffer(app->device, &info, NULL, &m.buffer));
+    vkGetBufferMemoryRequirements(app->device, m.buffer, &needs);
+    while (!(needs.memoryTypeBits >> all.memoryTypeIndex & 1) ||
+           !(app->memory.memoryTypes[all.memoryTypeIndex].propertyFlags &
+             VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT))
+        all.memoryTypeIndex++;
+    all.allocationSize = m.bytes = needs.size;
+    VK_CHECK(vkAllocateMemory(app->device, &all, NULL, &m.memory));
+    VK_CHECK(vkBindBufferMemory(app->device, m.buffer, m.memory, 0));
+    return m;
+}
+
+int app_fd(const App *app, const Memory *memory, uint64_t *bytes)
+{
+    const VkMemoryGetFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+                                       .memory = memory->memory,
+                                       .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    PFN_vkGetMemoryFdKHR get =
+        (PFN_vkGetMemoryFdKHR)vkGetDeviceProcAddr(app->device, "vkGetMemoryFdKHR");
+    int fd = -1;
+    VK_CHECK(get(app->device, &info, &fd));
+    *bytes = memory->bytes;
+    return fd;
 }
 
 void app_memory_end(const App *app, Memory *memory)

@@ -14,6 +14,7 @@ typedef struct App {
     VkDevice device;
     VkQueue queue;
     VkCommandPool pool;
+    bool shares; /* memory by file descriptor */
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceFeatures2 features;
     VkPhysicalDeviceVulkan11Features features_11;
@@ -34,11 +35,16 @@ aule_vulkan_device app_given(const App *app);
 typedef struct Memory {
     VkBuffer buffer;
     VkDeviceMemory memory;
-    uint64_t address;
+    uint64_t address, bytes;
     float *seen;
 } Memory;
 Memory app_memory(const App *app, uint64_t bytes);
 void app_memory_end(const App *app, Memory *memory);
+
+/* Local to the device, and another driver's, too: [fd] is what it is imported by, or -1: it is made, and the host does not see it. */
+Memory app_shared_memory(const App *app, uint64_t bytes, int fd);
+/* For another driver; [bytes] of the allocation. */
+int app_fd(const App *app, const Memory *memory, uint64_t *bytes);
 
 VkSemaphore app_timeline(const App *app);
 uint64_t app_value(const App *app, VkSemaphore timeline);

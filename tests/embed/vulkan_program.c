@@ -4,12 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    int rank;
-    int64_t shape[4];
-    int count;
-} tensors[TENSORS] = {
+const Tensor tensors[TENSORS] = {
     [Q] = {"q", 4, {B, H, S, D}, QUERIES},   [K] = {"k", 4, {B, H, T, D}, KEYS},
     [V] = {"v", 4, {B, H, T, D}, KEYS},      [O] = {"o", 4, {B, H, S, D}, QUERIES},
     [LSE] = {"lse", 3, {B, H, S}, B *H *S},  [DO] = {"do", 4, {B, H, S, D}, QUERIES},

@@ -13,6 +13,14 @@ enum { B = 2, H = 3, S = 37, T = 53, D = 64, QUERIES = B * H * S * D, KEYS = B *
 enum { Q, K, V, O, LSE, DO, DQ, DK, DV, TENSORS };
 enum { WORKSPACE = 1 << 20 };
 
+typedef struct Tensor {
+    const char *name;
+    int rank;
+    int64_t shape[4];
+    int count;
+} Tensor;
+extern const Tensor tensors[TENSORS];
+
 #define OK(call)                                                                                   \
     do {                                                                                           \
         if (call) give_up(error, #call);                                                           \

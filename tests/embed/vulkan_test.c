@@ -2,6 +2,7 @@
  * are the program's, by address; runs wait for its semaphores, signal them, and are in order with its own work on the queue. Results are
  * those of `cpu`. Status 77: no device. */
 #include <string.h>
+#include <unistd.h>
 
 #include "vulkan_program.h"
 
@@ -160,6 +161,64 @@ static void beside_other_threads(Program *p)
     app_memory_end(&p->app, &to);
 }
 
+/* ---- memory that the program shares with a device of libaule's own, by file descriptor */
+
+/* What one has on the queue is done before the other begins. */
+static void copy_now(Program *p, const Memory *from, const Memory *to, uint64_t bytes)
+{
+    app_submit(&p->app, app_copy(&p->app, from, to, bytes), VK_NULL_HANDLE, 0, p->done,
+               ++p->done_value);
+    app_wait(&p->app, p->done, p->done_value);
+}
+
+static void shared_memory(Program *p)
+{
+    const uint64_t bytes = QUERIES * sizeof(float);
+    aule_device *own = NULL;
+    aule_buffer *buffers[DO] = {NULL};
+    aule_error *error = NULL;
+    void *data[TENSORS];
+    uint64_t fd_bytes = 0;
+    int fd = -1;
+    Call c;
+    char id[24];
+    if (!p->app.shares) {
+        printf("the device shares no memory by file descriptor\n");
+        return;
+    }
+    snprintf(id, sizeof id, "vulkan:%u", p->app.place);
+    OK(aule_device_open(id, NULL, &own, &error));
+    Memory theirs = app_shared_memory(&p->app, bytes, -1); /* q is the program's, o libaule's */
+    fd = app_fd(&p->app, &theirs, &fd_bytes);
+    OK(aule_buffer_import(own, fd, fd_bytes, &buffers[Q], &error));
+    close(fd);
+    OK(aule_buffer_export(own, bytes, &buffers[O], &fd, &fd_bytes, &error));
+    Memory ours = app_shared_memory(&p->app, fd_bytes, fd); /* the driver takes the descriptor */
+    Memory from = app_memory(&p->app, bytes), to = app_memory(&p->app, bytes);
+    memcpy(from.seen, p->x.at[Q], bytes);
+    copy_now(p, &from, &theirs, bytes);
+    for (int n = 0; n < DO; n++) {
+        const uint64_t all = (uint64_t)tensors[n].count * sizeof(float);
+        if (!buffers[n]) {
+            OK(aule_buffer_new(own, all, &buffers[n], &error));
+            OK(aule_buffer_upload(buffers[n], 0, p->x.at[n], all, &error));
+        }
+        data[n] = aule_buffer_data(buffers[n]);
+    }
+    plan_call(&c, p->attention, own, false, data);
+    OK(aule_plan_run(c.plan, NULL, &error));
+    OK(aule_device_synchronize(own, NULL, &error));
+    copy_now(p, &ours, &to, bytes);
+    expect(is_close(to.seen, &p->x, O), "memory that is shared is right");
+    aule_plan_free(c.plan);
+    for (int n = 0; n < DO; n++) aule_buffer_free(buffers[n]);
+    aule_device_close(own);
+    app_memory_end(&p->app, &theirs);
+    app_memory_end(&p->app, &ours);
+    app_memory_end(&p->app, &from);
+    app_memory_end(&p->app, &to);
+}
+
 /* What a device was made without is named. */
 static void made_without(Program *p)
 {
@@ -187,6 +246,7 @@ int main(int argc, char **argv)
     many_in_flight(&p);
     buffers_of_libaule(&p);
     beside_other_threads(&p);
+    shared_memory(&p);
     made_without(&p);
     program_end(&p);
     if (!failures) printf("a Vulkan device of the program's: all as on cpu\n");

@@ -379,8 +379,8 @@ static const char *in_turn(const void *of, unsigned n, unsigned turn)
     const Which *w = of;
     if (turn || (w->only && !w->third && !strstr(cases[n].script, w->only))) return NULL;
     if (w->third && (n + w->at) % 3) return NULL;
-    const bool is_long =
-        strstr(cases[n].script, "steep") || (cases[n].how && strstr(cases[n].how, "repeat"));
+    const bool is_long = strstr(cases[n].script, "steep") || strstr(cases[n].sizes, "K=80") ||
+                         (cases[n].how && strstr(cases[n].how, "repeat"));
     if (w->brief && is_long) return NULL;
     return dtypes[(w->third ? n / 3 : n + w->at) % 3];
 }

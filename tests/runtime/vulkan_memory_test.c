@@ -1,8 +1,12 @@
 /* Memory of the Vulkan backend on the mock: buffers share the few allocations that drivers allow, and lie beside each other in them. */
 #include "vulkan_case.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "../../runtime/backends/vulkan_api.h"
 
 enum { MB = 1 << 20 };
 
@@ -148,12 +152,111 @@ static void test_foreign_addresses(void **state)
     expect_nothing_left();
 }
 
+/* Descriptors that the process has. */
+static int open_files(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 256; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    const int files = open_files();
+    vulkan_mock_reset();
+    vulkan_mock.external = true;
+    aule_device *device = open_device();
+    aule_buffer *exported = NULL, *imported = NULL;
+    aule_error *error = NULL;
+    int fd = -1;
+    uint64_t bytes = 0;
+    const int memories = vulkan_mock.memories;
+    if (aule_buffer_export(device, 1000, &exported, &fd, &bytes, &error))
+        fail_msg("%s", aule_error_message(error));
+    assert_int_equal(vulkan_mock.memories, memories + 1); /* of its own */
+    assert_int_equal(bytes, 1024);
+    assert_int_equal(aule_buffer_bytes(exported), 1000);
+    put(exported, 3);
+    if (aule_buffer_import(device, fd, bytes, &imported, &error))
+        fail_msg("%s", aule_error_message(error));
+    assert_int_equal(aule_buffer_bytes(imported), 1024);
+    put(imported, 4);
+    expect(exported, 3);            /* the mock shares nothing */
+    assert_int_equal(close(fd), 0); /* it stayed ours */
+    aule_buffer_free(exported);
+    aule_buffer_free(imported);
+    assert_int_equal(vulkan_mock.memories, memories);
+    assert_int_equal(open_files(), files);
+    expect_error(aule_buffer_import(device, 250, 1024, &imported, &error), &error,
+                 AULE_ERROR_DRIVER,
+                 "the file descriptor, 1024 bytes: VK_ERROR_INVALID_EXTERNAL_HANDLE");
+    expect_error(aule_buffer_import(device, -1, 1024, &imported, &error), &error, AULE_ERROR_USAGE,
+                 "fd -1");
+    expect_error(aule_buffer_export(device, 1, NULL, &fd, &bytes, &error), &error, AULE_ERROR_USAGE,
+                 "must not be NULL");
+    vulkan_mock.lacks = 1u << MOCK_EXPORTS;
+    expect_error(aule_buffer_export(device, 1, &exported, &fd, &bytes, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "lets no memory of buffers be exported");
+    vulkan_mock.lacks = 1u << MOCK_IMPORTS;
+    expect_error(aule_buffer_import(device, 0, 1, &imported, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "lets no memory of buffers be imported");
+    aule_device_close(device);
+    expect_nothing_left();
+    vulkan_mock_reset();
+    device = open_device();
+    expect_error(aule_buffer_export(device, 1, &exported, &fd, &bytes, &error), &error,
+                 AULE_ERROR_UNSUPPORTED,
+                 "memory cannot be exported: the device lacks VK_KHR_external_memory_fd");
+    aule_device_close(device);
+    assert_int_equal(aule_device_open("cpu", NULL, &device, &error), AULE_OK);
+    expect_error(aule_buffer_import(device, 0, 1, &imported, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "cpu: memory is not shared by file descriptor on cpu");
+    aule_device_close(device);
+}
+
+/* Each call in turn; a descriptor that is left open would be told. */
+static void test_shared_memory_fails(void **state)
+{
+    (void)state;
+    static const int codes[] = {VK_ERROR_OUT_OF_HOST_MEMORY, -3};
+    const int files = open_files();
+    for (int n = 1, done = 0; !done; n++) {
+        aule_buffer *exported = NULL, *imported = NULL;
+        aule_error *error = NULL;
+        int fd = -1;
+        uint64_t bytes = 0;
+        vulkan_mock_reset();
+        vulkan_mock.external = true;
+        aule_device *device = open_device();
+        vulkan_mock.calls = 0;
+        vulkan_mock.fail_at = n;
+        vulkan_mock.code = codes[n % 2];
+        aule_status status = aule_buffer_export(device, 5, &exported, &fd, &bytes, &error);
+        if (!status) status = aule_buffer_import(device, fd, bytes, &imported, &error);
+        done = !vulkan_mock.failed;
+        if (done)
+            assert_int_equal(status, AULE_OK);
+        else if (!status || !strstr(aule_error_message(error), vulkan_mock.failed))
+            fail_msg("%s: %s", vulkan_mock.failed, aule_error_message(error));
+        aule_error_free(error);
+        vulkan_mock.fail_at = 0;
+        if (fd >= 0) close(fd);
+        aule_buffer_free(exported);
+        aule_buffer_free(imported);
+        aule_device_close(device);
+        assert_int_equal(open_files(), files);
+        expect_nothing_left();
+    }
+}
+
 static int run(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_buffers),      cmocka_unit_test(test_neighbours),
-        cmocka_unit_test(test_short_memory),      cmocka_unit_test(test_large_buffers),
-        cmocka_unit_test(test_foreign_addresses),
+        cmocka_unit_test(test_many_buffers),        cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_short_memory),        cmocka_unit_test(test_large_buffers),
+        cmocka_unit_test(test_foreign_addresses),   cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shared_memory_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* vulkan_mock.c - see vulkan_mock.h: instances, devices, memory, pipelines. What is submitted is in vulkan_mock_run.c. */
 #include "vulkan_mock_inside.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,10 @@ VkResult vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const cha
     *count = vulkan_mock.newer ? 6 : vulkan_mock.most ? 3 : 1;
     for (uint32_t n = 0; n < *count; n++)
         snprintf(extensions[n].name, sizeof extensions[n].name, "%s", names[n]);
+    if (vulkan_mock.external) {
+        snprintf(extensions[*count].name, sizeof extensions->name, "VK_KHR_external_memory_fd");
+        (*count)++;
+    }
     return VK_SUCCESS;
 }
 void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *p)
@@ -261,6 +266,28 @@ uint64_t vkGetBufferDeviceAddress(VkDevice device, const VkBufferDeviceAddressIn
     (void)device;
     return (uintptr_t)MOCK(MockBuffer, info->buffer)->at;
 }
+void vkGetPhysicalDeviceExternalBufferProperties(VkPhysicalDevice device,
+                                                 const VkPhysicalDeviceExternalBufferInfo *info,
+                                                 VkExternalBufferProperties *properties)
+{
+    (void)device, (void)info;
+    properties->features = (has(MOCK_EXPORTS) ? VK_EXTERNAL_EXPORTS : 0) |
+                           (has(MOCK_IMPORTS) ? VK_EXTERNAL_IMPORTS : 0);
+}
+VkResult vkGetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfo *info, int *fd)
+{
+    ENTER();
+    (void)device, (void)info;
+    *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return VK_SUCCESS;
+}
+/* Of memory that is imported the mock takes the descriptor, as drivers do. */
+static void take_fd(const VkMemoryAllocateInfo *info)
+{
+    const VkMemoryAllocateFlagsInfo *flags = info->next;
+    const VkImportMemoryFdInfo *imported = flags ? flags->next : NULL;
+    if (imported && imported->type == VK_TYPE_IMPORT_MEMORY_FD) close(imported->fd);
+}
 static _Alignas(64) char pool[8 << 20];
 VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const void *allocator,
                           VkDeviceMemory *memory)
@@ -277,6 +304,7 @@ VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, con
     char *at =
         vulkan_mock.downward ? pool + sizeof pool - vulkan_mock.taken : aligned_alloc(64, bytes);
     memset(at, 0x55, info->bytes);
+    take_fd(info);
     *memory = (uintptr_t)at;
     vulkan_mock.memories++;
     return VK_SUCCESS;

@@ -31,7 +31,9 @@ enum {
     MOCK_CONVERTS,
     MOCK_BY_ELEMENT,
     MOCK_LAYOUT,
-    MOCK_ROUNDS_HALF
+    MOCK_ROUNDS_HALF,
+    MOCK_EXPORTS,
+    MOCK_IMPORTS
 };
 
 typedef struct VulkanMock {
@@ -40,6 +42,7 @@ typedef struct VulkanMock {
     bool hidden;                       /* the host does not see the device's memory */
     uint32_t most_blocks, shared_bytes;
     uint32_t driver;       /* its version */
+    bool external;         /* memory by file descriptor */
     bool newer;            /* it lists the extensions of newer ones */
     uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */
     uint64_t memory_bytes; /* of one allocation at most */
