@@ -307,20 +307,24 @@ void rt_vulkan_listen_runs(Vulkan *v, uint64_t value)
         }
 }
 
-/* The next turn, which is the one that was used longest ago. */
+/* The next turn, which is the one that was used longest ago. Others may go on while it is waited for. */
 static aule_status take_turn(Vulkan *v, VulkanRecording *r, Turn **turn, AuSink sink)
 {
     Turn *t = &r->turns[r->next];
-    aule_status status = AULE_OK;
+    aule_status status = t->done > v->reached ? rt_vulkan_look(v, sink) : AULE_OK;
+    while (!status && t->done > v->reached) {
+        const uint64_t value = t->done;
+        pthread_mutex_unlock(&v->lock);
+        status = rt_vulkan_wait(v, value, sink);
+        pthread_mutex_lock(&v->lock);
+        if (!status && v->reached < value) v->reached = value;
+        t = &r->turns[r->next];
+    }
+    if (status) return status;
+    if (t->watched) rt_vulkan_listen(v, t->done);
+    r->next = (r->next + 1) % TURNS;
     *turn = t;
-    if (t->done > v->reached)
-        status =
-            rt_vulkan_check(v, sink, "vkGetSemaphoreCounterValue",
-                            v->vk.vkGetSemaphoreCounterValue(v->device, v->timeline, &v->reached));
-    if (!status && t->done > v->reached) status = rt_vulkan_wait(v, t->done, sink);
-    if (!status && t->watched) rt_vulkan_listen(v, t->done);
-    if (!status) r->next = (r->next + 1) % TURNS;
-    return status;
+    return AULE_OK;
 }
 
 /* Slots are written once, in order: what the host sees of a device's memory may be slow to read. */
