@@ -188,7 +188,7 @@ static void stop_workers(AuPool *pool) /* with [resizing] held */
 
 /* ---- the pool */
 
-static uint32_t usable_cores(void)
+uint32_t rt_usable_cores(void)
 {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
@@ -200,7 +200,7 @@ AuPool *rt_pool_new(AuHeap memory, uint32_t threads)
 {
     AuPool *pool = rt_alloc(memory, sizeof *pool);
     if (!pool) return NULL;
-    if (threads == 0) threads = usable_cores();
+    if (threads == 0) threads = rt_usable_cores();
     if (threads > 1024) threads = 1024;
     pool->memory = memory;
     pool->process = getpid();

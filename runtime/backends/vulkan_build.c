@@ -1,9 +1,9 @@
 /* vulkan_build.c - the pipelines of a module. Each is made by itself, so threads make them beside each other: compilers of drivers take from
  * milliseconds to seconds for one. */
 #include <signal.h>
-#include <unistd.h>
 
 #include "../descriptor.h"
+#include "pool.h"
 #include "vulkan.h"
 
 enum { MOST_THREADS = 8 };
@@ -80,8 +80,7 @@ static void work_together(Build *b, uint32_t count)
 {
     pthread_t threads[MOST_THREADS];
     sigset_t all, before;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t helpers = cores > 1 ? (uint32_t)cores - 1 : 0, started = 0;
+    uint32_t helpers = rt_usable_cores() - 1, started = 0;
     if (helpers > count - 1) helpers = count - 1;
     if (helpers > MOST_THREADS) helpers = MOST_THREADS;
     sigfillset(&all);
