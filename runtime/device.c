@@ -374,6 +374,9 @@ aule_status aule_device_open(const char *id, const aule_device_options *options,
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_device_options.threads is %u, expected at most %d", read.threads,
                        AU_MOST_THREADS);
+    if (!id && read.context)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_device_options.context is one backend's: the device needs a name");
     uint32_t threads;
     status = threads_from_environment(&threads, sink);
     if (status) return status;

@@ -186,7 +186,7 @@ typedef struct aule_device_options {
         *attention; /* where a choice is left, only devices for which this has a kernel */
     /* opencl: the caller's cl_context, retained; cuda: the caller's CUcontext, levelzero: the caller's ze_context_handle_t of the device's
      * driver, which must outlive the device; vulkan: an aule_vulkan_device, read while the device is opened; NULL: one of its own, for cuda
-     * the device's primary context, which the CUDA runtime and PyTorch have too */
+     * the device's primary context, which the CUDA runtime and PyTorch have too. The device must be opened by name */
     void *context;
 } aule_device_options;
 

@@ -105,6 +105,9 @@ static void test_environment(void **state)
     aule_error *error = NULL;
     expect_error(aule_device_open("cpu", &options, &device, &error), &error, AULE_ERROR_USAGE,
                  "aule_device_options.threads is 1025, expected at most 1024");
+    options = (aule_device_options){.struct_size = sizeof options, .context = &options};
+    expect_error(aule_device_open(NULL, &options, &device, &error), &error, AULE_ERROR_USAGE,
+                 "context is one backend's: the device needs a name");
 }
 
 /* Whatever this processor is, it looks no better than what AULE_CPU_ARCH says. */
