@@ -271,8 +271,8 @@ void vkGetPhysicalDeviceExternalBufferProperties(VkPhysicalDevice device,
                                                  VkExternalBufferProperties *properties)
 {
     (void)device, (void)info;
-    properties->features = (has(MOCK_EXPORTS) ? VK_EXTERNAL_EXPORTS : 0) |
-                           (has(MOCK_IMPORTS) ? VK_EXTERNAL_IMPORTS : 0);
+    properties->features = (has(MOCK_EXPORTS) ? (uint32_t)VK_EXTERNAL_EXPORTS : 0) |
+                           (has(MOCK_IMPORTS) ? (uint32_t)VK_EXTERNAL_IMPORTS : 0);
 }
 VkResult vkGetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfo *info, int *fd)
 {
