@@ -84,6 +84,7 @@ aule_status rt_vulkan_wait_and_tell(Vulkan *v, uint64_t value, AuSink sink)
     aule_status status = rt_vulkan_wait(v, value, sink);
     if (status) return status;
     pthread_mutex_lock(&v->lock);
+    if (v->reached < value) v->reached = value;
     status = rt_vulkan_tell(v, value, sink);
     pthread_mutex_unlock(&v->lock);
     return status;
