@@ -5,6 +5,7 @@
  * definition finds them; it answers with an integer and a double, which lie where callers of either look. */
 #include "metal_double.h"
 #include "metal_compile.h"
+#include "metal_lint.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -253,6 +254,8 @@ static void set_error(uint64_t place, const char *text)
 static MetalText *compile(const char *source, char *why, size_t room)
 {
     if (kept && strcmp(source, kept_source) == 0) return kept;
+    if (strncmp(source, "// MSL", 6) == 0 && metal_lint(source, why, room))
+        return NULL; /* not what tests write by hand */
     MetalText *compiled = metal_compile(source, why, room);
     if (!told.keeps || !compiled || kept) return compiled;
     kept_source = strdup(source);

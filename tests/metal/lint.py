@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+"""The linter over what aulec prints for Metal: lint.py LINTER AULEC FOLDER
+Of each script of a folder every operand type and width, forward and backward."""
+import os, subprocess, sys, tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+linter, aulec, folder = sys.argv[1:]
+scripts = sorted(Path(folder).glob("*.attn"))
+
+
+def wrong(script):
+    """What is wrong with the text of one script, "" if nothing is; and how many kernels it has."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / (Path(script).stem + ".metal")
+        made = subprocess.run([aulec, script, "--emit=metal", "-o", text], capture_output=True, text=True)
+        if made.returncode:
+            return made.stderr, 0
+        found = subprocess.run([linter, text], capture_output=True, text=True)
+        return found.stdout if found.returncode else "", text.read_text().count(" kernel void ")
+
+
+with ThreadPoolExecutor(os.cpu_count()) as pool:
+    results = list(pool.map(wrong, scripts))
+kernels = sum(count for _, count in results)
+for words, _ in results:
+    print(words, end="")
+print(f"{len(scripts)} scripts, {kernels} kernels")
+sys.exit(any(words or not count for words, count in results) or not scripts)
