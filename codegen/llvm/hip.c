@@ -45,12 +45,11 @@ static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
 #define WHOLE                                                                                      \
     "function(sroa,simplifycfg,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"     \
     "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"
+#define EACH WHOLE ")"
 /* Machines with one file of registers take two f32 at once. */
-#define EACH   WHOLE ")"
-#define PAIRS  WHOLE ",slp-vectorizer)"
+#define PAIRS  "function(slp-vectorizer)"
 #define LITTLE "function(sroa,early-cse,simplifycfg,loop-mssa(licm))"
-static const char *const pipelines[2][4] = {{NULL, LITTLE, EACH, EACH},
-                                            {NULL, LITTLE, PAIRS, PAIRS}};
+static const char *const pipelines[4] = {NULL, LITTLE, EACH, EACH};
 
 /* Version 5: what ROCm takes from 5.3 on. Generic ISAs begin with 6. */
 static void set_version(const LlvmUnit *unit, bool generic)
@@ -73,9 +72,13 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     emit_open(&e, host, unit.module);
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
     emit_close(&e);
-    bool good = !e.failed && llvm_is_sound(&unit, diags, count ? kernels[0]->name : "") &&
-                llvm_optimise(&unit, diags,
-                              pipelines[gpus[arch - archs].one_file][optimize > 3 ? 3 : optimize]);
+    const char *first = count ? kernels[0]->name : "";
+    bool good = !e.failed && llvm_is_sound(&unit, diags, first) &&
+                llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
+    if (good && optimize > 1 && gpus[arch - archs].one_file) {
+        hip_pairs(arena, unit.module);
+        good = llvm_is_sound(&unit, diags, first) && llvm_optimise(&unit, diags, PAIRS);
+    }
     if (good && stage == AU_CODE_IR) {
         llvm_ir(&unit, arena, kernels, count, out);
     } else if (good) {

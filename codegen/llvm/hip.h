@@ -29,6 +29,9 @@ void hip_masked_store(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValu
                       uint32_t bytes, uint32_t element);
 void hip_atomic_add(AuEmit *e, AuVal v);
 
+/* hip_pairs.c: operations of f32 in twos, for machines with one file of registers; the module has been optimised. */
+void hip_pairs(AuArena *arena, LLVMModuleRef module);
+
 /* hip_matrix.c */
 void hip_mma(AuEmit *e, AuVal v);
 

@@ -22,11 +22,12 @@ static AuVal upper_bits(AuKernel *k, AuVal a, AuVal b)
     return kernel_bitcast(k, bits, AU_F32);
 }
 
-static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint *p)
+static AuVal accumulate(AuLower *l, Item *item, AuVal value, const AuPoint *p)
 {
     AuKernel *k = l->k;
+    const AuMem mem = item->visits++ % 2 ? item->odd : item->mem;
     const AuVal none = {0}, at = lower_register(l, &item->row_type, p);
-    const AuVal before = kernel_load(k, item->mem, at, 1, none, none);
+    const AuVal before = kernel_load(k, mem, at, 1, none, none);
     value = lower_as(l, value, AU_F32);
     /* A sum of products rounds as a product of matrices does, so that what is equal cancels. */
     const AuInstr *in = kernel_at(k, value);
@@ -38,7 +39,7 @@ static AuVal accumulate(AuLower *l, const Item *item, AuVal value, const AuPoint
         after = kernel_op3(k, AU_K_FMA, a, b, before);
     } else
         after = kernel_op2(k, operation_of(item->reduction), before, value);
-    kernel_store(k, item->mem, at, after, none);
+    kernel_store(k, mem, at, after, none);
     return after;
 }
 
@@ -95,18 +96,47 @@ static double start_of(const AuTileExpr *reduction)
     return tile_is_max(reduction) && reduction->op != TILE_X_REDUCE_TOP ? -(double)INFINITY : 0;
 }
 
-static void start_reductions(AuLower *l, const Group *g)
+static void start(AuLower *l, const Item *item, AuMem mem, uint32_t count)
+{
+    for (uint32_t r = 0; r < count; r++)
+        kernel_store(l->k, mem, kernel_i32(l->k, (int32_t)r),
+                     kernel_f32(l->k, start_of(item->reduction)), (AuVal){0});
+}
+
+/* A machine that adds two numbers at once adds up the elements of a row in two sums. */
+static bool is_in_halves(const AuLower *l, const Item *item, uint32_t count)
+{
+    enum { FEWEST = 8 }; /* elements of a row that a lane has */
+    return l->module->caps->pairs && !tile_is_max(item->reduction) &&
+           lower_registers(item->expr->type) >= FEWEST * count;
+}
+
+static void join_halves(AuLower *l, const Item *item)
 {
     const AuVal none = {0};
+    const uint32_t count = lower_registers(&item->row_type);
+    for (uint32_t r = 0; r < count && item->odd.i != item->mem.i; r++) {
+        const AuVal at = kernel_i32(l->k, (int32_t)r);
+        const AuVal even = kernel_load(l->k, item->mem, at, 1, none, none),
+                    odd = kernel_load(l->k, item->odd, at, 1, none, none);
+        kernel_store(l->k, item->mem, at, kernel_op2(l->k, AU_K_ADD, even, odd), none);
+    }
+}
+
+static void start_reductions(AuLower *l, const Group *g)
+{
     for (uint32_t n = 0; n < g->items.count; n++) {
         Item *item = g->items.at[n];
         if (item->var) continue;
         const uint32_t count = lower_registers(&item->row_type);
         item->mem =
             lower_array(l, tile_is_max(item->reduction) ? "row_max" : "row_sum", AU_F32, count);
-        for (uint32_t r = 0; r < count; r++)
-            kernel_store(l->k, item->mem, kernel_i32(l->k, (int32_t)r),
-                         kernel_f32(l->k, start_of(item->reduction)), none);
+        start(l, item, item->mem, count);
+        item->odd = item->mem;
+        if (is_in_halves(l, item, count)) {
+            item->odd = lower_array(l, "row_sum", AU_F32, count);
+            start(l, item, item->odd, count);
+        }
         know(l, (AuKnown){
                     .reduction = item->reduction, .mem = item->mem, .type = item->reduction->type});
     }
@@ -151,8 +181,11 @@ static void emit_group(AuLower *l, Group *g)
             lower_by_pairs(&all, lower_pair_axis_of(l, g->items.at[n]));
     }
     lower_each(l, &all, group_point, g);
-    for (uint32_t n = 0; n < g->items.count; n++)
-        if (!g->items.at[n]->var) join_lanes(l, g->items.at[n]);
+    for (uint32_t n = 0; n < g->items.count; n++) {
+        if (g->items.at[n]->var) continue;
+        join_halves(l, g->items.at[n]);
+        join_lanes(l, g->items.at[n]);
+    }
 }
 
 /* A scalar assigned once is a value; any other item without loops is unrolled over the registers of

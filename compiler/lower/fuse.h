@@ -19,9 +19,11 @@ typedef struct Item {
     Reads reads;
     AuSpaces spaces; /* registers it runs over */
     bool looped, stored, emitted;
-    bool updates;              /* reads the variable that it defines */
-    uint32_t level, loop;      /* of a looped item the number of its loop, from 1 on */
-    AuMem mem;                 /* of a reduction: accumulators */
+    bool updates;         /* reads the variable that it defines */
+    uint32_t level, loop; /* of a looped item the number of its loop, from 1 on */
+    AuMem mem;            /* of a reduction: accumulators */
+    AuMem odd; /* of a sum in two halves: of every second element; `mem` again: there is none */
+    uint32_t visits;
     AuTileType row_type;       /* of a reduction: type of its result */
     AuVal first[MOST_PENDING]; /* of pairs whose second element is still to come, the oldest from
                                   [taken] on */

@@ -55,7 +55,8 @@ typedef struct AuTileCaps {
                            pairs; 0: not known */
     bool passes_ahead;  /* registers hold a tile that passes through them to shared memory under the
                            work on the one before */
-    bool lone_rows;     /* its compiler spills where a warp has a second set of rows of products */
+    bool pairs; /* an instruction adds, or multiplies and adds, two f32 of neighbouring registers */
+    bool lone_rows; /* its compiler spills where a warp has a second set of rows of products */
 
     /* The row whose rates cost models take: one of the family that was measured. NULL: its own. */
     const char *weighed_as;

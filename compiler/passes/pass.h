@@ -35,13 +35,14 @@ bool pass_is_heavy(const AuTileStmts *body);
 /* Is it a loop over a whole list? */
 bool pass_is_list_loop(const AuTileStmt *s);
 
-void pass_lag(Pass *p);    /* lag.c */
-void pass_sink(Pass *p);   /* sink.c */
-void pass_waits(Pass *p);  /* waits.c */
-void pass_places(Pass *p); /* places.c */
-void pass_rings(Pass *p);  /* rings.c */
-void pass_turns(Pass *p);  /* turns.c */
-void pass_order(Pass *p);  /* order.c */
+void pass_statistics(Pass *p); /* statistics.c */
+void pass_lag(Pass *p);        /* lag.c */
+void pass_sink(Pass *p);       /* sink.c */
+void pass_waits(Pass *p);      /* waits.c */
+void pass_places(Pass *p);     /* places.c */
+void pass_rings(Pass *p);      /* rings.c */
+void pass_turns(Pass *p);      /* turns.c */
+void pass_order(Pass *p);      /* order.c */
 
 /* ---- make.c: expressions and statements without types */
 AuTileExpr *pass_expr(Pass *p, AuTileOp op, AuTileExpr *a, AuTileExpr *b,

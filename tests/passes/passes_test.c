@@ -19,17 +19,27 @@ static const char *const targets[] = {"avx512", "simt32", "sm_75", "sm_90", "sm_
 
 static const char *scripts;
 
-static const AuSchedule *schedule_of(Run *r, const char *target)
+static const AuSchedule *schedule_for(Run *r, const char *target, AuOperation operation)
 {
     const AuTileCaps *caps = tile_caps(target);
     AuHooks *hooks = hooks_make(r->s->arena, r->s->diags, r->attn, caps);
     if (!hooks) fail_msg("%s", session_errors(r->s));
     AuProblem *problem = AU_NEW(r->s->arena, AuProblem);
     *problem = script_problem(r, hooks, caps);
+    if (operation == AU_BACKWARD) {
+        problem->grads = attn_gradients(r->attn, r->s->arena, r->s->diags);
+        if (!problem->grads || !hooks_backward(hooks, r->s->diags, r->attn, problem->grads))
+            fail_msg("%s", session_errors(r->s));
+    }
     problem->boxes = caps->pipelines; /* kernels of groups of warps, where there are such */
-    const AuSchedule *out = schedule_choose(r->s->arena, r->s->diags, problem, AU_FORWARD);
+    const AuSchedule *out = schedule_choose(r->s->arena, r->s->diags, problem, operation);
     if (!out) fail_msg("%s", session_errors(r->s));
     return out;
+}
+
+static const AuSchedule *schedule_of(Run *r, const char *target)
+{
+    return schedule_for(r, target, AU_FORWARD);
 }
 
 /* The text is the program: read again it is equal, and determines options too. */
@@ -181,15 +191,51 @@ static void test_lag(void **state)
     }
 }
 
+/* ---- statistics: what is made of rows */
+
+static const char *backward_text(Session *s, const char *target, const char *last)
+{
+    static const Case c = {"mha.attn", "B=1 H=1 Hk=1 S=64 T=128 D=64 E=64", NULL};
+    Run *r = script_begin(s, &c, scripts, TILE_F16, 3);
+    const AuTileModule *m = schedule_for(r, target, AU_BACKWARD)->module;
+    AuText text = {.arena = s->arena};
+    m = passes_run(s->arena, s->diags, m, last);
+    if (!m) fail_msg("%s", session_errors(s));
+    tile_print(m, &text);
+    return au_text_str(&text);
+}
+
+/* Where tiles pass through registers the exponent of a row is made by a lane a row, as is the vote whether a row is far from 0. Elsewhere
+ * nothing changes. */
+static void test_statistics(void **state)
+{
+    static const char *const there[] = {
+        "store exponent_all -> exponent_rows[", "exponent = load exponent_rows[0 +: 32] like score",
+        "exponent_asked = load exponent_rows[0 +: 32] @ along_lanes", "if anywhere(far_asked) {",
+        " = exponent\n"};
+    (void)state;
+    Session s = session_begin();
+    const char *before = backward_text(&s, "gfx942", "exponents"),
+               *after = backward_text(&s, "gfx942", "statistics");
+    for (size_t n = 0; n < sizeof there / sizeof *there; n++) {
+        assert_null(strstr(before, there[n]));
+        if (!strstr(after, there[n])) fail_msg("no '%s' in\n%s", there[n], after);
+    }
+    assert_string_equal(backward_text(&s, "sm_90", "exponents"),
+                        backward_text(&s, "sm_90", "statistics"));
+    session_end(&s);
+}
+
 int main(int argc, char **argv)
 {
     enum { COUNT = sizeof targets / sizeof *targets };
     if (argc < 2) return 2;
     scripts = argv[1];
-    struct CMUnitTest tests[COUNT + 1] = {{0}};
+    struct CMUnitTest tests[COUNT + 2] = {{0}};
     for (size_t i = 0; i < COUNT; i++)
         tests[i] =
             (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};
     tests[COUNT] = (struct CMUnitTest){"lag", test_lag, NULL, NULL, NULL};
+    tests[COUNT + 1] = (struct CMUnitTest){"statistics", test_statistics, NULL, NULL, NULL};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
