@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "cuda.h"
+#include "hip_object.h"
 
 enum {
     HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
@@ -170,10 +171,38 @@ static aule_status find(AuFinder *finder, AuSink sink)
     return rt_found_none(finder, "hip", (DLDevice){kDLROCM, 0}, &why, sink);
 }
 
+/* What the device says of a switch that code may be made for one way alone: "xnack+" or "xnack-"; its length, 0: nothing. */
+static int switched(const aule_device_info *info, const char *name, const char **word)
+{
+    const size_t length = strlen(name);
+    for (const char *at = info->features; *at; at += strspn(at, " ")) {
+        const size_t span = strcspn(at, " ");
+        *word = at;
+        if (span == length + 1 && strncmp(at, name, length) == 0) return (int)span;
+        at += span;
+    }
+    return 0;
+}
+
 static void explain(const aule_device_info *info, const char *feature, AuText *text)
 {
-    if (strncmp(feature, "gfx", 3) != 0) return;
-    rt_text_add(text, ", the device is %.*s", (int)strcspn(info->features, " "), info->features);
+    static const char *const switches[] = {"xnack", "sramecc"};
+    const char *word;
+    if (strncmp(feature, "gfx", 3) == 0)
+        rt_text_add(text, ", the device is %.*s", (int)strcspn(info->features, " "),
+                    info->features);
+    for (size_t n = 0; n < sizeof switches / sizeof *switches; n++) {
+        const size_t length = strlen(switches[n]);
+        if (strncmp(feature, switches[n], length) != 0) continue;
+        const int is = switched(info, switches[n], &word);
+        if (!is)
+            rt_text_add(text, ", the device has no %s", switches[n]);
+        else if (n == 0)
+            rt_text_add(text, ", the device has %.*s: HSA_XNACK=%d in the environment changes it",
+                        is, word, feature[length] == '+');
+        else
+            rt_text_add(text, ", the device has %.*s", is, word);
+    }
 }
 
 static void describe(Cuda *c)
@@ -184,8 +213,20 @@ static void describe(Cuda *c)
 
 /* ---- code */
 
+static aule_status refuse(const Cuda *c, const CudaProgram *p, AuText *why, AuSink sink)
+{
+    aule_status status = rt_fail(
+        sink, AULE_ERROR_ARTIFACT, "%s:%u: a code object cannot be loaded: %s; '%s', code for %s",
+        c->kind->name, c->index, rt_text_str(why), p->variant->schedule, p->variant->arch);
+    rt_text_free(why);
+    return status;
+}
+
 static aule_status make(Cuda *c, CudaProgram *p, AuSink sink)
 {
+    AuText why = {.memory = c->memory};
+    if (!rt_hip_object_is_whole(p->variant->code, p->variant->code_bytes, &why))
+        return refuse(c, p, &why, sink);
     const CUresult code = c->cu.cuModuleLoadDataEx(&p->module, p->variant->code, 0, NULL, NULL);
     const bool ours = code == CUDA_ERROR_NO_BINARY_FOR_GPU || code == CUDA_ERROR_INVALID_IMAGE;
     AuText more = {.memory = c->memory};

@@ -1,15 +1,17 @@
 /* HIP, on a mock of AMD's library under its name (hip_mock.c): the sample's call as kernels of `hip`. */
 #include "cuda_case.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char first_code[] = "cubin sm_90\n.entry weigh()\n.entry divide()\n";
 static const char other_code[] = "cubin sm_80\n.entry weigh()\n.entry divide()\n";
 
-/* The sample with its kernels for sm_90 as code for [arch]. */
-static void open_hip(Setup *s, const char *id, const char *arch, const char *code)
+/* The sample with its kernels for sm_90 as code for [arch], which may have more words of features behind it. */
+static void open_code(Setup *s, const char *id, const char *arch, const char *code, size_t bytes)
 {
+    static char machine[32];
     static aule_variant_v1 variant;
     static aule_attention_v1 attention;
     static aule_module_v1 module;
@@ -20,10 +22,12 @@ static void open_hip(Setup *s, const char *id, const char *arch, const char *cod
     for (uint32_t n = 0; n < attention.variant_count; n++)
         if (!strcmp(attention.variants[n].arch, "sm_90")) variant = attention.variants[n];
     variant.target = "hip";
-    variant.arch = variant.features = arch;
+    snprintf(machine, sizeof machine, "%.*s", (int)strcspn(arch, " "), arch);
+    variant.arch = machine;
+    variant.features = arch;
     variant.code_format = AULE_CODE_HSACO;
     variant.code = code;
-    variant.code_bytes = strlen(code) + 1;
+    variant.code_bytes = bytes;
     attention.variants = &variant;
     attention.variant_count = 1;
     module.attentions = &attention;
@@ -35,6 +39,11 @@ static void open_hip(Setup *s, const char *id, const char *arch, const char *cod
         fail_msg("%s", aule_error_message(error));
     s->c = case_new();
     cuda_place(s);
+}
+
+static void open_hip(Setup *s, const char *id, const char *arch, const char *code)
+{
+    open_code(s, id, arch, code, strlen(code) + 1);
 }
 
 static void test_devices(void **state)
@@ -97,6 +106,67 @@ static void test_other_architecture(void **state)
     expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_UNSUPPORTED,
                       "hip gfx942 f32 D=8 E=4 (needs gfx942, the device is gfx1100)");
     cuda_close(&s);
+}
+
+/* Code that is made for xnack or sramecc on, or off, runs where the device says the same. */
+static void test_switches(void **state)
+{
+    static const struct {
+        const char *id, *needs, *said; /* NULL: it runs */
+    } rows[] = {
+        {"hip:0", "gfx942 xnack-", NULL},
+        {"hip:0", "gfx942 sramecc+ xnack-", NULL},
+        {"hip:0", "gfx942 xnack+",
+         "(needs xnack+, the device has xnack-: HSA_XNACK=1 in the environment changes it)"},
+        {"hip:0", "gfx942 sramecc-", "(needs sramecc-, the device has sramecc+)"},
+        {"hip:1", "gfx1100 xnack+", "(needs xnack+, the device has no xnack)"}};
+    (void)state;
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        Setup s;
+        open_hip(&s, rows[n].id, rows[n].needs, first_code);
+        if (rows[n].said) {
+            expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_UNSUPPORTED, rows[n].said);
+        } else {
+            cuda_run(&s);
+            cuda_fetch(&s);
+            assert_true(case_is_right(s.c));
+        }
+        cuda_close(&s);
+    }
+}
+
+/* The driver is not told where a code object ends, so one whose ELF speaks of more bytes than there are does not come to it. */
+static void test_cut_off(void **state)
+{
+    enum { HEAD = 64, SEGMENT = 56, ALL = HEAD + SEGMENT + 100 + 64 };
+    static const struct {
+        size_t bytes, at;
+        unsigned char value; /* 0: the ELF is as it was */
+        const char *said;
+    } rows[] = {{ALL, 0, 0, "hipModuleLoadDataEx: "}, /* the driver's turn */
+                {ALL - 1, 0, 0, "it is cut off: its ELF reaches byte 284 of 283"},
+                {HEAD + 10, 0, 0, "it is cut off: its ELF reaches byte 284 of 74"},
+                {HEAD - 1, 0, 0, "it is cut off: 63 bytes are less than an ELF's head"},
+                {ALL, 18, 62, "its ELF is of another machine (62), not of an AMD GPU"},
+                {ALL, 47, 0xff, "it is cut off: its ELF reaches byte"},
+                {ALL, 56, 9, "it is cut off: its ELF reaches byte 568 of 284"},
+                {ALL, HEAD + 39, 0xff, "it is cut off: its ELF reaches byte"},
+                {ALL, HEAD + 32, 200, "it is cut off: its ELF reaches byte 320 of 284"}};
+    (void)state;
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        Setup s;
+        char *code = calloc(1, rows[n].bytes + 1), elf[ALL] = "\177ELF\2\1\1";
+        elf[18] = (char)224, elf[32] = HEAD, elf[40] = (char)(ALL - 64);
+        elf[54] = SEGMENT, elf[56] = 1, elf[58] = 64, elf[60] = 1;
+        elf[HEAD + 8] = HEAD + SEGMENT, elf[HEAD + 32] = 100;
+        if (rows[n].value) elf[rows[n].at] = (char)rows[n].value;
+        memcpy(code, elf, rows[n].bytes);
+        open_code(&s, "hip:0", "gfx942", code, rows[n].bytes);
+        expect_plan_error(s.attention, s.device, s.c, n ? AULE_ERROR_ARTIFACT : AULE_ERROR_BUILD,
+                          rows[n].said);
+        cuda_close(&s);
+        free(code);
+    }
 }
 
 /* Code of a generic ISA runs on every machine that it covers. */
@@ -185,6 +255,8 @@ int main(void)
         CUDA_TEST(test_result),
         CUDA_TEST(test_other_architecture),
         CUDA_TEST(test_generic_architecture),
+        CUDA_TEST(test_switches),
+        CUDA_TEST(test_cut_off),
         CUDA_TEST(test_code_that_is_refused),
         CUDA_TEST(test_failures),
         CUDA_TEST(test_loss),
