@@ -94,6 +94,7 @@ static void close_metal(void *state)
         d->api.objc_autoreleasePoolPop(pool);
     }
     pthread_mutex_destroy(&d->lock);
+    pthread_mutex_destroy(&d->probing);
     rt_free(d);
 }
 
@@ -129,6 +130,7 @@ static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_o
     if (!d) return rt_fail_memory(sink);
     *d = (Metal){.memory = memory, .index = index};
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->probing, NULL);
     aule_status status = fill(d, options, sink);
     if (status)
         close_metal(d);

@@ -54,6 +54,13 @@ MetalId rt_metal_string(const MetalApi *m, const char *text);
 const char *rt_metal_words(const MetalApi *m, MetalId string);
 const char *rt_metal_error(const MetalApi *m, MetalId error);
 
+/* Are elements of matrices where kernels expect them? (metal_probe.c) */
+typedef enum MetalPlaces {
+    METAL_PLACES_UNKNOWN,
+    METAL_PLACES_EXPECTED,
+    METAL_PLACES_OTHER
+} MetalPlaces;
+
 /* A device's state. */
 typedef struct Metal {
     AuHeap memory;
@@ -64,7 +71,10 @@ typedef struct Metal {
     MetalId sent
         [METAL_SENT]; /* command buffers of the device's own queue that nobody has seen done, oldest first */
     uint32_t sent_count;
-    MetalId failed; /* the first of them that ended with an error, until it is told */
+    MetalId failed;          /* the first of them that ended with an error, until it is told */
+    pthread_mutex_t probing; /* of what follows; taken before [lock] */
+    MetalPlaces places;
+    char places_said[160];
 } Metal;
 
 /* Commands for a queue (NULL: the device's own): to be encoded, then handed over. */
@@ -76,7 +86,12 @@ aule_status rt_metal_finish(Metal *d, AuSink sink);
 aule_status rt_metal_wait(Metal *d, MetalId commands, AuSink sink);
 
 aule_status rt_metal_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
+/* The same without a look at matrices. */
+aule_status rt_metal_load_any(Metal *d, const aule_variant_v1 *variant, void **program,
+                              AuSink sink);
 void rt_metal_unload(void *state, void *program);
+/* Asks the device once, if the code has matrices: AULE_ERROR_UNSUPPORTED where their elements lie elsewhere. */
+aule_status rt_metal_check_places(Metal *d, const aule_variant_v1 *variant, AuSink sink);
 aule_status rt_metal_launch(void *state, void *program, void *queue, const AuLaunch *given,
                             AuSink sink);
 

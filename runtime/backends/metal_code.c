@@ -94,6 +94,15 @@ void rt_metal_unload(void *state, void *program)
 aule_status rt_metal_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink)
 {
     Metal *d = state;
+    void *pool = d->api.objc_autoreleasePoolPush();
+    aule_status status = rt_metal_check_places(d, variant, sink);
+    if (!status) status = rt_metal_load_any(d, variant, program, sink);
+    d->api.objc_autoreleasePoolPop(pool);
+    return status;
+}
+
+aule_status rt_metal_load_any(Metal *d, const aule_variant_v1 *variant, void **program, AuSink sink)
+{
     if (variant->code_format != AULE_CODE_MSL)
         return rt_fail(sink, AULE_ERROR_ARTIFACT, "metal: code of format %u, expected MSL",
                        variant->code_format);
@@ -106,13 +115,11 @@ aule_status rt_metal_load(void *state, const aule_variant_v1 *variant, void **pr
         return rt_fail_memory(sink);
     }
     memset(p->pipelines, 0, variant->launch_count * sizeof *p->pipelines);
-    void *pool = d->api.objc_autoreleasePoolPush();
     aule_status status = make(d, p, sink);
     if (status)
         rt_metal_unload(d, p);
     else
         *program = p;
-    d->api.objc_autoreleasePoolPop(pool);
     return status;
 }
 

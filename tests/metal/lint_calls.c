@@ -14,6 +14,7 @@ typedef enum Rule {
     EXCHANGE, /* a number of up to 32 bits, and an integer */
     CHOICE,   /* two alike and a bool of each */
     MULTIPLY, /* four matrices */
+    MATRIX,   /* a matrix, memory of its elements, how far rows are apart */
     ATOMIC    /* a pointer to an atomic, then numbers, pointers, orders */
 } Rule;
 
@@ -48,6 +49,7 @@ static const struct {
     {"threadgroup_barrier", 1, BARRIER},
     {"simdgroup_barrier", 1, BARRIER},
     {"simdgroup_multiply_accumulate", 4, MULTIPLY},
+    {"simdgroup_load", 3, MATRIX},
     {"atomic_fetch_add_explicit", 3, ATOMIC},
     {"atomic_load_explicit", 2, ATOMIC},
     {"atomic_compare_exchange_weak_explicit", 5, ATOMIC},
@@ -113,6 +115,10 @@ static bool fits(Lint *l, Rule rule, const LintToken *name, const LintType *give
     case MULTIPLY:
         for (unsigned n = 0; n < count; n++) matrices += given[n].base == LINT_MATRIX;
         return matrices == count && a.element == given[3].element;
+    case MATRIX:
+        return a.base == LINT_MATRIX && given[1].pointer && given[1].base == a.element &&
+               (given[1].space == LINT_DEVICE || given[1].space == LINT_THREADGROUP) &&
+               lint_is_integer(given[2]);
     case ATOMIC: check_atomic(l, name, given, count); return true;
     }
     return false;
@@ -123,7 +129,7 @@ static LintType result_of(Rule rule, unsigned count, LintType a)
     const LintType nothing = {.base = LINT_VOID, .width = 1, .structure = -1};
     a.of_vector = a.packed = false;
     a.space = LINT_NOWHERE;
-    if (rule == BARRIER || rule == MULTIPLY) return nothing;
+    if (rule == BARRIER || rule == MULTIPLY || rule == MATRIX) return nothing;
     if (rule == TRUTH || rule == ANY) a.base = LINT_BOOL;
     if (rule == ATOMIC) {
         a = nothing;

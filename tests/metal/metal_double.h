@@ -15,6 +15,7 @@ typedef struct MetalDouble {
     int old;            /* a family before Apple7 */
     int width;          /* of simdgroups; 0: 32 */
     int most_threads;   /* of pipelines; 0: 1024 */
+    int turned;         /* elements of matrices are in other places */
     char broken[256];   /* the first misuse; "": none */
 } MetalDouble;
 MetalDouble *metal_double(void);

@@ -242,31 +242,32 @@ void shim_multiply(const float *a, const float *b, float *sums)
     wait_as(AT_PRODUCT);
 }
 
-/* The first of a lane's two elements, as metal-flash-attention documents it. */
-static void place(unsigned lane, unsigned *row, unsigned *column)
+/* As metal-flash-attention documents it: a lane's two elements are neighbours of a row; of a column, where a test asks for it. */
+void shim_place(unsigned lane, unsigned element, unsigned *row, unsigned *column)
 {
-    const unsigned quad = lane / 4;
-    *row = (quad & 4) + lane / 2 % 4;
-    *column = (quad & 2) * 2 + lane % 2 * 2;
+    const unsigned quad = lane / 4, of_row = (quad & 4) + lane / 2 % 4,
+                   of_column = (quad & 2) * 2 + lane % 2 * 2 + element;
+    *row = job->turned ? of_column : of_row;
+    *column = job->turned ? of_row : of_column;
 }
 
 static void multiply(Fiber *f)
 {
     float a[8][8], b[8][8];
     unsigned row, column;
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        place(lane, &row, &column);
-        memcpy(&a[row][column], f[lane].a, 8);
-        memcpy(&b[row][column], f[lane].b, 8);
-    }
-    for (unsigned lane = 0; lane < LANES; lane++) {
-        place(lane, &row, &column);
+    for (unsigned lane = 0; lane < LANES; lane++)
         for (unsigned e = 0; e < 2; e++) {
+            shim_place(lane, e, &row, &column);
+            a[row][column] = f[lane].a[e];
+            b[row][column] = f[lane].b[e];
+        }
+    for (unsigned lane = 0; lane < LANES; lane++)
+        for (unsigned e = 0; e < 2; e++) {
+            shim_place(lane, e, &row, &column);
             float sum = f[lane].sums[e];
-            for (unsigned k = 0; k < 8; k++) sum += a[row][k] * b[k][column + e];
+            for (unsigned k = 0; k < 8; k++) sum += a[row][k] * b[k][column];
             f[lane].sums[e] = sum;
         }
-    }
 }
 
 /* All lanes of an executor have come to the same. */

@@ -3,6 +3,7 @@
 #include "case.h"
 #include "metal_double.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,9 @@ static const char code[] =
 static CaseModule sample;
 static aule_launch_v1 launches[2];
 
+/* The same with a word in its comment that the backend takes for matrices. */
+static char with_matrices[sizeof code + 32];
+
 static void make_module(void)
 {
     case_module(&sample, &(aule_variant_v1){.target = "metal",
@@ -102,6 +106,19 @@ static void test_result(void **state)
     assert_true(case_is_right(s.c));
     close_case(&s);
     expect_nothing_left();
+}
+
+/* ---- matrices: the device is asked where their elements are */
+
+static void use_matrices(bool use)
+{
+    snprintf(with_matrices, sizeof with_matrices, "// thread_elements()\n%s", code);
+    for (uint32_t n = 0; n < sample.attention.variant_count; n++) {
+        aule_variant_v1 *v = &sample.variants[n];
+        if (strcmp(v->target, "metal") != 0) continue;
+        v->code = use ? with_matrices : code;
+        v->code_bytes = strlen(v->code);
+    }
 }
 
 /* What is said of calls that a message does not name. */
@@ -158,6 +175,29 @@ static void test_every_call_fails_in_turn(void **state)
         30); /* seven buffers, each with its bytes; a library, two kernels, five command buffers */
 }
 
+/* Elements where kernels expect them: the device is asked once, whatever is loaded afterwards, and what fails while it is asked is told. */
+static void test_matrices(void **state)
+{
+    (void)state;
+    use_matrices(true);
+    test_result(state);
+    test_every_call_fails_in_turn(state);
+    Setup s;
+    aule_error *error = NULL;
+    open_case(&s);
+    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+    metal_double()->turned = 1; /* nobody asks again */
+    aule_plan *again;
+    assert_int_equal(
+        aule_plan_new(aule_module_attention(s.module, 0), s.device, &s.c->call, &again, NULL),
+        AULE_OK);
+    aule_plan_free(again);
+    metal_double()->turned = 0;
+    close_case(&s);
+    expect_nothing_left();
+    use_matrices(false);
+}
+
 /* A device that a plan runs on again after a launch failed on it. */
 static void test_a_failed_launch_is_told_once(void **state)
 {
@@ -189,6 +229,21 @@ static void expect_refused(int *what, int value, aule_status status, const char 
     expect_nothing_left();
 }
 
+/* Elements elsewhere: code with matrices is refused by name, other code runs. */
+static void test_matrices_of_other_places(void **state)
+{
+    MetalDouble *m = metal_double();
+    use_matrices(true);
+    expect_refused(
+        &m->turned, 1, AULE_ERROR_UNSUPPORTED,
+        "wants matrices of a simdgroup as M1 to M4 have them: element 1 of thread 0 of a "
+        "matrix of float is not at row 0, column 1, but at row 1, column 0");
+    use_matrices(false);
+    m->turned = 1;
+    test_result(state);
+    m->turned = 0;
+}
+
 static void test_devices_that_cannot(void **state)
 {
     (void)state;
@@ -208,6 +263,8 @@ int main(void)
         cmocka_unit_test(test_every_call_fails_in_turn),
         cmocka_unit_test(test_a_failed_launch_is_told_once),
         cmocka_unit_test(test_devices_that_cannot),
+        cmocka_unit_test(test_matrices),
+        cmocka_unit_test(test_matrices_of_other_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ typedef struct ShimLaunch {
     uint64_t slot_bytes, shared_bytes, grid[3], threads;
     const ShimBuffer *buffers;
     uint64_t buffer_count;
+    int turned; /* elements of matrices have rows and columns exchanged */
 } ShimLaunch;
 
 /* Of a compiled text. 0: fine; else what is wrong is in [message]. */
@@ -38,6 +39,8 @@ void shim_barrier(int of_executor, int flags);
 const void *shim_exchange(const void *value, size_t bytes, int what, unsigned from);
 int shim_any(int value);
 void shim_multiply(const float *a, const float *b, float *sums);
+/* Where a lane has an element of a matrix. */
+void shim_place(unsigned lane, unsigned element, unsigned *row, unsigned *column);
 void shim_atomic(void *at, void *value, size_t bytes, int write);
 unsigned shim_lane(void);
 void shim_fail(const char *why);
