@@ -1,5 +1,6 @@
 /* run.c - runs of plans: parameter blocks are filled and handed to the backend. Nothing here allocates. See plan.h. */
 #include "maps.h"
+#include "variant.h"
 
 /* One run: the plan's values, or the caller's new ones. */
 typedef struct Run {
@@ -192,6 +193,12 @@ static __attribute__((noinline)) aule_status with_params(const Run *planned, Ste
     run.layout = &layout;
     aule_status status = rt_bind_params(plan->attention, plan->param_args, plan->param_arg_count,
                                         run.given.params, &bound, sink);
+    if (!status && !rt_meets_condition(plan->attention, plan->variant, &bound))
+        status =
+            rt_fail(sink, AULE_ERROR_PARAM,
+                    "%s: the plan's kernels are not for these parameters, which ask for others "
+                    "than those it was made with: make another plan",
+                    plan->attention->name);
     if (!status)
         status = rt_layout(plan->attention, plan->variant, plan->device->info.units, &bound,
                            &layout, sink);

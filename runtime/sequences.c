@@ -70,9 +70,17 @@ static aule_status read_list(const aule_plan *plan, uint32_t index, const aule_a
                              list->copy, all, sink);
 }
 
-/* A list of where rows of [what] begin, of which there are [all]; of a sequence at most [most], -1: as many as there are. */
+/* How many rows a sequence may have, and how a message says why. */
+typedef struct Most {
+    int64_t rows;
+    const char *why, *after; /* around the number */
+} Most;
+
+static const Most any_number = {INT64_MAX, "", ""};
+
+/* A list of where rows of [what] begin, of which there are [all]. */
 static aule_status check_begins(const aule_plan *plan, const List *list, const char *what,
-                                int64_t all, int64_t most, AuSink sink)
+                                int64_t all, Most most, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
     const char *name = rt_tensor(a, list->index)->name;
@@ -88,11 +96,11 @@ static aule_status check_begins(const aule_plan *plan, const List *list, const c
         if (next > all)
             return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows",
                            a->name, name, (long long)n, (long long)next, what, (long long)all);
-        if (n > 0 && most >= 0 && next - before > most)
+        if (n > 0 && next - before > most.rows)
             return rt_fail(sink, AULE_ERROR_TENSOR,
-                           "%s: %s: sequence %lld has %lld rows, inputs have %lld for each",
-                           a->name, name, (long long)(n - 1), (long long)(next - before),
-                           (long long)most);
+                           "%s: %s: sequence %lld has %lld rows, %s %lld%s", a->name, name,
+                           (long long)(n - 1), (long long)(next - before), most.why,
+                           (long long)most.rows, most.after);
         before = next;
     }
     return AULE_OK;
@@ -102,7 +110,7 @@ static aule_status check_begins(const aule_plan *plan, const List *list, const c
 static aule_status check_values(const aule_plan *plan, const List *list, AuSink sink)
 {
     const int64_t tokens = tokens_of(plan), last = element(list, list->count - 1);
-    const aule_status status = check_begins(plan, list, "q", INT64_MAX, -1, sink);
+    const aule_status status = check_begins(plan, list, "q", INT64_MAX, any_number, sink);
     if (status || last == tokens) return status;
     return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s ends with %lld, there are %lld tokens",
                    plan->attention->name, rt_tensor(plan->attention, list->index)->name,
@@ -197,17 +205,30 @@ static int64_t size_beside(const aule_plan *plan, uint32_t index, const char *en
     return none;
 }
 
-/* How many rows inputs have for a sequence at most: the size X_most beside X_starts; -1: as many as there are. */
-static int64_t most_rows(const aule_plan *plan, uint32_t starts)
+/* The value of a parameter that is called so: X_most beside X_starts. */
+static int64_t param_beside(const aule_plan *plan, const AuBound *bound, int32_t index,
+                            const char *end, const char *instead)
 {
-    return rt_tensor(plan->attention, starts)->flags & AULE_TENSOR_MOST
-               ? size_beside(plan, starts, "_starts", "_most", -1)
-               : -1;
+    const aule_attention_v1 *a = plan->attention;
+    for (uint32_t n = 0; n < a->param_count; n++)
+        if (is_beside(plan, (uint32_t)index, end, rt_param(a, n)->name, instead))
+            return bound->params[n].i;
+    return INT32_MAX;
+}
+
+/* X_most beside X_starts, a size of inputs or a parameter. */
+static Most most_rows(const aule_plan *plan, const AuBound *bound, uint32_t starts)
+{
+    if (rt_tensor(plan->attention, starts)->flags & AULE_TENSOR_MOST)
+        return (Most){size_beside(plan, starts, "_starts", "_most", INT64_MAX), "inputs have",
+                      " for each"};
+    return (Most){param_beside(plan, bound, (int32_t)starts, "_starts", "_most"),
+                  "the call says that none has more than", ""};
 }
 
 /* Packed rows. */
-static aule_status check_starts(const aule_plan *plan, uint32_t starts, const aule_address *at,
-                                AuSink sink)
+static aule_status check_starts(const aule_plan *plan, const AuBound *bound, uint32_t starts,
+                                const aule_address *at, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
     const bool of_keys = !(rt_tensor(a, starts)->flags & AULE_TENSOR_STARTS_Q);
@@ -217,7 +238,7 @@ static aule_status check_starts(const aule_plan *plan, uint32_t starts, const au
                                                    : first_of(a, AULE_ROLE_NEW); /* append */
     const List list = host_list(plan, starts, at);
     return check_begins(plan, &list, rt_tensor(a, rows)->name, rt_bound_extent(plan, rows, 2),
-                        most_rows(plan, starts), sink);
+                        most_rows(plan, bound, starts), sink);
 }
 
 /* ---- keys in a layout: `lengths` and, of pages, `table` */
@@ -227,17 +248,6 @@ int32_t rt_list_of(const aule_attention_v1 *a, uint32_t flag, uint32_t rank)
     for (uint32_t i = 0; i < a->tensor_count; i++)
         if (is_list(rt_tensor(a, i), flag, rank)) return (int32_t)i;
     return -1;
-}
-
-/* The value of a parameter that is called so: X_most beside X_table_starts. */
-static int64_t param_beside(const aule_plan *plan, const AuBound *bound, int32_t index,
-                            const char *end, const char *instead)
-{
-    const aule_attention_v1 *a = plan->attention;
-    for (uint32_t n = 0; n < a->param_count; n++)
-        if (is_beside(plan, (uint32_t)index, end, rt_param(a, n)->name, instead))
-            return bound->params[n].i;
-    return INT32_MAX;
 }
 
 static AuKeyPages pages_of(const aule_plan *plan, const AuBound *bound)
@@ -411,7 +421,7 @@ static aule_status check_layout(const aule_plan *plan, const AuBound *bound, con
     if (p.starts >= 0) {
         const List begins = host_list(plan, (uint32_t)p.starts, &at[p.starts]);
         status = check_begins(plan, &begins, rt_tensor(plan->attention, (uint32_t)p.table)->name,
-                              rt_bound_extent(plan, (uint32_t)p.table, 0), -1, sink);
+                              rt_bound_extent(plan, (uint32_t)p.table, 0), any_number, sink);
     }
     for (int64_t b = 0; b < count && !status; b++)
         status = check_sequence(plan, &p, lengths, at, b, sink);
@@ -432,7 +442,7 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)
             status = rt_check_list(plan, i, &at[i], sink);
         if (!status && is_list(rt_tensor(a, i), STARTS, 1) && plan->bound.tensors[i])
-            status = check_starts(plan, i, &at[i], sink);
+            status = check_starts(plan, bound, i, &at[i], sink);
     }
     return status;
 }

@@ -69,8 +69,8 @@ static bool fits_sizes(const aule_variant_v1 *variant, const AuBound *bound)
 }
 
 /* Conditions that cannot be computed do not hold: variants without one are right for every call. */
-static bool meets_condition(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
-                            const AuBound *bound)
+bool rt_meets_condition(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
+                        const AuBound *bound)
 {
     const aule_expr *condition = rt_condition(variant);
     const AuEnv env = rt_bound_env(attention, bound);
@@ -165,7 +165,7 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
         const aule_variant_v1 *v = rt_variant(attention, i);
         bool asked = strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
                      (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
-                     rt_is_for(v, invariant) && meets_condition(attention, v, bound) &&
+                     rt_is_for(v, invariant) && rt_meets_condition(attention, v, bound) &&
                      rt_maps_fit(attention, v, bound);
         int rank = asked ? rank_device(v, backend, info) : -1;
         if (rank < 0 || (best >= 0 && best <= rank)) continue;

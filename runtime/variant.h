@@ -17,6 +17,10 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
                               const char *operation, const char *arch, bool invariant,
                               const aule_variant_v1 **variant, AuSink sink);
 
+/* Is the variant for such sizes and parameters? */
+bool rt_meets_condition(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
+                        const AuBound *bound);
+
 /* Adds "cpu x86-64-v4 bf16 D=64 E=64". */
 void rt_variant_text(AuText *text, const aule_attention_v1 *attention,
                      const aule_variant_v1 *variant);

@@ -316,6 +316,7 @@ static AuRowLayout packed(AuAttn *a, AuAxisLayout of)
     const AuRowLayout *first = a->queries.layout == AU_LAYOUT_PACKED ? &a->queries : &a->keys;
     const bool is_second = first->layout == AU_LAYOUT_PACKED;
     AuRowLayout rows = {.layout = of.layout,
+                        .says_most = of.most,
                         .ends = is_second ? first->ends : add_size(a, of.axis, "ends")};
     rows.starts = add_list(a, au_format(a->arena, "%s_starts", of.axis), size_node(a, rows.ends),
                            (AuExpr){0});
@@ -420,6 +421,32 @@ static void add_mosts(AuAttn *a)
         }
 }
 
+/* So many rows a call says that a sequence has at most: a parameter, but where inputs count them. Else as many as there are. */
+static void add_most_param(AuAttn *a, bool of_keys)
+{
+    AuRowLayout *rows = of_keys ? &a->keys : &a->queries;
+    if (!rows->says_most || rows->most) return;
+    const AuParam most = {.name = au_format(a->arena, "%s_most", axis_name(a, of_keys)),
+                          .dtype = AU_DT_I32,
+                          .default_value = a->tensors[of_keys].axes[2],
+                          .span = a->span};
+    rows->most_rows = attn_add_param(a, most);
+    const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)rows->most_rows, 0, a->span);
+    ask(a, AU_OP_LE, attn_i32(a, 0, a->span), value,
+        au_format(a->arena, "%s is a number of rows", most.name));
+}
+
+/* Queries and keys of one axis have one. */
+static void add_most_params(AuAttn *a)
+{
+    const bool is_one = a->tensors[0].axes[2].i == a->tensors[1].axes[2].i;
+    add_most_param(a, false);
+    if (is_one)
+        a->keys.most_rows = a->queries.most_rows;
+    else
+        add_most_param(a, true);
+}
+
 /* Where another tensor has the batch, it is that of the starts. */
 static void ask_for_one_batch(AuAttn *a)
 {
@@ -437,6 +464,7 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
         if (!add_layout(arena, diags, a, layouts[n])) return false;
     if (!inputs_fit(arena, diags, a)) return false;
     add_mosts(a);
+    add_most_params(a);
     ask_for_one_batch(a);
     return true;
 }

@@ -13,6 +13,7 @@ typedef struct AuAxisLayout {
     bool rows;        /* the row of the table, or of the cache, that a sequence has, is given */
     bool csr;         /* pages of all sequences lie in one list, and where each begins is given */
     bool positions;   /* which positions of a longer sequence the rows are */
+    bool most;        /* how many packed rows a sequence has at most is given */
     bool groups;      /* which neighbouring sequences have the same pages first */
     bool has_no_lengths; /* padded rows that are all in use */
     bool modified;       /* a cache of what row mods make of keys and values */

@@ -285,6 +285,8 @@ static const char *wrong_beside(const AuAxisLayout *of)
         return "packed rows are where starts say, they have no `rows`";
     if (of->positions && of->layout == AU_LAYOUT_PACKED)
         return "packed rows are positions from 0 on, others are not carried yet";
+    if (of->most && of->layout != AU_LAYOUT_PACKED)
+        return "`most` is how many packed rows a sequence has, of others shapes say it";
     if (of->csr && of->layout != AU_LAYOUT_PAGED) return "`csr` is a table of pages";
     if (of->groups && of->layout != AU_LAYOUT_PAGED) return "`groups` share pages";
     if (of->groups && of->positions)
@@ -298,6 +300,7 @@ static bool *beside(AuAxisLayout *of, const char *word, size_t length)
     if (is_word(word, length, "rows")) return &of->rows;
     if (is_word(word, length, "csr")) return &of->csr;
     if (is_word(word, length, "modified")) return &of->modified;
+    if (is_word(word, length, "most")) return &of->most;
     if (is_word(word, length, "positions")) return &of->positions;
     if (is_word(word, length, "groups")) return &of->groups;
     return NULL;
@@ -314,7 +317,7 @@ static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
         text += length;
         if (!set)
             return wrong(c, "word behind a layout", name,
-                         "rows, csr, positions, groups or modified");
+                         "rows, csr, positions, groups, most or modified");
         if (*set)
             return refuse_layout(c, of->axis, au_format(c->arena, "`%s` is there twice", name));
         *set = true;

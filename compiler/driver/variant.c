@@ -197,13 +197,33 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
     return true;
 }
 
+/* How many queries a sequence has at most: those of packed ones all together are not what kernels for few ask for. */
+static AuExpr most_queries(AuAttn *a)
+{
+    const AuRowLayout *rows = &a->queries;
+    if (rows->layout != AU_LAYOUT_PACKED || !rows->says_most) return a->tensors[0].axes[2];
+    return rows->most ? attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)rows->most - 1, 0, a->span)
+                      : attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)rows->most_rows, 0, a->span);
+}
+
+/* Are there kernels for fewer rows of queries in a layout: for few alone, where a call says that there are few; and since what a sequence gets
+ * then depends on whether all have few, no others for calls that must not. */
+static bool takes_few(const AuVariant *v)
+{
+    const AuAttn *a = v->attn;
+    if (!v->queries || v->queries == AU_PAGED_QUERIES) return true;
+    if (!attn_is_packed(a) && !a->queries.layout) return true;
+    return a->queries.layout && v->queries != AU_FEW_QUERIES && !v->invariant &&
+           (a->queries.layout == AU_LAYOUT_PADDED || a->queries.says_most);
+}
+
 /* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", and of pages on GPUs "T_slots % 16 == 0". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
                           int32_t rows_of_group)
 {
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
-    const AuExpr queries = a->tensors[0].axes[2];
+    const AuExpr queries = most_queries(a);
     AuExpr test = v->queries == AU_PAGED_QUERIES
                       ? attn_bool(a, true, at)
                       : attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
@@ -286,8 +306,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .row = &v->row,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
-    if (v->queries && v->queries != AU_PAGED_QUERIES && (attn_is_packed(a) || a->queries.layout))
-        return true; /* one kernel for any number */
+    if (!takes_few(v)) return true; /* one kernel for any number */
     if (v->queries) {
         const int32_t limit = schedule_family(a)->limit(arena, &problem);
         if (!limit) return true;

@@ -87,6 +87,8 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     int32_t packed = schedule_warps_decode_limit(arena, p);
     if (!packed) packed = schedule_warps_wide_limit(arena, p);
     if (packed) return packed;
+    if (p->attn->queries.layout && !(p->caps->has_private && p->queries == AU_DECODE_QUERIES))
+        return 0; /* other kernels of fewer rows take none of them */
     if (attn_is_for_calls(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);
@@ -191,7 +193,7 @@ const char *schedule_linear_tokens_backward_fit(AuArena *arena, const AuProblem 
 /* ---- all */
 
 /* AuScheduleRow.traits */
-enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, KEY_LAYOUTS = 8, STORED = 16 };
+enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, STORED = 8 };
 
 static const AuScheduleRow schedules[] = {
 #define SCHEDULE(family, name, operation, traits)                                                  \
@@ -320,10 +322,8 @@ static AuSchedule *forced(AuArena *arena, AuDiags *diags, const AuProblem *p,
 static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation operation)
 {
     const AuAttn *a = p->attn;
-    const bool keys_alone = !attn_is_packed(a) && !a->queries.layout;
-    const uint32_t layouts = LAYOUTS | (keys_alone ? KEY_LAYOUTS : 0);
     return row->operation == operation && ((row->traits & BOXES) != 0) == p->boxes &&
-           (!attn_has_layout(a) || row->traits & layouts) &&
+           (!attn_has_layout(a) || row->traits & LAYOUTS) &&
            (!attn_is_stored(a) || row->traits & STORED);
 }
 

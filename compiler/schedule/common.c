@@ -6,6 +6,16 @@ bool schedule_values_apart(const AuProblem *p)
     return p->attn->v_in_k && (p->hooks->has_k_mod || p->hooks->has_v_mod);
 }
 
+const char *schedule_rows_refusal(const AuProblem *p)
+{
+    const AuAttn *a = p->attn;
+    if (attn_is_packed(a) && !a->queries.says_most)
+        return "packed rows, of which no call says how many a sequence has";
+    return attn_is_packed(a) && a->tensors[0].axes[2].i == a->tensors[1].axes[2].i
+               ? "packed rows that are queries and keys"
+               : NULL;
+}
+
 AuSchedule *schedule_new(AuArena *arena, AuDiags *diags, const AuProblem *p, const char *name,
                          const AuShape *shape, const char *why)
 {

@@ -267,7 +267,7 @@ void lanes_results(Lanes *x)
     }
 }
 
-static void store_finals(Lanes *x, const char *place)
+void lanes_store_finals_at(Lanes *x, const char *place)
 {
     const AuOnline *online = x->p->attn->online;
     for (uint32_t n = 0; n < online->final_count; n++)
@@ -275,13 +275,19 @@ static void store_finals(Lanes *x, const char *place)
             tile_store(x->t, "final%u -> final_%s[%s] clip", n, online->finals[n].name, place);
 }
 
-void lanes_store_finals(Lanes *x) { store_finals(x, lanes_query_place(x)); }
+void lanes_store_finals(Lanes *x) { lanes_store_finals_at(x, lanes_query_place(x)); }
+
+void lanes_store_zeros(Lanes *x, const char *place, const char *columns)
+{
+    tile_store(x->t, "%s(acc) -> o[%s, %s] clip", x->operand, place, columns);
+    if (lanes_keeps_output(x))
+        tile_store(x->t, "%s(acc) -> o_kept[%s, %s] clip", x->operand, place, columns);
+}
 
 void lanes_store_rest(Lanes *x, const char *place)
 {
-    tile_store(x->t, "%s(acc) -> o[%s, :] clip", x->operand, place);
-    if (lanes_keeps_output(x)) tile_store(x->t, "%s(acc) -> o_kept[%s, :] clip", x->operand, place);
-    store_finals(x, place);
+    lanes_store_zeros(x, place, ":");
+    lanes_store_finals_at(x, place);
 }
 
 void lanes_store_part(Lanes *x)

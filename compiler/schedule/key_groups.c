@@ -23,8 +23,8 @@ static const char *shares(Lanes *x)
 /* Rows that a kernel changes, and scales of what is stored, are each sequence's. */
 bool lanes_may_share_keys(const AuProblem *p)
 {
-    return p->attn->keys.has_groups && !p->invariant && !p->hooks->has_k_mod &&
-           !p->hooks->has_v_mod && !attn_is_stored(p->attn);
+    return p->attn->keys.has_groups && !p->attn->queries.layout && !p->invariant &&
+           !p->hooks->has_k_mod && !p->hooks->has_v_mod && !attn_is_stored(p->attn);
 }
 
 bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }

@@ -135,7 +135,30 @@ const char *lanes_query_end(Lanes *x)
     return x->p->attn->queries.layout ? "q_length" : lanes_axis(x, 0, 2);
 }
 
-/* Clamped to the rows that there are, and to begin no later than they end: no numbers make an address outside. */
+/* So many rows of a sequence a call says that there are at most; NULL: it does not. */
+static const char *said_most(Lanes *x, LanesSide side)
+{
+    const AuAttn *a = x->p->attn;
+    const AuRowLayout *rows = side == LANES_KEYS ? &a->keys : &a->queries;
+    if (!rows->says_most) return NULL;
+    return rows->most ? size(x, rows->most - 1)
+                      : hooks_name(x->arena, a->params[rows->most_rows].name);
+}
+
+const char *lanes_most_queries(Lanes *x)
+{
+    if (!lanes_is_packed(x, LANES_QUERIES)) return lanes_axis(x, 0, 2);
+    return tile_text(x->t, "max(%s, 1)", said_most(x, LANES_QUERIES));
+}
+
+const char *lanes_key_room(Lanes *x)
+{
+    const char *most = lanes_is_packed(x, LANES_KEYS) ? said_most(x, LANES_KEYS) : NULL;
+    return most ? most : lanes_axis(x, 1, 2);
+}
+
+/* Clamped to the rows that there are, and to begin no later than they end: no numbers make an address outside. Where kernels have room for
+ * as many rows as a call says, to that. */
 static void let_packed(Lanes *x, LanesSide side)
 {
     const AuRowLayout *rows = side == LANES_KEYS ? &x->p->attn->keys : &x->p->attn->queries;
@@ -144,7 +167,10 @@ static void let_packed(Lanes *x, LanesSide side)
     tile_let(x->t, tile_text(x->t, "%s_start", of), "clamp(%s[b], 0, %s)", starts, all);
     tile_let(x->t, tile_text(x->t, "%s_end", of), "clamp(%s[b + 1], %s_start, %s)", starts, of,
              all);
-    tile_let(x->t, tile_text(x->t, "%s_length", of), "%s_end - %s_start", of, of);
+    const char *length = tile_text(x->t, "%s_end - %s_start", of, of),
+               *most = schedule_packs_rows(x->p) ? said_most(x, side) : NULL;
+    tile_let(x->t, tile_text(x->t, "%s_length", of), "%s",
+             most ? tile_text(x->t, "min(%s, %s)", length, most) : length);
 }
 
 /* Where the sequence's pages begin in the list of all; the room that they have. */
@@ -265,7 +291,7 @@ static void rest_grid(Lanes *x)
 void lanes_rest_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    if (!x->p->attn->queries.layout) return;
+    if (!x->p->attn->queries.layout || schedule_packs_rows(x->p)) return;
     const char *all = lanes_axis(x, 0, 2),
                *end = lanes_queries_are_padded(x) ? "q_length" : "q_end";
     tile_kernel(t, "rest");
@@ -284,5 +310,49 @@ void lanes_rest_kernel(Lanes *x)
                                   lanes_first_row(x), x->rows, end, all));
     tile_end(t);
     tile_end(t);
+    tile_end(t);
+}
+
+/* ---- rows of no sequence, of kernels for few queries: the kernel that joins parts has a block for each row that a sequence may have */
+
+void lanes_begin_own_row(Lanes *x)
+{
+    if (x->p->attn->queries.layout) tile_if(x->t, "mb < q_length");
+}
+
+/* Zeros, and finals as rows without a pair have them, at a row of o. */
+static void write_nothing(Lanes *x, const char *place, const char *columns, const char *finals)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "acc", "fill(acc, 0.0)");
+    lanes_begin_states(x);
+    lanes_end(x, "acc");
+    lanes_store_zeros(x, place, columns);
+    if (finals) tile_if(t, finals);
+    lanes_store_finals_at(x, place);
+    if (finals) tile_end(t);
+}
+
+/* Of padded queries the row itself; of packed ones every so many that lie between the sequence's last and where the next one begins, behind the last
+ * sequence up to the end. */
+void lanes_end_own_row(Lanes *x, const char *columns, const char *finals)
+{
+    AuTileBuild *t = x->t;
+    if (!x->p->attn->queries.layout) return;
+    if (lanes_queries_are_padded(x)) {
+        tile_else(t);
+        write_nothing(x, "b, h, mb +: 1", columns, finals);
+        tile_end(t);
+        return;
+    }
+    tile_end(t);
+    const char *most = lanes_most_queries(x);
+    tile_set(t, "behind_end", "where(b == %s - 1, %s, q_end)", lanes_axis(x, 0, 0),
+             lanes_axis(x, 0, 2));
+    tile_set(t, "behind_first", "q_start + q_length + mb");
+    tile_for_range(t, "turn_behind", "0",
+                   tile_text(t, "cdiv(behind_end - behind_first, %s)", most));
+    write_nothing(x, tile_text(t, "0, h, behind_first + turn_behind * %s +: 1", most), columns,
+                  finals);
     tile_end(t);
 }

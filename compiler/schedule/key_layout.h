@@ -8,6 +8,8 @@
 bool lanes_keys_are_paged(const Lanes *x);
 /* Of paged keys: rows that a line of the table has room for; the type of k (1) or v (2) as it lies in memory. */
 const char *lanes_most_keys(Lanes *x);
+/* Keys that there is room for in a sequence; of packed ones as many as the call says, or all. */
+const char *lanes_key_room(Lanes *x);
 const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n);
 /* After the grid, in kernels that have `b`: lets kv_length, the keys of the sequence, of packed ones kv_start and kv_end; of packed
  * queries q_length, q_start, q_end. Nothing for dense ones. */
@@ -37,6 +39,12 @@ const char *lanes_place(Lanes *x, LanesSide side, const char *head, const char *
 const char *lanes_row_place(Lanes *x, LanesSide side, const char *head, const char *row);
 /* "b, h, mb * 64 +: 64": the executor's rows of q, o and finals. */
 const char *lanes_query_place(Lanes *x);
+/* How many queries a sequence has at most: of packed ones what the call says (kernels for few queries), one at least. */
+const char *lanes_most_queries(Lanes *x);
+/* Kernels for few queries, which are packed or padded: rows of no sequence, behind that of the block's row `mb`, are written. In the kernel that joins
+ * parts, a block a row of each sequence: begins what is for rows of it; ends that, and writes others with [columns] of o; finals, where [finals] says so. */
+void lanes_begin_own_row(Lanes *x);
+void lanes_end_own_row(Lanes *x, const char *columns, const char *finals);
 /* Where the queries of a sequence end: "q_length", of dense ones the extent of S. */
 const char *lanes_query_end(Lanes *x);
 /* ---- work_list.c: which blocks of rows of packed sequences there are. Item starts[b] / block + b + n is block n of sequence b, and

@@ -43,7 +43,7 @@ typedef struct Lanes {
     int32_t resident;    /* blocks of a few queries that are on a processor at once */
     int32_t
         key_parts; /* of a tile, executors [self % key_parts] have each one; 0: the shape says it */
-    int32_t item_rows[2]; /* backward: of an item of the list of queries, of keys; 0: `block` */
+    int32_t item_rows[2]; /* of an item of the list of queries, of keys; 0: `block` */
     bool rows_across;     /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
     bool via_shared;      /* sums become operands on a way through shared memory */
     bool sums_by_units;   /* backward: dQ is added out of shared memory, by bulk reductions */
@@ -146,6 +146,8 @@ void lanes_results(Lanes *x);               /* the same from acc, and out_mod */
 void lanes_store_finals(Lanes *x);
 /* Of rows that are of no sequence, at "0, h, rows": 0, and the finals. */
 void lanes_store_rest(Lanes *x, const char *place);
+void lanes_store_zeros(Lanes *x, const char *place, const char *columns);
+void lanes_store_finals_at(Lanes *x, const char *place);
 /* Instead of both, of the operation `unfinished`: sums and states as they are. */
 void lanes_store_part(Lanes *x);
 void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */

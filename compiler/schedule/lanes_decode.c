@@ -25,14 +25,14 @@ static const char *parts_of(Lanes *x, const char *keys)
 }
 
 /* As many as a sequence has at most; of keys in a layout it has fewer, and the blocks of the others leave. */
-static const char *parts(Lanes *x) { return parts_of(x, lanes_axis(x, 1, 2)); }
+static const char *parts(Lanes *x) { return parts_of(x, lanes_key_room(x)); }
 
 /* What a block leaves of each row. */
 static void part_arguments(Lanes *x, AuTileMode mode)
 {
     AuTileBuild *t = x->t;
     const char *axes = tile_text(t, "n:%s, b:%s, h:%s, q:%s", parts(x), lanes_axis(x, 0, 0),
-                                 lanes_axis(x, 0, 1), lanes_axis(x, 0, 2));
+                                 lanes_axis(x, 0, 1), lanes_most_queries(x));
     tile_arg(t, "part_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_arg(t, tile_text(t, "part_state%u", n), mode, "f32[%s]", axes);
@@ -82,7 +82,7 @@ static void fragments(Lanes *x)
 static void begin_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *of = "row";
+    const char *s = lanes_query_end(x), *heads = lanes_axis(x, 0, 1), *of = "row";
     tile_for_range(t, "row", "0", "rows");
     if (x->of_group) {
         const char *rows = lanes_group_rows(x);
@@ -112,7 +112,7 @@ static void begin_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     begin_rows(x);
-    tile_load(t, "raw", "q[b, h, mb, :]");
+    tile_load(t, "raw", "q[%s, :]", lanes_row_place(x, LANES_QUERIES, "h", "mb"));
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", x->p->hooks->has_q_mod ? "q_mod(f32(raw), b, h, mb, 0, c)" : "f32(raw)");
     tile_store(t, "query -> Q[row, :]");
@@ -200,7 +200,8 @@ static void keys_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    const char *s = lanes_axis(x, 0, 2), *all = lanes_key_end(x);
+    const char *s = lanes_query_end(x), *all = lanes_key_end(x);
+    if (x->p->attn->queries.layout) all = tile_text(t, "where(q_length > 0, %s, 0)", all);
     const char *own = tile_text(t, "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
     tile_kernel(t, "keys");
     lanes_arguments(x);
@@ -291,15 +292,17 @@ static void join_kernel(Lanes *x)
     part_arguments(x, TILE_IN);
     if (shares) lanes_shared_arguments(x, TILE_IN, parts(x));
     lanes_result_arguments(x);
-    tile_grid(t, "mb: %s, h: %s, b: %s", lanes_axis(x, 0, 2), lanes_axis(x, 0, 1),
+    tile_grid(t, "mb: %s, h: %s, b: %s", lanes_most_queries(x), lanes_axis(x, 0, 1),
               lanes_axis(x, 0, 0));
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along%s", x->p->e, shares ? " = 0.0" : "");
+    const bool begins = shares || x->p->attn->queries.layout; /* else with the first part */
+    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along%s", x->p->e, begins ? " = 0.0" : "");
     tile_frag(t, "further", "f32[q:1, e:%d] @ a_row_along", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
+    lanes_begin_own_row(x);
     if (shares)
         join_shared(x);
     else {
@@ -311,8 +314,10 @@ static void join_kernel(Lanes *x)
     lanes_join_part(x, "part_acc", "part_state%u", lanes_part_place(x));
     tile_end(t);
     lanes_results(x);
-    tile_store(t, "%s(out) -> o[b, h, mb +: 1, :]", x->operand);
+    tile_store(t, "%s(out) -> o[%s, :]", x->operand,
+               lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"));
     lanes_store_finals(x);
+    lanes_end_own_row(x, ":", NULL);
     tile_end(t);
     tile_end(t);
 }
@@ -332,6 +337,7 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.rows = x.block = 1;
+    x.item_rows[LANES_KEYS] = lanes_block_rows(&x);
     if (lanes_may_share_keys(p)) x.shared_tile = out->shape.key_tile;
     out->shares_keys = out->by_batch = lanes_shares_keys(&x);
     x.held = "f32";
@@ -353,6 +359,9 @@ static const char *refusal(const AuProblem *p)
         return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     if (p->d % p->caps->lanes || p->e % p->caps->lanes) return "widths that are no whole vectors";
+    if (schedule_rows_refusal(p)) return schedule_rows_refusal(p);
+    if (p->attn->keys.layout == AU_LAYOUT_PACKED && !p->attn->keys.says_most)
+        return "packed keys, of which no call says how many a sequence has";
     if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
     if (p->hooks->dot_count) return "further products";
     if (p->attn->v_in_k) return "values that are channels of the keys";

@@ -262,10 +262,12 @@ static void grid_of_rows(Lanes *x, uint32_t n, LanesSide side, int32_t lanes)
         return;
     }
     lanes_work_argument(x, side);
-    tile_grid(t, "part: %d, h: %s, item: %s", x->block / lanes, lanes_axis(x, n, 1),
+    /* Of gradients items may be smaller than blocks: what is twice there is clipped. */
+    const int32_t parts = (schedule_packs_rows(x->p) ? lanes_item_rows(x, side) : x->block) / lanes;
+    tile_grid(t, "part: %d, h: %s, item: %s", parts, lanes_axis(x, n, 1),
               lanes_work_blocks(x, side));
     lanes_let_work(x, side);
-    tile_let(t, "nb", "turn * %d + part", x->block / lanes);
+    tile_let(t, "nb", "turn * %d + part", parts);
 }
 
 void lanes_rows_kernel(Lanes *x, uint32_t n)

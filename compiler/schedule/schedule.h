@@ -46,6 +46,12 @@ typedef struct AuProblem {
     const AuShapeRow **row; /* where it is said which row was taken or refused; NULL: nowhere */
 } AuProblem;
 
+/* Of queries in a layout: are the kernels those for few, whose blocks have a sequence's rows of all heads that share keys? */
+static inline bool schedule_packs_rows(const AuProblem *p)
+{
+    return p->queries == AU_DECODE_QUERIES || p->queries == AU_SOME_QUERIES;
+}
+
 /* What a schedule may choose; shape_keys.def has what rows of text say of it. */
 typedef struct AuShape {
     int32_t query_registers; /* query rows of a block: lanes * executors * this */
@@ -118,6 +124,9 @@ typedef struct AuChecks {
 
 /* checks.c: kernels to run before those of an operation. false: diagnostics are in diags. */
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
+
+/* Why kernels for few queries do not take rows as they lie; NULL: they do. */
+const char *schedule_rows_refusal(const AuProblem *problem);
 
 /* Values are channels of the keys, but rows of their own, since a mod changes either. */
 bool schedule_values_apart(const AuProblem *problem);

@@ -20,7 +20,7 @@ static const char *heads_of_group(Lanes *x)
 
 static const char *packed_rows(Lanes *x)
 {
-    return tile_text(x->t, "%s * %s", lanes_axis(x, 0, 2), heads_of_group(x));
+    return tile_text(x->t, "%s * %s", lanes_most_queries(x), heads_of_group(x));
 }
 
 static const char *row_blocks(Lanes *x)
@@ -31,7 +31,7 @@ static const char *row_blocks(Lanes *x)
 const char *warps_parts_for(Lanes *x, const char *blocks)
 {
     return tile_text(x->t, "min(max(%d / max(%s, 1), 1), max(cdiv(%s, %d), 1))",
-                     PROCESSORS * x->resident, blocks, lanes_axis(x, 1, 2), x->shape->key_tile);
+                     PROCESSORS * x->resident, blocks, lanes_key_room(x), x->shape->key_tile);
 }
 
 /* Tiles of a part that does not depend on the batch. */
@@ -45,7 +45,7 @@ static const char *own_parts(Lanes *x, const char *keys)
 
 static const char *parts(Lanes *x)
 {
-    if (x->p->invariant) return own_parts(x, lanes_axis(x, 1, 2));
+    if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     return warps_parts_for(x, tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0),
                                         lanes_axis(x, 1, 1), row_blocks(x)));
 }
@@ -197,7 +197,7 @@ static void join_kernel(Lanes *given)
     warps_prefix_arguments(x, TILE_IN);
     lanes_result_arguments(x);
     const int32_t cuts = x->p->e / columns(x);
-    const char *rows = lanes_axis(x, 0, 2);
+    const char *rows = lanes_most_queries(x);
     tile_grid(t, "%s: %s, h: %s, b: %s", cuts > 1 ? "turn" : "mb",
               cuts > 1 ? tile_text(t, "%s * %d", rows, cuts) : rows, lanes_axis(x, 0, 1),
               lanes_axis(x, 0, 0));
@@ -214,16 +214,31 @@ static void join_kernel(Lanes *given)
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
+    lanes_begin_own_row(x);
     lanes_begin_states(x);
     if (lanes_shares_keys(x)) join_parts(x, &(Parts){"shared", "hk, place +: 1", "shared_parts"});
     join_parts(x, &(Parts){"part", "b, hk, row +: 1", "parts"});
     lanes_results(x);
-    tile_store(t, "%s(out) -> o[b, h, mb +: 1, %s]", x->operand, own_columns(x));
+    tile_store(t, "%s(out) -> o[%s, %s]", x->operand,
+               lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), own_columns(x));
     if (cuts > 1) tile_if(t, "cut == 0");
     lanes_store_finals(x);
     if (cuts > 1) tile_end(t);
+    lanes_end_own_row(x, own_columns(x), cuts > 1 ? "cut == 0" : NULL);
     tile_end(t);
     tile_end(t);
+}
+
+/* Of a sequence that has no row in the block nothing is done. */
+static void begin_own_rows(Lanes *x)
+{
+    if (x->p->attn->queries.layout)
+        tile_if(x->t, "mb * %d < %s * group", x->block, lanes_query_end(x));
+}
+
+static void end_own_rows(Lanes *x)
+{
+    if (x->p->attn->queries.layout) tile_end(x->t);
 }
 
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x))
@@ -234,7 +249,9 @@ void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lane
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    begin_own_rows(x);
     part(x);
+    end_own_rows(x);
     tile_end(t);
     tile_end(t);
     join_kernel(x);
@@ -261,7 +278,7 @@ const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)
     if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
         return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
-    if (attn_is_packed(p->attn)) return "packed rows";
+    if (schedule_rows_refusal(p)) return schedule_rows_refusal(p);
     if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
     if (p->hooks->dot_count) return "further products";
     return warps_refusal_of_problem(arena, p);

@@ -229,12 +229,13 @@ void warps_forward_issue_rows(Lanes *x)
 
 void warps_forward_issue_packed_rows(Lanes *x)
 {
+    const char *at = lanes_is_packed(x, LANES_QUERIES) ? "q_start + i" : "i";
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
         const char *columns = warps_columns(x, lanes_term(x, n).width);
         tile_async_copy(
             x->t, lanes_term_name(x, "tq", n), "%v -> %v pad 0 when %s",
-            lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), "i"), own_queries(x, n),
-            x->of_group ? "r < last_row" : tile_text(x->t, "i < %s", lanes_axis(x, 0, 2)));
+            lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), at), own_queries(x, n),
+            x->of_group ? "r < last_row" : tile_text(x->t, "i < %s", lanes_query_end(x)));
     }
 }
 

@@ -77,7 +77,9 @@ void lanes_work_kernel(Lanes *x, LanesSide side)
 
 void lanes_work_kernels(Lanes *x)
 {
-    if (lanes_is_packed(x, LANES_QUERIES)) lanes_work_kernel(x, LANES_QUERIES);
+    if (lanes_is_packed(x, LANES_QUERIES) &&
+        (!schedule_packs_rows(x->p) || lanes_changed_type(x, 0)))
+        lanes_work_kernel(x, LANES_QUERIES);
     if (lanes_is_packed(x, LANES_KEYS) && (lanes_changed_type(x, 1) || lanes_changed_type(x, 2)))
         lanes_work_kernel(x, LANES_KEYS);
 }

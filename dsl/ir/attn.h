@@ -210,6 +210,9 @@ typedef struct AuRowLayout {
     bool modified; /* of keys: rows in memory are what k_mod and v_mod make of them */
     uint32_t
         most; /* 1 + the size of axes of inputs that count the packed rows of a sequence; 0: no input has such */
+    bool
+        says_most; /* of packed rows: a call says how many a sequence has at most, by that size, or where there is none */
+    uint32_t most_rows; /* by this parameter */
     /* What keys, padded or paged, may have beside: */
     bool has_rows, has_positions, is_csr, has_no_lengths, has_groups;
     uint32_t rows,

@@ -10,18 +10,18 @@ from ._errors import ArgumentError
 class Axis:
     """The layout of an axis, and the tensors that belong to it; ``axes=`` of calls takes it. Made by :func:`paged`, :func:`padded` and :func:`packed`."""
 
-    __slots__ = ("layout", "tensors")
+    __slots__ = ("layout", "tensors", "most")
 
-    def __init__(self, layout: str, **tensors: Any) -> None:
+    def __init__(self, layout: str, most: int | None = None, **tensors: Any) -> None:
         for name, x in tensors.items():
             if not hasattr(x, "shape"):
                 raise TypeError(f"{name} must be a tensor, it is {type(x).__name__}")
-        self.layout, self.tensors = layout, tensors
+        self.layout, self.tensors, self.most = layout, tensors, most
 
     def apart(self) -> Axis:
-        """The same without what says which sequences share keys, which is nothing to a row that is written."""
+        """The same without what says which sequences share keys and how many rows they have at most, which is nothing to a row that is written."""
         own = {name: x for name, x in self.tensors.items() if name not in ("groups", "shared")}
-        return Axis(self.layout.removesuffix(":groups"), **own)
+        return Axis(self.layout.removesuffix(":groups").removesuffix(":most"), **own)
 
     def __repr__(self) -> str:
         return f"aule.{self.layout.partition(':')[0]}({', '.join(f'{name}={list(x.shape)}' for name, x in self.tensors.items())})"
@@ -59,17 +59,35 @@ def padded(lengths: Any) -> Axis:
     return Axis("padded", lengths=lengths)
 
 
-def packed(starts: Any) -> Axis:
-    """Queries or keys [1, H, total, D], of which sequence b has the rows starts[b] to starts[b + 1], int32 [B + 1]."""
-    return Axis("packed", starts=starts)
+def check_most(most: Any, what: str) -> int | None:
+    """A number of rows."""
+    if most is None:
+        return None
+    if isinstance(most, bool) or not hasattr(most, "__index__"):
+        raise TypeError(f"{what} must be a whole number, it is {type(most).__name__}")
+    if not 0 <= (count := most.__index__()) < 1 << 31:
+        raise ArgumentError(f"{what} is {count}, expected a number of rows", "param")
+    return count
 
 
-def layout_of(attention: str, axes: Mapping[str, Axis], known: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The layout as the compiler spells it, and the inputs of a call. [known]: the script's length axes, of queries and of keys."""
+def packed(starts: Any, *, most: int | None = None) -> Axis:
+    """Queries or keys [1, H, total, D], of which sequence b has the rows starts[b] to starts[b + 1], int32 [B + 1].
+
+    Args:
+        starts: int32 [B + 1].
+        most: no sequence has more rows. Of queries that are few it makes a call as fast as one that decodes; it must be right.
+    """
+    most = check_most(most, "most")
+    return Axis("packed" if most is None else "packed:most", most=most, starts=starts)
+
+
+def layout_of(attention: str, axes: Mapping[str, Axis], known: Sequence[str]) -> tuple[str, dict[str, Any], dict[str, int]]:
+    """The layout as the compiler spells it, the inputs of a call, and its parameters. [known]: the script's length axes, of queries and of keys."""
     if not isinstance(axes, Mapping) or not all(isinstance(axis, Axis) for axis in axes.values()):
         raise TypeError(f"{attention}(): axes is {{'T': aule.paged(table, lengths)}} and so on, by the script's names of axes, not {axes!r}")
     for name in axes:
         if name not in known:
             raise ArgumentError(f"{attention} has no length axis {name}; it has {', '.join(dict.fromkeys(known))}", "name")
     given = {f"{name}_{what}": x for name, axis in axes.items() for what, x in axis.tensors.items()}
-    return ",".join(f"{name}={axes[name].layout}" for name in dict.fromkeys(known) if name in axes), given
+    most = {f"{name}_most": axis.most for name, axis in axes.items() if axis.most is not None}
+    return ",".join(f"{name}={axes[name].layout}" for name in dict.fromkeys(known) if name in axes), given, most

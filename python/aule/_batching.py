@@ -106,10 +106,11 @@ def _over_cache(
         decode(q[:count, None], keys, values, lengths, page_table=table, out=o[:count, None], **options)
         return o
     read, write = more["read_index"][index], more["write_index"][index]
-    one_each = more["max_length_q"] == 1 and len(q) == count
+    longest = more["max_length_q"]
+    one_each = longest == 1 and len(q) == count
     if not read.numel():  # all requests begin
         allocator.update(k, v, layer, read, write)
-        return attention_varlen(q, k, v, starts.int(), key_starts, **options)
+        return attention_varlen(q, k, v, starts.int(), key_starts, longest, most, **options)
     if kind == "full_attention":
         allocator.update(k, v, layer, read[:0], write)  # writes, and reads nothing
         size = allocator.tokens_per_page
@@ -123,10 +124,10 @@ def _over_cache(
         keys, values = (x[:rows, None] for x in allocator._kv_token_views[layer])
     else:
         k, v = allocator.update(k, v, layer, read, write)
-        return attention_varlen(q, k, v, starts.int(), key_starts, **options)
+        return attention_varlen(q, k, v, starts.int(), key_starts, longest, most, **options)
     if one_each:
         return decode(q[:, None], keys, values, lengths, page_table=table.int(), **options)[:, 0]
-    return attention_varlen(q, keys, values, starts.int(), seqused_k=lengths, page_table=table.int(), **options)
+    return attention_varlen(q, keys, values, starts.int(), max_seqlen_q=longest, seqused_k=lengths, page_table=table.int(), **options)
 
 
 def _entries(read: Tensor, starts: Tensor, count: int, step: int) -> Tensor:

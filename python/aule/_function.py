@@ -492,11 +492,13 @@ class AttentionFunction:
     def _placed(self, axes: Mapping[str, Axis], named: dict[str, Any]) -> tuple["AttentionFunction", dict[str, Any]]:
         """The attention for rows that lie so, and the arguments with those that belong to it."""
         known = [str(spec.axes[2]).removesuffix("_slots") for spec in self.tensors if spec.role in ("q", "k")]
-        layout, given = layout_of(self.name, axes, known)
-        for name in given:
+        layout, given, most = layout_of(self.name, axes, known)
+        for name in (*given, *most):
             if name in named:
                 raise TypeError(f"{self.name}() was given {name} twice, by name and by axes")
-        return self._for_layout(layout, given), {**named, **given}
+        f = self._for_layout(layout, given)
+        # Where inputs count the rows of a sequence they say how many it has at most
+        return f, {**named, **given, **{name: n for name, n in most.items() if name in f._param_names}}
 
     def _for_layout(self, layout: str, given: Collection[str]) -> "AttentionFunction":
         """The attention for a layout, whose inputs are [given]."""

@@ -208,7 +208,8 @@ class Runner:
         keys.append(bits & 15 == 0)  # kernels that copy by tensor maps are for such addresses alone
         for name, value in params.items():
             _check_whole(name, value)
-            keys += name, type(value)
+            # How many packed rows a sequence has at most says which kernels a plan takes
+            keys += name, value if name.endswith("_most") and f"{name[:-4]}starts" in given else type(value)
         prepared = self._prepared.get(tuple(keys))
         # Outputs of the caller's might overlap something: that is checked when a call is prepared, so those that are not far apart are.
         if prepared is None or out and not prepared.apart(words, len(given)):

@@ -8,6 +8,7 @@ import numpy
 
 from . import _devices
 from ._compiler import Compiled
+from ._axes import check_most
 from ._decode import check_unrecorded, heads_first, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError
 from ._function import is_traced
@@ -15,6 +16,12 @@ from ._plain import _check_heads, _flag, _prepare
 from ._tensors import is_torch
 
 PACKED = ("cpu", "opencl", "levelzero", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
+
+
+def _most(given: int | None, what: str) -> int | None:
+    """A bound, which need not be near where rows are many: calls of few bounds have few plans."""
+    most = check_most(given, what)
+    return most if most is None or most <= 16 else 1 << (most - 1).bit_length()
 
 
 def _check_starts(x: Any, what: str) -> None:
@@ -92,7 +99,7 @@ def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[st
 
 
 def attention_varlen(
-    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, *, seqused_k: Any = None, page_table: Any = None, causal: bool = False,
+    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, *, seqused_k: Any = None, page_table: Any = None, causal: bool = False,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
     k_scale: Any = None, v_scale: Any = None, out: Any = None, return_lse: bool = False, backend: str | None = None,
 ) -> Any:
@@ -109,6 +116,7 @@ def attention_varlen(
         v: [total keys, Hv, E]; with a page_table [pages, slots, Hv, E].
         cu_seqlens_q: int32 [B + 1], from 0 on and never less. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
         cu_seqlens_k: the same of k and v; by default that of the queries. Not with a page_table.
+        max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys. Sequences of few queries are then as fast as with :func:`decode`; both must be right.
         seqused_k: int32 [B], with a page_table: how many keys each sequence has, those of its queries among them.
         page_table: int32 [B, entries]: keys lie in pages, row j of sequence b in slot j % slots of page page_table[b, j // slots].
         causal: query i of a sequence sees its keys j <= i + (T - S), S and T of the sequence: its queries are the last S of T positions.
@@ -135,24 +143,25 @@ def attention_varlen(
     _check_heads(q, k, v)
     f, named = _prepare(
         q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
-        deterministic=False, gradients=False,
+        deterministic=False, gradients=False, alike=max_seqlen_q is not None and k.shape[1] == v.shape[1],
     )
     _check_starts(cu_seqlens_q, "cu_seqlens_q")
+    most = _most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")
     into = None if out is None else {"o": _by_heads(out, "out")}
     if page_table is not None:
-        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, into, named, backend)
+        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], into, named, backend)
     else:
         for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale)):
             if x is not None:
                 raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
-        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, into, named, backend)
+        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, into, named, backend)
     o = heads_first(results["o"][0]) if out is None else out
     return (o, results["lse"][0].swapaxes(0, 1)) if return_lse else o
 
 
 def _over_pages(
-    f: Compiled, q: Any, k: Any, v: Any, starts: Any, key_starts: Any, lengths: Any, table: Any, scales: dict[str, Any], out: Any, named: dict[str, Any],
-    backend: str | None,
+    f: Compiled, q: Any, k: Any, v: Any, starts: Any, key_starts: Any, lengths: Any, table: Any, scales: dict[str, Any], most: int | None, out: Any,
+    named: dict[str, Any], backend: str | None,
 ) -> Any:
     """One call of packed queries over keys in pages."""
     if key_starts is not None:
@@ -166,12 +175,15 @@ def _over_pages(
     if not _is_far(starts):
         _starts(starts, "cu_seqlens_q", "q", q.shape[2])
     storage, given = storage_of({"k": k, "v": v}, scales, q)
-    f = f._laid_out("S=packed,T=paged", storage)
+    if most is not None:
+        named = named | {"S_most": most}
+    f = f._laid_out("S=packed,T=paged" if most is None else "S=packed:most,T=paged", storage)
     return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, **named, **given)
 
 
 def _over_rows(
-    f: Compiled, q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, out: Any, named: dict[str, Any], backend: str | None,
+    f: Compiled, q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, most: tuple[int | None, int | None], out: Any, named: dict[str, Any],
+    backend: str | None,
 ) -> Any:
     """One call of packed queries and keys; or one for each sequence, where there are no such kernels."""
     if k.shape[2] != v.shape[2]:
@@ -188,7 +200,10 @@ def _over_rows(
     far = packed and any(_is_far(x) for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]
     if packed:
-        return f._laid_out("S=packed,T=packed").forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **named)
+        words = ["" if n is None else ":most" for n in most]
+        bounds = {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
+        f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}")
+        return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **bounds, **named)
     made = _one_by_one(f, q, k, v, starts, named, backend)
     if out is not None:
         out["o"][:] = made["o"]

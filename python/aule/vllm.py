@@ -92,6 +92,7 @@ class AuleMetadata(AttentionMetadata):
 
     rows: int
     singles: int
+    most: int  # no request has more rows
     starts: Tensor  # of all requests
     starts_of_rest: Tensor
     lengths: Tensor
@@ -120,7 +121,8 @@ class AuleMetadataBuilder(AttentionMetadataBuilder):
         singles = count if common.max_query_len <= 1 else int((each == 1).int().cumprod(0).sum())
         starts = common.query_start_loc[: count + 1]
         return AuleMetadata(
-            rows=common.num_actual_tokens, singles=singles, starts=starts, starts_of_rest=starts[singles:] - singles, lengths=common.seq_lens[:count],
+            rows=common.num_actual_tokens, singles=singles, most=common.max_query_len, starts=starts,
+            starts_of_rest=starts[singles:] - singles if singles else starts, lengths=common.seq_lens[:count],
             table=common.block_table_tensor[:count], slots=common.slot_mapping[: common.num_actual_tokens], causal=bool(common.causal),
         )
 
@@ -180,7 +182,7 @@ class AuleImpl(AttentionImpl):
         if n:
             decode(query[:n, None], keys, values, step.lengths[:n], page_table=step.table[:n], out=o[:n, None], **options, **scales)
         if step.rows > n:
-            rest = {"seqused_k": step.lengths[n:], "page_table": step.table[n:], "out": o[n : step.rows]}
+            rest = {"max_seqlen_q": step.most, "seqused_k": step.lengths[n:], "page_table": step.table[n:], "out": o[n : step.rows]}
             attention_varlen(query[n : step.rows], keys, values, step.starts_of_rest, **rest, **options, **scales)
         return output
 

@@ -83,7 +83,7 @@ static double bound_of(const Run *r)
     return d == AU_DT_F32 && !exec_is_tf32(r) ? 1e-5 : d == AU_DT_F16 ? 0x1p-9 : 0x1p-6;
 }
 
-static bool are_near(Run *r, const Tensor *a, const Tensor *b)
+bool exec_are_near(Run *r, const Tensor *a, const Tensor *b, const char *how, const char *other)
 {
     const size_t bytes = exec_bytes_of(a->dtype);
     for (size_t n = 0; n < a->elements; n++) {
@@ -92,7 +92,7 @@ static bool are_near(Run *r, const Tensor *a, const Tensor *b)
         if (x != y && !(fabs(x - y) <= bound_of(r) * fmax(1, fabs(y))))
             return exec_fail(
                 r, a->name,
-                au_format(r->arena, "element %zu is %g with groups and %g without", n, x, y));
+                au_format(r->arena, "element %zu is %g %s and %g %s", n, x, how, y, other));
     }
     return true;
 }
@@ -146,7 +146,8 @@ bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + with->attn->tensor_count - own];
         if (t->output && !t->absent &&
-            !are_near(r, t, &none->tensors[n + without->attn->tensor_count - own]))
+            !exec_are_near(r, t, &none->tensors[n + without->attn->tensor_count - own],
+                           "with groups", "without"))
             return false;
     }
     return true;

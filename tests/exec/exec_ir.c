@@ -85,18 +85,22 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLay
                                                   : AU_LAYOUT_DENSE;
     if (exec_has(r, "ragged"))
         out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PADDED, .axis = axes[0]};
-    if (packed) out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = axes[0]};
+    const bool most = packed && exec_has(r, "most");
+    if (packed)
+        out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = axes[0], .most = most};
     if (keys && !((packed || exec_has(r, "ragged")) && shared))
         out[count++] = (AuAxisLayout){.layout = keys,
                                       .axis = axes[1],
                                       .rows = exec_has(r, "rows"),
                                       .csr = exec_has(r, "csr"),
                                       .positions = exec_has(r, "positions"),
+                                      .most = most && keys == AU_LAYOUT_PACKED,
                                       .groups = groups};
     return count;
 }
 
-static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
+/* [as_any]: for any number of queries, whatever the case says. */
+static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, AuVariant *v)
 {
     uint32_t count;
     AuAttn *attn = front_check(r->arena, r->names, r->diags, script, &count)[0];
@@ -141,7 +145,7 @@ static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
                               : exec_has(r, "some")   ? AU_SOME_QUERIES
                               : exec_has(r, "pages")  ? AU_PAGED_QUERIES
                                                       : AU_ANY_QUERIES;
-    if (queries && r->operation == AU_FORWARD)
+    if (queries && r->operation == AU_FORWARD && !as_any)
         v->queries = queries;
     else
         v->boxes = !exec_has(r, "odd");
@@ -160,6 +164,11 @@ static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
     AuText text = {.arena = r->arena};
     au_diags_render(r->diags, &text);
     return exec_fail(r, "variant", au_text_str(&text));
+}
+
+static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
+{
+    return build_for(r, script, groups, false, v);
 }
 
 static int64_t evaluate(Run *r, AuLaunchExpr e)
@@ -394,12 +403,23 @@ static bool run_uneven(Run *r, const AuScript *script, const AuVariant *with)
     return build(r, script, false, without) && exec_uneven_groups(r, with, without);
 }
 
+/* Kernels for few queries that are packed or padded, beside the oracle: sequences with rows of their own. */
+static bool run_uneven_rows(Run *r, const AuScript *script, const AuVariant *few)
+{
+    AuVariant *any = AU_NEW(r->arena, AuVariant);
+    if (!few->attn->queries.layout || few->queries != AU_DECODE_QUERIES ||
+        attn_is_stored(few->attn) || few->attn->keys.has_positions)
+        return true;
+    return build_for(r, script, false, true, any) && exec_uneven_rows(r, few, any);
+}
+
 bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation)
 {
     AuVariant *v = AU_NEW(r->arena, AuVariant);
     exec_begin(r, operation);
     if (!build(r, script, exec_has(r, "groups"), v)) return false;
     if (v->attn->keys.has_groups && !run_uneven(r, script, v)) return false;
+    if (!run_uneven_rows(r, script, v)) return false;
     const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
     const bool is_stored = attn_is_stored(v->attn);
     Run *stored = is_stored ? exec_stored(r, v->attn) : r;

@@ -310,6 +310,15 @@ static void pack(const Run *dense, Run *out, uint32_t first, uint32_t last, uint
     out->tensors[starts] = starts_of(out, &dense->tensors[first], empty);
 }
 
+/* As many rows as a sequence has. */
+static void say_most(const Run *dense, Run *out, bool of_keys)
+{
+    const AuRowLayout *rows = of_keys ? &out->attn->keys : &out->attn->queries;
+    if (!rows->says_most || rows->most) return;
+    out->params_i64[rows->most_rows] = dense->tensors[of_keys].shape[2];
+    out->params[rows->most_rows] = (double)dense->tensors[of_keys].shape[2];
+}
+
 Run *exec_packed(Run *r, AuAttn *attn)
 {
     const bool keys = attn->keys.layout == AU_LAYOUT_PACKED;
@@ -323,6 +332,8 @@ Run *exec_packed(Run *r, AuAttn *attn)
         out = attn->keys.layout == AU_LAYOUT_PAGED ? exec_paged(r, attn) : exec_padded(r, attn);
     }
     pack(r, out, 0, 0, attn->queries.starts, keys);
+    say_most(r, out, false);
+    if (keys) say_most(r, out, true);
     for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++) {
         const Side side = side_of(&out->tensors[n]);
         if (side == QUERIES || (side == KEYS && keys))

@@ -120,6 +120,10 @@ int64_t exec_shared(const Run *r);
 int64_t exec_leader(const Run *r, int64_t b);
 void exec_share_rows(Run *r, Tensor *t);
 void exec_add_groups(const Run *r, Run *out);
+/* Are elements as near as sums in other parts are? */
+bool exec_are_near(Run *r, const Tensor *a, const Tensor *b, const char *how, const char *other);
+/* exec_rows.c: kernels for few queries in a layout, of sequences with numbers of rows of their own, against such for any number. */
+bool exec_uneven_rows(Run *r, const struct AuVariant *few, const struct AuVariant *any);
 bool exec_uneven_groups(Run *r, const struct AuVariant *with, const struct AuVariant *without);
 /* exec_inputs.c: inputs of such a run, and their gradients, which are 0 where no sequence has an element. */
 void exec_pack_inputs(const Run *r, Run *packed);

@@ -217,6 +217,33 @@ static const ExecCase group_cases[] = {
     {"../../exec/scripts/latent.attn", "B=1 H=7 S=1 T=1100 D=416", NULL, "decode forward invariant"},
     {"mha.attn", "B=5 H=2 Hk=1 S=60 T=170 D=32 E=32 slots=16 shared=64", NULL, "forward paged groups pages"},
 };
+/* Few queries that are packed, or padded, over keys in all layouts: with rows of their own, none too, against kernels for any number (exec_rows.c); groups of
+ * 1 to 7 heads, rows in several blocks, one row, no keys; windows, sinks, slopes, changed queries and keys, values in keys, inputs that are packed too.
+ * unequal: those that planted mistakes are looked for with. */
+static const char *const few_rungs[] = {"kernel-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:sm_80", "kernel-ir:sm_90", "tiled-ir:x86-64-v4"};
+static const ExecCase few_cases[] = {
+    {"mha.attn", "B=5 H=4 Hk=2 S=3 T=140 D=32 E=32 slots=16", NULL, "decode packed most forward paged unequal"},
+    {"mha.attn", "B=3 H=8 Hk=1 S=5 T=70 D=32 E=32 slots=48", NULL, "decode packed most forward paged warps unequal"},
+    {"mha.attn", "B=4 H=7 Hk=1 S=1 T=49 D=32 E=32 slots=16", NULL, "decode packed most forward paged csr"},
+    {"gemma_local.attn", "B=3 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode packed most forward paged"},
+    {"../../../attn_scripts/attention_sink.attn", "B=4 H=6 Hk=2 S=2 T=190 D=32 E=32 slots=128", NULL, "decode packed most forward paged rows"},
+    {"../../../attn_scripts/alibi.attn", "B=5 H=3 S=4 T=129 D=32 E=32", NULL, "decode packed most forward padded"},
+    {"../../../attn_scripts/rope.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16", NULL, "decode packed most forward paged"},
+    {KEYS_AS_VALUES, "B=4 H=4 Hk=1 S=2 T=270 D=64 slots=16", NULL, "decode packed most forward paged"},
+    {"mha.attn", "B=4 H=4 Hk=2 S=3 T=130 D=64 E=32", NULL, "decode packed most forward"},
+    {"gemma_local.attn", "B=5 H=2 Hk=1 S=4 T=170 D=32 E=32", "window=40", "decode packed most forward"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=3 T=70 D=32 E=32", NULL, "decode packed most forward"},
+    {"../../../attn_scripts/gated.attn", "B=4 H=4 Hk=2 S=3 T=70 D=32 E=32", NULL, "decode packed most forward"},
+    {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode packed most forward paged"},
+    {"mha.attn", "B=5 H=4 Hk=2 S=3 T=70 D=32 E=32 slots=16", NULL, "decode forward ragged paged unequal"},
+    {"../../../attn_scripts/gated.attn", "B=4 H=4 Hk=2 S=3 T=70 D=32 E=32", NULL, "decode forward ragged"},
+    {"gemma_local.attn", "B=5 H=2 Hk=1 S=4 T=170 D=32 E=32", "window=40", "decode forward ragged padded"},
+    {"../../../attn_scripts/rope.attn", "B=4 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16", NULL, "decode forward ragged paged"},
+    {ODD_WINDOW, "B=3 H=4 Hk=2 S=3 T=300 D=32 E=32 slots=16", NULL, "decode packed most forward paged positions"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=200 D=64 E=64 slots=16", NULL, "decode packed most forward paged e4m3"},
+    {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
+    {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
+};
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
 static const ExecCase row_cases[] = {
     {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "forward packed"},
@@ -530,6 +557,17 @@ static const char *of_rows(const void *of, unsigned n, unsigned turn)
     return strstr(r->name, "sm_70") ? "f16" : dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_few(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool others = r->quick ? n % 5 != r->number : !r->all && !r->only && (n + r->number) % 2;
+    const bool warps =
+        strstr(few_cases[n].how, "warps") != NULL; /* rows that no processor has in one block */
+    if (turn || others || !wants(r->only, r->name, &few_cases[n])) return NULL;
+    if (warps && !strstr(r->name, ":sm_")) return NULL;
+    return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
+}
+
 static const char *of_stored(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -593,6 +631,7 @@ static const struct {
     {group_rungs, COUNT(group_rungs), 4, group_cases, COUNT(group_cases), of_groups},
     {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
+    {few_rungs, COUNT(few_rungs), COUNT(few_rungs), few_cases, COUNT(few_cases), of_few},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
     {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),
      of_row_gradients},

@@ -1,9 +1,9 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|wide|groups|gradients|append|stored|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|wide|groups|gradients|append|stored|texts]
 
-The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, wide, groups, gradients: those of packed rows, of
-values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
+The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, few, wide, groups, gradients: those of packed rows, of
+few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
 of codes that become elements in tiles; texts: none, but every text must be where the lists say.
 """
 import json
@@ -147,6 +147,17 @@ ROWS = [
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
 
+FEW = [
+    ("queries are those of the first sequence", "warps_forward_tiles.c", '"q_start + i" : "i"', '"i" : "i"'),
+    ("blocks have rows of one head alone", "warps_decode_parts.c", '"mb * %d < %s * group"', '"mb * %d < %s"'),
+    ("results go to the row behind the last", "key_layout.c", '"mb < q_length"', '"mb < q_length + 1"'),
+    ("packed rows of no sequence are left as they are", "key_layout.c", '"cdiv(behind_end - behind_first, %s)"', '"cdiv(behind_end - behind_end, %s)"'),
+    ("padded rows of no sequence are left as they are", "key_layout.c", 'write_nothing(x, "b, h, mb +: 1", columns, finals);', 'if (!columns) write_nothing(x, "b, h, mb +: 1", columns, finals);'),
+    ("rows of no sequence are a sequence's", "key_layout.c", '"q_start + q_length + mb"', '"q_start + mb"'),
+    ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x), *heads', 's = lanes_most_queries(x), *heads'),
+    ("processors: queries are those of the first sequence", "lanes_decode.c", 'lanes_row_place(x, LANES_QUERIES, "h", "mb"));', 'x->p->attn->queries.layout == AU_LAYOUT_PACKED ? "0, h, mb" : "b, h, mb");'),
+]
+
 WIDE = [
     ("weights are by the states of a warp's keys alone", "warps_wide.c", '"p * own"', '"p * 1.0"'),
     ("sums so far keep their factor", "warps_wide.c", '"acc * factor"', '"acc * 1.0"'),
@@ -235,13 +246,14 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + WIDE + GROUPS + GRADIENTS + STORED + APPEND, folder)
+        return planted.all_stand(MISTAKES + ROWS + FEW + WIDE + GROUPS + GRADIENTS + STORED + APPEND, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
         "": (MISTAKES, recurrences, 120),
         "tenth": (MISTAKES[::10], recurrences, 120),
         "rows": (ROWS, [*scripts, "forward packed"], 120),
+        "few": (FEW, [*scripts, "unequal"], 300),
         "groups": (GROUPS, [*scripts, "groups shares"], 300),
         "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),

@@ -177,6 +177,7 @@ class Decode(unittest.TestCase):
 
 class VarlenOverPages(unittest.TestCase):
     COUNTS = [3, 0, 1, 15, 7, 1, 2, 40]  # queries of each sequence
+    MORE = {}  # beside the options
 
     def test_options(self):
         for options in OPTIONS[1:]:
@@ -190,7 +191,7 @@ class VarlenOverPages(unittest.TestCase):
         q = np.full((starts[-1] + 3, H, D), np.nan, np.float32)
         for b, count in enumerate(self.COUNTS):
             q[starts[b] : starts[b + 1]] = case.q[b, max(self.COUNTS) - count :]
-        o, lse = aule.attention_varlen(q, *case.caches, starts, seqused_k=case.lengths, page_table=case.table, return_lse=True, **given)
+        o, lse = aule.attention_varlen(q, *case.caches, starts, seqused_k=case.lengths, page_table=case.table, return_lse=True, **self.MORE, **given)
         self.assertFalse(o[starts[-1] :].any())
         for b, count in enumerate(self.COUNTS):
             if count and case.lengths[b]:

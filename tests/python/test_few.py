@@ -1,0 +1,185 @@
+"""Few queries that are packed or padded (docs/dev/serving.md): kernels for few queries, where a call says that no sequence has more. To the bit the dense
+calls of each sequence, whose kernels they are; lengths 0 among sequences, NaN in rows and slots of none."""
+
+from __future__ import annotations
+
+import os
+import unittest
+
+import numpy as np
+
+import aule
+import test_decode
+from support import OTHERS
+from test_layouts import FIRST_ALONE, MOST, REST, SCRIPTS, SIZES, Case, Rows, compiled, is_softmax, outputs, packing, starts_of
+
+# Queries and keys: none, one, a part of 1024 keys less one and more one, several parts, fewer keys than queries
+PAIRS = [(0, 0), (1, 1), (3, 70), (0, 9), (2, 0), (1, 2600), (4, 1025), (1, 1023), (4, 4), (3, 2), (0, 0)]
+COUNTS = [3, 0, 1, 2, 4, 0, 4]  # of the sequences of Case
+# A slope; rotated rows; sinks; a window; an input that is packed, too, and a changed output
+FEW = "alibi rope attention_sink sliding_window gated".split()
+
+
+def of_packed(case, counts):
+    """Queries of a Case, the first of each sequence, one behind the other, and NaN behind them; and their starts."""
+    q, starts = case.tensors["q"], starts_of(counts)
+    rows = np.full((1, q.shape[1], starts[-1] + REST, q.shape[3]), np.nan, np.float32)
+    for b, count in enumerate(counts):
+        rows[0, :, starts[b] : starts[b + 1]] = q[b, :, :count]
+    return rows, starts
+
+
+class Packed(unittest.TestCase):
+    def check(self, path):
+        dense = compiled(path)
+        layout = packing(dense)
+        if layout.count(",") == 0:
+            return "queries and keys have one axis"
+        try:
+            f = compiled(path, layout.replace("packed", "packed:most"))
+        except aule.CompileError as error:
+            self.assertIn("--layout: axis ", str(error))
+            return str(error)
+        rows = Rows(dense, PAIRS, SIZES | {"B": 1})
+        said = {f"{axis}_most": max(p[n] for p in PAIRS) for n, axis in enumerate(rows.axes)}
+        params = rows.params | {name: n for name, n in said.items() if name in f._param_names}
+        got = outputs(f, rows.tensors | rows.inputs | rows.named_starts(), params)
+        starts = rows.starts[0]
+        self.assertFalse(got[0][:, :, starts[-1] :].any(), "rows of no sequence")
+        for b, (queries, keys) in enumerate(PAIRS):
+            if not queries or path.stem in FIRST_ALONE and b:
+                continue
+            say = f"{path.name}: sequence {b}, {queries} queries of {keys} keys"
+            mine = [x[:, :, starts[b] : starts[b + 1]] for x in got]
+            if not keys and rows.needs_keys():
+                self.assertFalse(mine[0].any(), say)
+                continue
+            for x, y in zip(mine, outputs(dense, rows.of(b), rows.params)):
+                np.testing.assert_array_equal(x, y, err_msg=say)
+        return None
+
+    def test_scripts(self):
+        for stem in FEW:
+            with self.subTest(stem):
+                self.assertIsNone(self.check(SCRIPTS / f"{stem}.attn"))
+
+    @unittest.skipUnless(os.environ.get("AULE_TEST_FULL_SIZES"), "all scripts, with AULE_TEST_FULL_SIZES")
+    def test_all_scripts(self):
+        for path in sorted(SCRIPTS.glob("*.attn")):
+            with self.subTest(path.stem):
+                if is_softmax(path):
+                    self.check(path)
+
+    def test_over_pages(self):
+        """The last queries of each sequence over its cache, as servers have them."""
+        for stem, slots in (("gqa", 16), ("gqa", 7), ("rope", 48), ("sliding_window", 1)):
+            path = SCRIPTS / f"{stem}.attn"
+            with self.subTest(stem, slots=slots):
+                dense, f = compiled(path), compiled(path, "S=packed:most,T=paged")
+                case = Case(dense, slots, queries=max(COUNTS))
+                q, starts = of_packed(case, COUNTS)
+                given = case.tensors | case.pools | {"q": q, "S_starts": starts, "T_lengths": case.lengths, "T_table": case.table}
+                got = outputs(f, given, case.params | {"S_most": 4})
+                self.assertFalse(got[0][:, :, starts[-1] :].any())
+                for b, (count, length) in enumerate(zip(COUNTS, case.lengths)):
+                    if count:
+                        one = {"q": case.tensors["q"][b : b + 1, :, :count], **{name: case.tensors[name][b : b + 1, :, :length] for name in case.keys}}
+                        for x, y in zip(got, outputs(dense, one, case.params)):
+                            np.testing.assert_array_equal(x[:, :, starts[b] : starts[b + 1]], y, err_msg=f"{count} queries of {length} keys")
+
+    def test_what_a_call_says(self):
+        """Whatever it says results are near; kernels for few run where few are said to be, in whatever order calls come."""
+        f, dense = compiled(SCRIPTS / "gqa.attn", "S=packed:most,T=packed:most"), compiled(SCRIPTS / "gqa.attn")
+        rows = Rows(dense, PAIRS, SIZES | {"B": 1})
+        given = rows.tensors | rows.named_starts()
+        few, many = (outputs(f, given, {"S_most": most}) for most in (4, 1000))
+        self.assertTrue((few[0] != many[0]).any())  # other kernels
+        for most, want in ((4, few), (1000, many), (6, few), (None, many), (4, few)):
+            for x, y in zip(outputs(f, given, {} if most is None else {"S_most": most}), want):
+                np.testing.assert_array_equal(x, y, err_msg=f"at most {most}")
+        np.testing.assert_allclose(few[0], many[0], rtol=2e-5, atol=1e-5)
+        by_axes = dense(*(rows.tensors[n] for n in "qkv"), axes={"S": aule.packed(rows.starts[0], most=4), "T": aule.packed(rows.starts[1], most=2600)})
+        np.testing.assert_array_equal(by_axes, few[0])
+
+    def test_wrong_numbers(self):
+        f, dense = compiled(SCRIPTS / "gqa.attn", "S=packed:most,T=packed"), compiled(SCRIPTS / "gqa.attn")
+        rows = Rows(dense, [(3, 4), (2, 5)], SIZES | {"B": 1})
+        given = rows.tensors | rows.named_starts()
+        for most, message in ((2, "S_starts: sequence 0 has 3 rows, the call says that none has more than 2"), (-1, "S_most is a number of rows")):
+            with self.subTest(most), self.assertRaisesRegex(aule.ArgumentError, message):
+                outputs(f, given, {"S_most": most})
+        for most, error in ((-1, aule.ArgumentError), (1 << 31, aule.ArgumentError), (2.0, TypeError), (True, TypeError)):
+            with self.assertRaises(error):
+                aule.packed(rows.starts[0], most=most)
+        for layout, message in (("T=paged:most", "`most` is how many packed rows a sequence has"), ("S=packed:most:most", "`most` is there twice")):
+            with self.assertRaisesRegex(aule.CompileError, message):
+                aule.compile(SCRIPTS / "gqa.attn", layout=layout)
+
+    def test_no_rows(self):
+        f = compiled(SCRIPTS / "gqa.attn", "S=packed:most,T=packed")
+        for total, most in ((0, 0), (0, 3), (4, 0), (4, 2)):
+            q, k, v = (np.full((1, SIZES[h], total, 16), np.nan, np.float32) for h in ("H", "Hk", "Hk"))
+            none = np.zeros(4, np.int32)
+            o = f(q, k, v, S_starts=none, T_starts=none, S_most=most)
+            self.assertEqual(o.shape, q.shape)
+            self.assertFalse(o.any())
+
+
+class Padded(unittest.TestCase):
+    def test_rows(self):
+        for stem in ("gqa", "rope", "alibi", "gated"):
+            path = SCRIPTS / f"{stem}.attn"
+            with self.subTest(stem):
+                dense = compiled(path)
+                case, lengths = Case(dense, 16, queries=max(COUNTS)), np.array(COUNTS, np.int32)
+                tensors = dict(case.tensors)
+                q = tensors["q"] = tensors["q"].copy()
+                for b, count in enumerate(COUNTS):
+                    q[b, :, count:] = np.nan
+                if stem == "gated":
+                    f, given, most = compiled(path, "S=padded"), {}, np.full(len(COUNTS), MOST)
+                    tensors |= {name: np.nan_to_num(tensors[name]) for name in case.keys}
+                else:
+                    f, given, most = compiled(path, "S=padded,T=paged"), case.pools | {"T_lengths": case.lengths, "T_table": case.table}, case.lengths
+                got = outputs(f, tensors | given | {"S_lengths": lengths}, case.params)
+                for b, (count, length) in enumerate(zip(COUNTS, most)):
+                    self.assertFalse(got[0][b, :, count:].any(), "rows of no sequence")
+                    if not count:
+                        continue
+                    one = {}
+                    for t in case.given:
+                        x = tensors[t.name]
+                        for n, axis in enumerate(t.axes):
+                            cut = {"B": slice(b, b + 1), "S": slice(0, count), "T": slice(0, length)}.get(axis, slice(None))
+                            x = x[(slice(None),) * n + (cut,)]
+                        one[t.name] = x
+                    for x, y in zip(got, outputs(dense, one, case.params)):
+                        np.testing.assert_array_equal(x[b, :, :count], y[0], err_msg=f"{count} queries of {length} keys")
+
+
+class Varlen(test_decode.VarlenOverPages):
+    """attention_varlen with max_seqlen_q: the tests of calls over pages, and packed keys."""
+
+    COUNTS = [3, 0, 1, 2, 1, 1, 2, 4]
+    MORE = {"max_seqlen_q": 4}
+
+    def test_packed_keys(self):
+        r = np.random.default_rng(3)
+        queries, keys = (starts_of([p[n] for p in PAIRS]) for n in (0, 1))
+        q, k, v = (r.standard_normal((n[-1], h, 32)).astype(np.float32) for n, h in ((queries, 4), (keys, 2), (keys, 2)))
+        for options in ({}, {"causal": True, "window": 50}, {"softcap": 5.0}):
+            o, lse = aule.attention_varlen(q, k, v, queries, keys, 4, 2600, return_lse=True, **options)
+            want, want_lse = aule.attention_varlen(q, k, v, queries, keys, return_lse=True, **options)
+            np.testing.assert_allclose(o, want, rtol=2e-5, atol=1e-5)
+            np.testing.assert_allclose(lse, want_lse, rtol=2e-5, atol=1e-5)
+            self.assertTrue((o != want).any())  # other kernels
+        for most, message in (((2,), "sequence 2 has 3 rows, the call says that none has more than 2"), ((4, 1000), "has 2600 rows")):
+            with self.assertRaisesRegex(aule.ArgumentError, message):
+                aule.attention_varlen(q, k, v, queries, keys, *most)
+        for device in OTHERS:
+            o = aule.attention_varlen(q, k, v, queries, keys, 4, 2600, backend=device)
+            np.testing.assert_allclose(o, aule.attention_varlen(q, k, v, queries, keys), rtol=2e-5, atol=1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
