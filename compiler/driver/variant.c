@@ -25,7 +25,8 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     au_text_add(&text, "%s_%s", v->attn->name, operand_name(v));
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
-    static const char *const queries[AU_QUERIES] = {"", "pages_", "some_", "few_", "decode_"};
+    static const char *const queries[AU_QUERIES] = {"",      "pages_", "mixed_",
+                                                    "some_", "few_",   "decode_"};
     au_text_add(
         &text, "_%s_%s%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
@@ -206,15 +207,33 @@ static AuExpr most_queries(AuAttn *a)
                       : attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)rows->most_rows, 0, a->span);
 }
 
-/* Are there kernels for fewer rows of queries in a layout: for few alone, where a call says that there are few; and since what a sequence gets
- * then depends on whether all have few, no others for calls that must not. */
+/* Are there kernels for fewer rows of queries in a layout: for few alone, where a call says that there are few, and beside many. */
 static bool takes_few(const AuVariant *v)
 {
     const AuAttn *a = v->attn;
+    const bool packed = a->queries.layout == AU_LAYOUT_PACKED && a->queries.says_most;
+    if (v->queries == AU_MIXED_QUERIES) return packed;
     if (!v->queries || v->queries == AU_PAGED_QUERIES) return true;
     if (!attn_is_packed(a) && !a->queries.layout) return true;
-    return a->queries.layout && v->queries != AU_FEW_QUERIES && !v->invariant &&
-           (a->queries.layout == AU_LAYOUT_PADDED || a->queries.says_most);
+    return v->queries != AU_FEW_QUERIES && (packed || a->queries.layout == AU_LAYOUT_PADDED);
+}
+
+/* What a sequence gets must not depend on whether all have few queries: kernels for few run then if they do so beside many, too. */
+static bool is_own(AuArena *arena, const AuProblem *p)
+{
+    return !p->invariant || !p->attn->queries.layout || schedule_takes_mixed(arena, p);
+}
+
+/* Where sequences have a quarter of what the longest has, some have few. Kernels for few alone come first. Calls that must not depend on the others have
+ * one kernel for all that have as many. */
+static AuExpr are_mixed(AuAttn *a, bool invariant)
+{
+    const AuSpan at = a->span;
+    const AuExpr all = attn_op2(a, AU_OP_MUL, attn_i32(a, 4, at), a->tensors[0].axes[2], at),
+                 ends = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->queries.ends, 0, at),
+                 count = attn_op2(a, AU_OP_SUB, ends, attn_i32(a, 1, at), at);
+    if (invariant) return attn_bool(a, true, at);
+    return attn_op2(a, AU_OP_LT, all, attn_op2(a, AU_OP_MUL, count, most_queries(a), at), at);
 }
 
 /* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", and of pages on GPUs "T_slots % 16 == 0". */
@@ -224,8 +243,9 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
     const AuExpr queries = most_queries(a);
-    AuExpr test = v->queries == AU_PAGED_QUERIES
-                      ? attn_bool(a, true, at)
+    AuExpr test = v->queries == AU_PAGED_QUERIES ? attn_bool(a, true, at)
+                  : v->queries == AU_MIXED_QUERIES
+                      ? are_mixed(a, v->invariant)
                       : attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
     if (v->queries == AU_DECODE_QUERIES) {
         const AuExpr rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
@@ -309,7 +329,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     if (!takes_few(v)) return true; /* one kernel for any number */
     if (v->queries) {
         const int32_t limit = schedule_family(a)->limit(arena, &problem);
-        if (!limit) return true;
+        if (!limit || !is_own(arena, &problem)) return true;
         if (!set_condition(arena, diags, v, limit, schedule_decode_rows(arena, &problem)) ||
             (v->queries != AU_PAGED_QUERIES && !hooks_join(hooks, diags, a)))
             return false;

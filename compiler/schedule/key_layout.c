@@ -148,7 +148,8 @@ static const char *said_most(Lanes *x, LanesSide side)
 const char *lanes_most_queries(Lanes *x)
 {
     if (!lanes_is_packed(x, LANES_QUERIES)) return lanes_axis(x, 0, 2);
-    return tile_text(x->t, "max(%s, 1)", said_most(x, LANES_QUERIES));
+    const char *most = x->only ? lanes_few_queries(x) : said_most(x, LANES_QUERIES);
+    return tile_text(x->t, "max(%s, 1)", most);
 }
 
 const char *lanes_key_room(Lanes *x)
@@ -158,17 +159,22 @@ const char *lanes_key_room(Lanes *x)
 }
 
 /* Clamped to the rows that there are, and to begin no later than they end: no numbers make an address outside. Where kernels have room for
- * as many rows as a call says, to that. */
+ * as many rows as a call says, to that; sequences whose rows are others' have none. */
 static void let_packed(Lanes *x, LanesSide side)
 {
     const AuRowLayout *rows = side == LANES_KEYS ? &x->p->attn->keys : &x->p->attn->queries;
+    const LanesOnly only = side == LANES_KEYS ? LANES_ALL : x->only;
     const char *of = prefix(side), *starts = lanes_tensor(x, rows->starts),
-               *all = lanes_axis(x, side == LANES_KEYS, 2);
+               *all = lanes_axis(x, side == LANES_KEYS, 2),
+               *few = only ? lanes_few_queries(x) : NULL, *end = only == LANES_MANY ? "all" : "end";
     tile_let(x->t, tile_text(x->t, "%s_start", of), "clamp(%s[b], 0, %s)", starts, all);
-    tile_let(x->t, tile_text(x->t, "%s_end", of), "clamp(%s[b + 1], %s_start, %s)", starts, of,
+    tile_let(x->t, tile_text(x->t, "%s_%s", of, end), "clamp(%s[b + 1], %s_start, %s)", starts, of,
              all);
+    if (only == LANES_MANY)
+        tile_let(x->t, "q_end", "where(q_all - q_start > %s, q_all, q_start)", few);
     const char *length = tile_text(x->t, "%s_end - %s_start", of, of),
-               *most = schedule_packs_rows(x->p) ? said_most(x, side) : NULL;
+               *most = schedule_packs_rows(x->p) && !only ? said_most(x, side) : NULL;
+    if (only == LANES_FEW) length = tile_text(x->t, "where(%s <= %s, %s, 0)", length, few, length);
     tile_let(x->t, tile_text(x->t, "%s_length", of), "%s",
              most ? tile_text(x->t, "min(%s, %s)", length, most) : length);
 }
@@ -333,7 +339,7 @@ static void write_nothing(Lanes *x, const char *place, const char *columns, cons
     if (finals) tile_end(t);
 }
 
-/* Of padded queries the row itself; of packed ones every so many that lie between the sequence's last and where the next one begins, behind the last
+/* Of padded queries the row itself; of packed ones, where no other kernels have sequences and the rest, every so many that lie between the sequence's last and where the next one begins, behind the last
  * sequence up to the end. */
 void lanes_end_own_row(Lanes *x, const char *columns, const char *finals)
 {
@@ -346,6 +352,7 @@ void lanes_end_own_row(Lanes *x, const char *columns, const char *finals)
         return;
     }
     tile_end(t);
+    if (x->only) return;
     const char *most = lanes_most_queries(x);
     tile_set(t, "behind_end", "where(b == %s - 1, %s, q_end)", lanes_axis(x, 0, 0),
              lanes_axis(x, 0, 2));

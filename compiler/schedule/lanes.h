@@ -9,6 +9,9 @@
 /* Whose rows: what parts of kernels that are alike for both need to know. */
 typedef enum LanesSide { LANES_QUERIES, LANES_KEYS } LanesSide;
 
+/* Of packed queries: a kernel for the sequences that have few rows, or for the others (warps_mixed.c). */
+typedef enum LanesOnly { LANES_ALL, LANES_FEW, LANES_MANY } LanesOnly;
+
 typedef struct Lanes {
     AuTileBuild *t;
     const AuProblem *p;
@@ -51,6 +54,7 @@ typedef struct Lanes {
     bool too_many;              /* regions of the workspace */
     bool of_group;              /* keys are those that a group of sequences shares (key_groups.h) */
     int32_t shared_tile; /* of so many keys are whole tiles of them; 0: each sequence has its own */
+    LanesOnly only;      /* whose rows; those of others do not exist to the kernel */
     const AuShape *group_shape; /* warps: of the kernel of such keys; NULL: there is none */
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */

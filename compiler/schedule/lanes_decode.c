@@ -339,7 +339,9 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     x.rows = x.block = 1;
     x.item_rows[LANES_KEYS] = lanes_block_rows(&x);
     if (lanes_may_share_keys(p)) x.shared_tile = out->shape.key_tile;
-    out->shares_keys = out->by_batch = lanes_shares_keys(&x);
+    out->shares_keys = lanes_shares_keys(&x);
+    /* Whether few are all that there are is nothing that a sequence says of itself. */
+    out->by_batch = out->shares_keys || p->attn->queries.layout;
     x.held = "f32";
     x.makes_elements = lanes_makes_elements(p);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);

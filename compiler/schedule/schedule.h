@@ -14,6 +14,7 @@
 typedef enum AuQueries {
     AU_ANY_QUERIES,
     AU_PAGED_QUERIES, /* any number, of keys in pages that are multiples of SCHEDULE_PAGE_ROWS */
+    AU_MIXED_QUERIES, /* packed, few of some sequences and many of others */
     AU_SOME_QUERIES,
     AU_FEW_QUERIES,
     AU_DECODE_QUERIES, /* rows of all heads that share keys, counted together */
@@ -124,6 +125,9 @@ typedef struct AuChecks {
 
 /* checks.c: kernels to run before those of an operation. false: diagnostics are in diags. */
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
+
+/* warps_mixed.c: are there kernels for batches of few queries and many? */
+bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */
 const char *schedule_rows_refusal(const AuProblem *problem);

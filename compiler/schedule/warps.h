@@ -90,7 +90,9 @@ void warps_pass_tiles(
 /* Waits for copies, where they are asynchronous. */
 void warps_wait(Lanes *x, const char *tokens);
 
-/* ---- warps_forward.c: the loop over the list `keys` of tiles, from the first copy on */
+/* ---- warps_forward.c: the kernel `forward`, after what is before it */
+void warps_forward_kernel(Lanes *x);
+/* The loop over the list `keys` of tiles, from the first copy on */
 void warps_forward_loop(Lanes *x);
 /* Of a step: barriers of warps that share tiles; acc += weight V. */
 void warps_forward_meet(Lanes *x);

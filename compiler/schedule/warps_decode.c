@@ -55,7 +55,7 @@ static void part(Lanes *x)
     store_part(x);
 }
 
-static void kernels(Lanes *x)
+void warps_decode_kernels(Lanes *x)
 {
     warps_prefix_kernel(x);
     warps_parts_kernels(x, warps_forward_memories, part);
@@ -72,7 +72,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     warps_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);
     warps_prefix_begin(&x);
-    return lanes_forward_built(&x, diags, kernels);
+    return lanes_forward_built(&x, diags, warps_decode_kernels);
 }
 
 /* ---- shapes */

@@ -8,6 +8,8 @@
  * them as `part_acc` and `part_state0`..; and the kernel `forward`, which joins a row's parts. Of a block's rows (Lanes.block) and how many
  * blocks are on a processor (Lanes.resident). */
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
+/* warps_decode.c: kernels for a few queries of values that a warp holds. */
+void warps_decode_kernels(Lanes *x);
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);
 /* Lets first_tile, last_tile: those of part `span`, of so many of the tiles n_low .. n_high. */

@@ -47,7 +47,7 @@ static const char *parts(Lanes *x)
 {
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     return warps_parts_for(x, tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0),
-                                        lanes_axis(x, 1, 1), row_blocks(x)));
+                                        lanes_axis(x, 1, 1), x->only ? "1" : row_blocks(x)));
 }
 
 /* What a block leaves of each row. */
@@ -108,10 +108,14 @@ static void keys_head(Lanes *x)
     lanes_arguments(x);
     lanes_changed_arguments(x, 0);
     part_arguments(x, TILE_OUT);
-    tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), row_blocks(x), lanes_axis(x, 1, 1),
-              lanes_axis(x, 0, 0));
-    tile_let(t, "mb", "turn %% %s", row_blocks(x)); /* neighbours read the same keys */
-    tile_let(t, "span", "turn / %s", row_blocks(x));
+    if (x->only) {
+        tile_grid(t, "span: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+    } else {
+        tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), row_blocks(x), lanes_axis(x, 1, 1),
+                  lanes_axis(x, 0, 0));
+        tile_let(t, "mb", "turn %% %s", row_blocks(x)); /* neighbours read the same keys */
+        tile_let(t, "span", "turn / %s", row_blocks(x));
+    }
     tile_let(t, "group", "%s", heads_of_group(x));
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
@@ -191,7 +195,7 @@ static void join_kernel(Lanes *given)
     AuTileBuild *t = given->t;
     Lanes one = *given, *x = &one;
     tile_layout(t, "a_row_along", "reg", tile_text(t, "lane:%d@1", x->p->caps->lanes));
-    tile_kernel(t, "forward");
+    tile_kernel(t, x->only ? "few" : "forward");
     lanes_arguments(x);
     part_arguments(x, TILE_IN);
     warps_prefix_arguments(x, TILE_IN);
@@ -229,16 +233,23 @@ static void join_kernel(Lanes *given)
     tile_end(t);
 }
 
-/* Of a sequence that has no row in the block nothing is done. */
+/* Of a sequence that has no row in the block nothing is done. Where most have few a block has all tiles of rows, one after the other: blocks that
+ * leave at once take as long to begin as others. */
 static void begin_own_rows(Lanes *x)
 {
-    if (x->p->attn->queries.layout)
-        tile_if(x->t, "mb * %d < %s * group", x->block, lanes_query_end(x));
+    if (!x->p->attn->queries.layout) return;
+    const char *rows = tile_text(x->t, "%s * group", lanes_query_end(x));
+    if (x->only)
+        tile_for_range(x->t, "mb", "0", tile_text(x->t, "cdiv(%s, %d)", rows, x->block));
+    else
+        tile_if(x->t, "mb * %d < %s", x->block, rows);
 }
 
 static void end_own_rows(Lanes *x)
 {
-    if (x->p->attn->queries.layout) tile_end(x->t);
+    if (!x->p->attn->queries.layout) return;
+    if (x->only) tile_sync(x->t, "all"); /* before other rows come to where these were joined */
+    tile_end(x->t);
 }
 
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x))

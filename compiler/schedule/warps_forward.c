@@ -142,7 +142,7 @@ static void store_output(Lanes *x)
     tile_copy(x->t, "%v -> o[%s, :] clip", rows, lanes_query_place(x));
 }
 
-static void forward_kernel(Lanes *x)
+void warps_forward_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
     lanes_forward_head(x);
@@ -186,5 +186,5 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     warps_layouts(&x);
     warps_forward_layouts(&x);
     if (warps_turns(p)) warps_pass_tiles(&x);
-    return lanes_forward_built(&x, diags, forward_kernel);
+    return lanes_forward_built(&x, diags, warps_forward_kernel);
 }

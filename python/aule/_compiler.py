@@ -224,7 +224,7 @@ class Compiled(AttentionFunction):
             return self
         return self._laid_out(layout, self._options.get("storage"))
 
-    def _laid_out(self, layout: str, storage: str | None = None, invariant: bool = False) -> "Compiled":
+    def _laid_out(self, layout: str | None, storage: str | None = None, invariant: bool = False) -> "Compiled":
         """The same script for rows that lie so, and are stored so."""
         name = f"{layout}|{storage}|{invariant}"
         if not hasattr(self._layouts, name):
@@ -235,7 +235,7 @@ class Compiled(AttentionFunction):
         made: Compiled = getattr(self._layouts, name)
         return made
 
-    def _lay_out(self, name: str, layout: str, storage: str | None, invariant: bool) -> None:
+    def _lay_out(self, name: str, layout: str | None, storage: str | None, invariant: bool) -> None:
         given = {**self._options, "layout": layout, "storage": storage, "invariant": 1 if invariant else self._options.get("invariant")}
         setattr(self._layouts, name, Compiled(*self._source, self._which, given))
 

@@ -8,9 +8,11 @@ import numpy
 
 from ._axes import check_shared
 from ._errors import ArgumentError
-from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare
+from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare, check_unrecorded
 from ._slots import STORED, append, check_rows
 from ._tensors import is_torch
+
+OVER_A_CACHE = "calls over a cache have"  # no gradients
 
 KINDS = {name: kind for kind, name in STORED.items()}
 
@@ -70,14 +72,6 @@ def _scale(scale: Any, name: str, cache: Any, like: Any) -> tuple[Any, bool]:
     return scale.reshape(1, -1, 1, 1), False
 
 
-def check_unrecorded(caller: str, **tensors: Any) -> None:
-    """Refuses what would have a gradient, where it would be lost."""
-    if any(is_torch(x) for x in tensors.values()):
-        from ._torch import refuse_gradients
-
-        refuse_gradients(caller, tensors, "calls over a cache have")
-
-
 def decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, k: Any = None, v: Any = None, page_table: Any = None, causal: bool = True,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
@@ -120,7 +114,7 @@ def decode(
     caches = {name: heads_first(tensor(x, f"{name}_cache", rows.format(h))) for name, x, h in (("k", k_cache, "Hk, D"), ("v", v_cache, "Hv, E"))}
     lengths = whole_numbers(lengths, "lengths", "[B]")
     table = None if page_table is None else whole_numbers(page_table, "page_table", "[B, entries]")
-    check_unrecorded("aule.decode()", q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
+    check_unrecorded("aule.decode()", OVER_A_CACHE, q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
     _check_heads(q, caches["k"], caches["v"])
     for what, x in (("lengths", lengths), ("page_table", table), ("k_cache", k_cache if table is None else None)):
         if x is not None and x.shape[0] != q.shape[0]:

@@ -150,6 +150,14 @@ def _drawn_seed(q: Any) -> int:
     return int(numpy.random.randint(0, 2**62, dtype=numpy.int64))
 
 
+def check_unrecorded(caller: str, operation: str, **tensors: Any) -> None:
+    """Refuses what would have a gradient, where it would be lost. [operation]: "calls over a cache have"."""
+    if any(is_torch(x) for x in tensors.values()):
+        from ._torch import refuse_gradients
+
+        refuse_gradients(caller, tensors, operation)
+
+
 def _torch_is_deterministic(q: Any) -> bool:
     if not is_torch(q):
         return False
@@ -204,7 +212,7 @@ def _prepare(
 def attention(
     q: T, k: T, v: T, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
     alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    deterministic: bool = False, return_lse: Literal[False] = False, out: T | None = None, backend: str | None = None,
+    deterministic: bool = False, invariant: bool = False, return_lse: Literal[False] = False, out: T | None = None, backend: str | None = None,
 ) -> T: ...
 
 
@@ -212,7 +220,7 @@ def attention(
 def attention(
     q: T, k: T, v: T, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
     alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    deterministic: bool = False, return_lse: Literal[True], out: T | None = None, backend: str | None = None,
+    deterministic: bool = False, invariant: bool = False, return_lse: Literal[True], out: T | None = None, backend: str | None = None,
 ) -> tuple[T, T]: ...
 
 
@@ -220,14 +228,14 @@ def attention(
 def attention(
     q: T, k: T, v: T, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
     alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    deterministic: bool = False, return_lse: bool, out: T | None = None, backend: str | None = None,
+    deterministic: bool = False, invariant: bool = False, return_lse: bool, out: T | None = None, backend: str | None = None,
 ) -> T | tuple[T, T]: ...
 
 
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, window: int | tuple[int, int] | None = None, softcap: float | None = None,
     alibi: Any = None, sinks: Any = None, bias: Any = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    deterministic: bool = False, return_lse: bool = False, out: Any = None, backend: str | None = None,
+    deterministic: bool = False, invariant: bool = False, return_lse: bool = False, out: Any = None, backend: str | None = None,
 ) -> Any:
     """Softmax attention: o[b, h, i] = sum over j of softmax_j(s[b, h, i, j]) v[b, h, j].
 
@@ -251,6 +259,7 @@ def attention(
         seed: of dropout; by default drawn from torch's, or NumPy's, generator. Under ``torch.compile`` it must be given.
         deterministic: gradients of alibi, sinks and bias are summed in a fixed order, as ``torch.use_deterministic_algorithms`` asks for
             as well; everything else always is.
+        invariant: the bits of an element of the batch's result depend on that element alone, whatever else is in the batch. Without gradients.
         return_lse: also return the log of the normaliser, [B, H, S] in float32, differentiable too.
         out: a tensor to write o into.
         backend: a device of :func:`aule.devices`, or "auto"; default as for calls of compiled scripts.
@@ -263,11 +272,14 @@ def attention(
         Error: no kernel for this call on this device, or the device fails.
     """
     _check_heads(q, k, v)
-    return_lse = _flag("return_lse", return_lse)
+    return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     f, named = _prepare(
         q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
         deterministic=deterministic, gradients=False,
     )
+    if invariant:
+        check_unrecorded("aule.attention()", "calls with invariant=True have", q=q, k=k, v=v, **named)
+        f = f._laid_out(None, None, True)
     if return_lse:
         results = f.forward(q, k, v, out=None if out is None else {"o": out}, device=backend, **named)
         return results["o"], results["lse"]

@@ -7,12 +7,12 @@ from typing import Any
 import numpy
 
 from . import _devices
-from ._compiler import Compiled
 from ._axes import check_most
-from ._decode import check_unrecorded, heads_first, storage_of, tensor, whole_numbers
+from ._compiler import Compiled
+from ._decode import OVER_A_CACHE, heads_first, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError
 from ._function import is_traced
-from ._plain import _check_heads, _flag, _prepare
+from ._plain import _check_heads, _flag, _prepare, check_unrecorded
 from ._tensors import is_torch
 
 PACKED = ("cpu", "opencl", "levelzero", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
@@ -101,7 +101,7 @@ def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[st
 def attention_varlen(
     q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, *, seqused_k: Any = None, page_table: Any = None, causal: bool = False,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
-    k_scale: Any = None, v_scale: Any = None, out: Any = None, return_lse: bool = False, backend: str | None = None,
+    k_scale: Any = None, v_scale: Any = None, invariant: bool = False, out: Any = None, return_lse: bool = False, backend: str | None = None,
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
@@ -123,6 +123,7 @@ def attention_varlen(
         alibi: slopes [H] or [B, H].
         k_scale: a number, [Hk], or of each token [pages, slots, Hk]: the element is scale times what is stored. v_scale as well.
         window, softcap, sinks, scale, backend: as of :func:`attention`.
+        invariant: the bits of a sequence's result depend on that sequence alone, whatever else is in the batch and however long others are. Without gradients.
         out: a tensor to write o into.
         return_lse: also return the log of the normaliser, [total queries, H] in float32.
 
@@ -133,34 +134,36 @@ def attention_varlen(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
-    return_lse = _flag("return_lse", return_lse)
+    return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     q = _by_heads(q, "q")
     if page_table is not None:
         k, v = (heads_first(tensor(x, what, "[pages, slots, heads, channels]")) for x, what in ((k, "k"), (v, "v")))
-        check_unrecorded("aule.attention_varlen()", q=q, k=k, v=v)
+        check_unrecorded("aule.attention_varlen()", OVER_A_CACHE, q=q, k=k, v=v)
     else:
         k, v = _by_heads(k, "k"), _by_heads(v, "v")
     _check_heads(q, k, v)
     f, named = _prepare(
         q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
-        deterministic=False, gradients=False, alike=max_seqlen_q is not None and k.shape[1] == v.shape[1],
+        deterministic=False, gradients=False, alike=(invariant or max_seqlen_q is not None) and k.shape[1] == v.shape[1],
     )
+    if invariant:
+        check_unrecorded("aule.attention_varlen()", "calls with invariant=True have", q=q, k=k, v=v, **named)
     _check_starts(cu_seqlens_q, "cu_seqlens_q")
     most = _most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")
     into = None if out is None else {"o": _by_heads(out, "out")}
     if page_table is not None:
-        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], into, named, backend)
+        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], invariant, into, named, backend)
     else:
         for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale)):
             if x is not None:
                 raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
-        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, into, named, backend)
+        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named, backend)
     o = heads_first(results["o"][0]) if out is None else out
     return (o, results["lse"][0].swapaxes(0, 1)) if return_lse else o
 
 
 def _over_pages(
-    f: Compiled, q: Any, k: Any, v: Any, starts: Any, key_starts: Any, lengths: Any, table: Any, scales: dict[str, Any], most: int | None, out: Any,
+    f: Compiled, q: Any, k: Any, v: Any, starts: Any, key_starts: Any, lengths: Any, table: Any, scales: dict[str, Any], most: int | None, invariant: bool, out: Any,
     named: dict[str, Any], backend: str | None,
 ) -> Any:
     """One call of packed queries over keys in pages."""
@@ -177,13 +180,14 @@ def _over_pages(
     storage, given = storage_of({"k": k, "v": v}, scales, q)
     if most is not None:
         named = named | {"S_most": most}
-    f = f._laid_out("S=packed,T=paged" if most is None else "S=packed:most,T=paged", storage)
+    # Which kernels a sequence has must not depend on whether a call says how many rows the others have
+    f = f._laid_out("S=packed,T=paged" if most is None and not invariant else "S=packed:most,T=paged", storage, invariant)
     return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, **named, **given)
 
 
 def _over_rows(
-    f: Compiled, q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, most: tuple[int | None, int | None], out: Any, named: dict[str, Any],
-    backend: str | None,
+    f: Compiled, q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, most: tuple[int | None, int | None], invariant: bool, out: Any,
+    named: dict[str, Any], backend: str | None,
 ) -> Any:
     """One call of packed queries and keys; or one for each sequence, where there are no such kernels."""
     if k.shape[2] != v.shape[2]:
@@ -200,9 +204,9 @@ def _over_rows(
     far = packed and any(_is_far(x) for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]
     if packed:
-        words = ["" if n is None else ":most" for n in most]
+        words = [":most" if n is not None or invariant else "" for n in most]
         bounds = {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
-        f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}")
+        f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)
         return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **bounds, **named)
     made = _one_by_one(f, q, k, v, starts, named, backend)
     if out is not None:

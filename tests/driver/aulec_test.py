@@ -449,14 +449,15 @@ class Stages(Case):
         self.assertIn(b"apart=0 # no boxes: rows in a layout, where", boxes.stdout)
 
     def test_few_packed_rows(self):
-        """A golden text: kernels of few queries that are packed, over pages."""
+        """Golden texts: kernels of few queries that are packed, over pages, alone and beside many."""
         root = EXAMPLES.parents[2]
         options = ["--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=S=packed:most,T=paged", "--emit=tiled-ir"]
         made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
         self.expect(made, 0)
         programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
-        written = "".join(f"// ==== {text}" for text in programs if "warps_decode" in text)
-        self.assertEqual(written, (root / "tests/golden/tiled-ir/few.tile").read_text())
+        for name, golden in (("warps_decode", "few"), ("warps_mixed", "mixed")):
+            written = "".join(f"// ==== {text}" for text in programs if name in text)
+            self.assertEqual(written, (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
 
     def test_new_rows_of_a_cache(self):
         """A golden text: kernels of append, by slots and at the ends of packed sequences, keys as they are and values as codes with a scale a token."""

@@ -143,6 +143,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
     const AuQueries queries = exec_has(r, "few")      ? AU_FEW_QUERIES
                               : exec_has(r, "decode") ? AU_DECODE_QUERIES
                               : exec_has(r, "some")   ? AU_SOME_QUERIES
+                              : exec_has(r, "mixed")  ? AU_MIXED_QUERIES
                               : exec_has(r, "pages")  ? AU_PAGED_QUERIES
                                                       : AU_ANY_QUERIES;
     if (queries && r->operation == AU_FORWARD && !as_any)
@@ -407,8 +408,10 @@ static bool run_uneven(Run *r, const AuScript *script, const AuVariant *with)
 static bool run_uneven_rows(Run *r, const AuScript *script, const AuVariant *few)
 {
     AuVariant *any = AU_NEW(r->arena, AuVariant);
-    if (!few->attn->queries.layout || few->queries != AU_DECODE_QUERIES ||
-        attn_is_stored(few->attn) || few->attn->keys.has_positions)
+    const AuAttn *a = few->attn;
+    if (!a->queries.layout ||
+        (few->queries != AU_DECODE_QUERIES && few->queries != AU_MIXED_QUERIES) ||
+        attn_is_stored(a) || a->keys.has_positions)
         return true;
     return build_for(r, script, false, true, any) && exec_uneven_rows(r, few, any);
 }

@@ -244,6 +244,19 @@ static const ExecCase few_cases[] = {
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
 };
+/* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
+static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:sm_90"};
+static const ExecCase mixed_cases[] = {
+    {"mha.attn", "B=6 H=4 Hk=2 S=40 T=70 D=32 E=32 slots=16", NULL, "mixed packed most forward paged unequal"},
+    {"gemma_local.attn", "B=4 H=8 Hk=1 S=20 T=150 D=32 E=32 slots=48", "window=40", "mixed packed most forward paged"},
+    {"../../../attn_scripts/rope.attn", "B=6 H=2 Hk=1 S=36 T=50 D=32 E=32 slots=16", NULL, "mixed packed most forward paged csr"},
+    {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=33 T=90 D=32 E=32", NULL, "mixed packed most forward padded"},
+    {"../../../attn_scripts/alibi.attn", "B=6 H=3 S=50 T=50 D=32 E=32", NULL, "mixed packed most forward"},
+    {KEYS_AS_VALUES, "B=4 H=4 Hk=1 S=20 T=70 D=64 slots=16", NULL, "mixed packed most forward paged"},
+    {"../../../attn_scripts/gated.attn", "B=6 H=4 Hk=2 S=34 T=40 D=32 E=32", NULL, "mixed packed most forward"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=200 D=64 E=64 slots=16", NULL, "mixed packed most forward paged e4m3"},
+    {"mha.attn", "B=6 H=4 Hk=2 S=40 T=1100 D=32 E=32 slots=16", NULL, "mixed packed most forward paged invariant"},
+};
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
 static const ExecCase row_cases[] = {
     {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "forward packed"},
@@ -568,6 +581,14 @@ static const char *of_few(const void *of, unsigned n, unsigned turn)
     return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
 }
 
+static const char *of_mixed(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool others = r->quick ? n % 3 != r->number : !r->all && !r->only && (n + r->number) % 2;
+    if (turn || others || !wants(r->only, r->name, &mixed_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_stored(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -632,6 +653,8 @@ static const struct {
     {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {few_rungs, COUNT(few_rungs), COUNT(few_rungs), few_cases, COUNT(few_cases), of_few},
+    {mixed_rungs, COUNT(mixed_rungs), COUNT(mixed_rungs), mixed_cases, COUNT(mixed_cases),
+     of_mixed},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
     {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),
      of_row_gradients},

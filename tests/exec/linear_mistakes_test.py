@@ -154,6 +154,9 @@ FEW = [
     ("packed rows of no sequence are left as they are", "key_layout.c", '"cdiv(behind_end - behind_first, %s)"', '"cdiv(behind_end - behind_end, %s)"'),
     ("padded rows of no sequence are left as they are", "key_layout.c", 'write_nothing(x, "b, h, mb +: 1", columns, finals);', 'if (!columns) write_nothing(x, "b, h, mb +: 1", columns, finals);'),
     ("rows of no sequence are a sequence's", "key_layout.c", '"q_start + q_length + mb"', '"q_start + mb"'),
+    ("sequences of one row more than few are nobody's", "key_layout.c", '"where(q_all - q_start > %s, q_all, q_start)"', '"where(q_all - q_start > 1 + %s, q_all, q_start)"'),
+    ("sequences of as many rows as are few are nobody's", "key_layout.c", '"where(%s <= %s, %s, 0)"', '"where(%s < %s, %s, 0)"'),
+    ("tiles of rows meet where they were joined", "warps_decode_parts.c", 'if (x->only) tile_sync(x->t, "all");', ''),
     ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x), *heads', 's = lanes_most_queries(x), *heads'),
     ("processors: queries are those of the first sequence", "lanes_decode.c", 'lanes_row_place(x, LANES_QUERIES, "h", "mb"));', 'x->p->attn->queries.layout == AU_LAYOUT_PACKED ? "0, h, mb" : "b, h, mb");'),
 ]

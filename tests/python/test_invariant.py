@@ -49,9 +49,56 @@ class Invariant(unittest.TestCase):
         self.check()
         self.check(window=700, softcap=4.0)
 
+    def check_packed(self, to=lambda x: x, **options):
+        """attention_varlen: sequences beside others of few rows and of many, over pages and packed keys, whether a call says how many rows there are or not."""
+        case, counts = Case(140), np.array([3, 2, 1, 140, 1, 4, 8, 0])
+        entries, keys = case.table.shape[1], [x.reshape(-1, HK, D)[:3000] for x in case.pools]
+
+        def call(which, paged, said):
+            rows = [case.q[b, : counts[b]] for b in which]
+            starts = np.concatenate([[0], np.cumsum(counts[which])]).astype(np.int32)
+            places = np.concatenate([[0], np.cumsum(LENGTHS[which])]).astype(np.int32)
+            more = {"max_seqlen_q": int(counts[which].max())} if said else {}
+            if paged:
+                own = (*map(to, case.pools), to(starts))
+                more |= {"seqused_k": to(LENGTHS[which]), "page_table": to(np.ascontiguousarray(case.table[which, :entries]))}
+            else:
+                own = (*(to(np.concatenate([x[: LENGTHS[b]] for b in which])) for x in keys), to(starts), to(places))
+            o = aule.attention_varlen(to(np.concatenate(rows)), *own, causal=True, invariant=True, **more, **options)
+            o = np.asarray(o if isinstance(o, np.ndarray) else o.float().cpu())
+            return [o[a:z] for a, z in zip(starts, starts[1:])]
+
+        for paged in (True, False):
+            everything = np.arange(len(LENGTHS))
+            want = call(everything, paged, False)
+            for which in ([5], [0, 5], [5, 3, 0], everything[::-1], [5] * 40, [4, 7, 1, 6]):
+                for said in (True, False):
+                    for got, b in zip(call(np.array(which), paged, said), which):
+                        np.testing.assert_array_equal(got, want[b], err_msg=f"{counts[b]} rows of {LENGTHS[b]} keys among {which}, pages: {paged}")
+
+    def test_packed(self):
+        self.check_packed()
+
+    def test_plain(self):
+        r = np.random.default_rng(4)
+        for rows in (1, 70):
+            q, k, v = (r.standard_normal((9, h, n, D)).astype(np.float32) for h, n in ((H, rows), (HK, 1500), (HK, 1500)))
+            want = aule.attention(q, k, v, causal=True, invariant=True)
+            for which in ([5], [8, 5, 0], [5] * 30):
+                got = aule.attention(q[which], k[which], v[which], causal=True, invariant=True)
+                np.testing.assert_array_equal(got, want[which])
+        if torch is not None:
+            q, k, v = map(torch.from_numpy, (q, k, v))
+            rows = q[0].transpose(0, 1), *(x[0].transpose(0, 1) for x in (k, v)), torch.tensor([0, 70], dtype=torch.int32), torch.tensor([0, 1500], dtype=torch.int32)
+            with self.assertRaisesRegex(aule.ArgumentError, "q requires a gradient, and calls with invariant=True have none"):
+                aule.attention(q.clone().requires_grad_(), k, v, invariant=True)
+            with self.assertRaisesRegex(aule.ArgumentError, "q requires a gradient, and calls with invariant=True have none"):
+                aule.attention_varlen(rows[0].clone().requires_grad_(), *rows[1:], invariant=True)
+
     @unittest.skipIf(torch is None or DEVICE == "cpu", "no GPU")
     def test_batches_on_a_device(self):
         self.check(to=lambda x: torch.from_numpy(x).to(DEVICE))
+        self.check_packed(to=lambda x: torch.from_numpy(x).to(DEVICE))
 
     def test_groups(self):
         """What sequences share is read for each: the bits of calls without groups."""
@@ -113,6 +160,15 @@ class Invariant(unittest.TestCase):
                 self.assertEqual(len(variants), 1 if depends else 2)
                 body = [line for line in variants[-1].split("\n") if not re.match(r"(kernel|grid)", line)]
                 self.assertEqual(any(re.search(r"\$B\b", line) for line in body), depends)
+
+    def test_kernels_of_packed_rows_for_cuda(self):
+        """Of few rows alone and beside many: parts of so many keys of their own, in the same kernels."""
+        text = aule._compiler.emit(ROOT / "attn_scripts/gqa.attn", "tiled-ir", targets="cuda", archs="sm_90", dtypes="bf16", widths="D=128", no_gradients=1, layout="S=packed:most,T=paged", invariant=1)
+        for name in ("warps_decode", "warps_mixed"):
+            variants = [v.split("// ---- hooks inlined")[0] for v in text.split("// ==== ") if name in v.split("\n")[0]]
+            self.assertEqual(["let share = cdiv(" in v for v in variants], [True, False], name)
+            self.assertIn("let first_tile = clamp(span * 8, n_low, n_high)", variants[1])
+            self.assertIn("let parts = max(cdiv(kv_length, 1024), 1)", variants[1])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,111 @@
+/* warps_mixed.c - forward for batches of packed queries in which some sequences decode and others are chunks of prefills: the kernels for few
+ * queries (warps_decode.c) and the one for any number (warps_forward.c), one behind the other, each for the sequences that are its own.
+ *
+ * Whose a sequence is says the number of its rows, which each block reads where it reads the starts: to the others' kernels it is one without
+ * rows, whose blocks leave. So nobody waits for the host, and lists may change between replays of a graph. Few are as many as a call would have
+ * that decodes alone, so that a sequence has the same kernels, and with parts of its own the same bits, whatever the others are.
+ *
+ * Rows of many come first: their products leave memory idle, and `keys`, which waits for nothing of theirs, begins beside their last blocks.
+ *
+ * Kernels: `work`, `q_rows`, `k_rows`, `v_rows` (rows that the script changes, of all), `forward`, `keys`, `few` (joins), `rest`. */
+#include "key_layout.h"
+#include "warps_decode.h"
+
+enum { MOST_QUERIES = 32 }; /* that are few, as of calls that have no others (warps_decode.c) */
+
+static AuProblem problem_of(const AuProblem *p, LanesOnly only)
+{
+    AuProblem of = *p;
+    of.queries = only == LANES_FEW                         ? AU_DECODE_QUERIES
+                 : p->attn->keys.layout == AU_LAYOUT_PAGED ? AU_PAGED_QUERIES
+                                                           : AU_ANY_QUERIES;
+    return of;
+}
+
+const char *lanes_few_queries(Lanes *x)
+{
+    return tile_text(x->t, "min(%d * %s / max(%s, 1), %d)", WARPS_DECODE_ROWS, lanes_axis(x, 1, 1),
+                     lanes_axis(x, 0, 1), MOST_QUERIES);
+}
+
+/* The shape for few, in tiles that lie in memory as those of the other kernel do. */
+static bool shape_of_few(AuArena *arena, const AuProblem *few, const AuShape *many, AuShape *out,
+                         const char **why)
+{
+    if (!schedule_warps_decode_shape(arena, few, out, why)) return false;
+    out->swizzle_span = many->swizzle_span;
+    *why = schedule_warps_refusal(arena, few, out);
+    return !*why;
+}
+
+static void kernels(Lanes *given)
+{
+    Lanes many = *given, few = *given;
+    AuShape *shape = AU_NEW(given->arena, AuShape);
+    AuProblem *p = AU_NEW(given->arena, AuProblem);
+    const char *why;
+    *p = problem_of(given->p, LANES_FEW);
+    if (!shape_of_few(given->arena, p, given->shape, shape, &why)) return;
+    few.p = p;
+    few.shape = shape;
+    few.rows = few.block = shape->rows;
+    few.resident = warps_decode_resident(p, shape);
+    few.only = LANES_FEW;
+    many.only = LANES_MANY;
+    warps_forward_kernel(&many);
+    warps_decode_kernels(&few);
+}
+
+AuSchedule *schedule_warps_mixed(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                 const AuShape *shape)
+{
+    AuProblem *many = AU_NEW(arena, AuProblem);
+    *many = problem_of(p, LANES_MANY);
+    AuSchedule *out = schedule_new(arena, diags, p, "warps_mixed", shape,
+                                   schedule_warps_refusal(arena, many, shape));
+    if (!out) return NULL;
+    out->overlaps = true;
+    Lanes x = warps_begin(arena, schedule_begin(arena, diags, many, out), many, out);
+    warps_layouts(&x);
+    warps_forward_layouts(&x);
+    return lanes_forward_built(&x, diags, kernels);
+}
+
+/* ---- shapes */
+
+static const char *refusal(const AuProblem *p)
+{
+    if (p->queries != AU_MIXED_QUERIES) return "queries of one kind";
+    if (!lanes_is_packed(&(Lanes){.p = p}, LANES_QUERIES)) return "queries that are not packed";
+    return NULL;
+}
+
+const char *schedule_warps_mixed_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    AuShape few;
+    const char *why = refusal(p);
+    if (why) return why;
+    const AuProblem one = problem_of(p, LANES_FEW), many = problem_of(p, LANES_MANY);
+    why = schedule_warps_forward_fit(arena, &many, s);
+    if (why) return why;
+    return shape_of_few(arena, &one, s, &few, &why) ? NULL : why;
+}
+
+bool schedule_warps_mixed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    AuShape few;
+    *why = refusal(p);
+    if (*why) return false;
+    const AuProblem one = problem_of(p, LANES_FEW), many = problem_of(p, LANES_MANY);
+    return schedule_warps_forward_shape(arena, &many, out, why) &&
+           shape_of_few(arena, &one, out, &few, why);
+}
+
+bool schedule_takes_mixed(AuArena *arena, const AuProblem *p)
+{
+    AuShape shape;
+    const char *why;
+    AuProblem mixed = *p;
+    mixed.queries = AU_MIXED_QUERIES;
+    return !p->tf32 && schedule_warps_mixed_shape(arena, &mixed, &shape, &why);
+}
