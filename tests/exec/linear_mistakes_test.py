@@ -149,7 +149,7 @@ ROWS = [
 
 FEW = [
     ("queries are those of the first sequence", "warps_forward_tiles.c", '"q_start + i" : "i"', '"i" : "i"'),
-    ("blocks have rows of one head alone", "warps_decode_parts.c", '"mb * %d < %s * group"', '"mb * %d < %s"'),
+    ("blocks have rows of one head alone", "warps_decode_parts.c", 'tile_text(x->t, "%s * group", lanes_query_end(x))', 'lanes_query_end(x)'),
     ("results go to the row behind the last", "key_layout.c", '"mb < q_length"', '"mb < q_length + 1"'),
     ("packed rows of no sequence are left as they are", "key_layout.c", '"cdiv(behind_end - behind_first, %s)"', '"cdiv(behind_end - behind_end, %s)"'),
     ("padded rows of no sequence are left as they are", "key_layout.c", 'write_nothing(x, "b, h, mb +: 1", columns, finals);', 'if (!columns) write_nothing(x, "b, h, mb +: 1", columns, finals);'),

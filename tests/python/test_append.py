@@ -518,7 +518,7 @@ class Append(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(aule.Error, re.escape(message)):
                 aule.compile(script, **options).append()
         for script, layout, message in (
-            (GQA, "T=paged:turned", "expected rows, csr, positions, groups or modified"),
+            (GQA, "T=paged:turned", "expected rows, csr, positions, groups, most or modified"),
             (GQA, "S=packed,T=packed:modified", "modified rows are those of a cache: of keys, dense, padded or paged"),
             ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v = k[.., 0:8]; k_mod(x, b, g, j, c) = x * f32(j); online softmax; }", "T=paged:modified", "values are channels of the keys as they were before k_mod"),
             ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; k_mod(x, b, g, j, c) = x * f32(T - j); online softmax; }", "T=paged:modified", "asks for a length, which grows"),

@@ -250,7 +250,7 @@ class Beside(unittest.TestCase):
                     outputs(compiled(path, layout), given | {"T_rows": rows}, {})
         with self.assertRaisesRegex(aule.ArgumentError, "T_rows.* expected 7"):
             outputs(compiled(path, "T=paged:rows"), pages | {"T_rows": rows[:4]}, {})
-        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows, csr, positions, groups or modified"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
+        for layout, message in (("T=paged:lines", "unknown word behind a layout 'lines'; expected rows, csr, positions, groups, most or modified"), ("T=packed:rows", "packed rows are where starts say, they have no `rows`")):
             with self.assertRaisesRegex(aule.CompileError, message):
                 compiled(path, layout)
 

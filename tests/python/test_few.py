@@ -10,7 +10,7 @@ import numpy as np
 
 import aule
 import test_decode
-from support import OTHERS
+from support import OTHERS, torch
 from test_layouts import FIRST_ALONE, MOST, REST, SCRIPTS, SIZES, Case, Rows, compiled, is_softmax, outputs, packing, starts_of
 
 # Queries and keys: none, one, a part of 1024 keys less one and more one, several parts, fewer keys than queries
@@ -173,6 +173,15 @@ class Varlen(test_decode.VarlenOverPages):
             np.testing.assert_allclose(o, want, rtol=2e-5, atol=1e-5)
             np.testing.assert_allclose(lse, want_lse, rtol=2e-5, atol=1e-5)
             self.assertTrue((o != want).any())  # other kernels
+        if torch is not None:  # gradients are those of the same call
+            made = []
+            for more in ((), (4, 2600)):
+                leaves = [torch.from_numpy(x.copy()).requires_grad_() for x in (q, k, v)]
+                o = aule.attention_varlen(*leaves, torch.from_numpy(queries), torch.from_numpy(keys), *more, causal=True)
+                o.square().sum().backward()
+                made.append([x.grad for x in leaves])
+            for x, y in zip(*made):
+                torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5)
         for most, message in (((2,), "sequence 2 has 3 rows, the call says that none has more than 2"), ((4, 1000), "has 2600 rows")):
             with self.assertRaisesRegex(aule.ArgumentError, message):
                 aule.attention_varlen(q, k, v, queries, keys, *most)
