@@ -76,6 +76,17 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
     return schedule_warps_decode_limit(arena, p) ? WARPS_DECODE_ROWS : WARPS_WIDE_ROWS;
 }
 
+bool schedule_takes_mixed(AuArena *arena, const AuProblem *p)
+{
+    AuShape shape;
+    const char *why;
+    AuProblem mixed = *p;
+    mixed.queries = AU_MIXED_QUERIES;
+    if (p->tf32) return false;
+    return p->caps->has_private ? schedule_lanes_mixed_shape(arena, &mixed, &shape, &why)
+                                : schedule_warps_mixed_shape(arena, &mixed, &shape, &why);
+}
+
 static int32_t online_limit(AuArena *arena, const AuProblem *p)
 {
     AuShape shape;

@@ -1,6 +1,7 @@
 /* key_layout.c - see key_layout.h. */
 #include "key_layout.h"
 #include "key_storage.h"
+#include "warps.h"
 
 static const AuRowLayout *layout(const Lanes *x) { return &x->p->attn->keys; }
 
@@ -143,6 +144,16 @@ static const char *said_most(Lanes *x, LanesSide side)
     if (!rows->says_most) return NULL;
     return rows->most ? size(x, rows->most - 1)
                       : hooks_name(x->arena, a->params[rows->most_rows].name);
+}
+
+/* As of calls that have no others (lanes_decode.c, warps_decode.c). */
+const char *lanes_few_queries(Lanes *x)
+{
+    enum { MOST = 32 };
+    const bool on_cpu = x->p->caps->has_private;
+    return tile_text(x->t, "min(%d * %s / max(%s, 1), %d)",
+                     on_cpu ? SCHEDULE_DECODE_ROWS : WARPS_DECODE_ROWS, lanes_axis(x, 1, 1),
+                     lanes_axis(x, 0, 1), on_cpu ? SCHEDULE_DECODE_QUERIES : MOST);
 }
 
 const char *lanes_most_queries(Lanes *x)

@@ -169,4 +169,11 @@ AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *
 /* What was written, read, hooks inlined and verified; NULL after an error. */
 AuSchedule *lanes_built(Lanes *x, AuDiags *diags);
 
+/* ---- lanes_forward.c, lanes_decode.c: what begins a module (false: a diagnostic says why not), and kernels in one */
+bool lanes_forward_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
+                         Lanes *x);
+void lanes_forward_kernel(Lanes *x);
+void lanes_decode_begin(Lanes *x);
+void lanes_decode_kernels(Lanes *x);
+
 #endif

@@ -13,7 +13,6 @@
 
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
-    QUERIES = 8,    /* of one head more are faster with queries along the lanes */
     PART = 1024,    /* keys of a block */
     AT_ONCE = 4,    /* keys whose products are under way together */
     NEAR = 8 * 1024 /* numbers of a tile of keys and values: the first cache */
@@ -287,7 +286,7 @@ static void join_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool shares = lanes_shares_keys(x);
-    tile_kernel(t, "forward");
+    tile_kernel(t, x->only ? "few" : "forward");
     lanes_arguments(x);
     part_arguments(x, TILE_IN);
     if (shares) lanes_shared_arguments(x, TILE_IN, parts(x));
@@ -322,7 +321,7 @@ static void join_kernel(Lanes *x)
     tile_end(t);
 }
 
-static void kernels(Lanes *x)
+void lanes_decode_kernels(Lanes *x)
 {
     if (lanes_shares_keys(x)) prefix_kernel(x);
     keys_kernel(x);
@@ -331,23 +330,28 @@ static void kernels(Lanes *x)
     lanes_part_regions(x, "part");
 }
 
+void lanes_decode_begin(Lanes *x)
+{
+    x->rows = x->block = 1;
+    x->item_rows[LANES_KEYS] = lanes_block_rows(x);
+    x->held = "f32";
+    x->makes_elements = lanes_makes_elements(x->p);
+}
+
 AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)
 {
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    x.rows = x.block = 1;
-    x.item_rows[LANES_KEYS] = lanes_block_rows(&x);
+    lanes_decode_begin(&x);
     if (lanes_may_share_keys(p)) x.shared_tile = out->shape.key_tile;
     out->shares_keys = lanes_shares_keys(&x);
     /* Whether few are all that there are is nothing that a sequence says of itself. */
-    out->by_batch = out->shares_keys || p->attn->queries.layout;
-    x.held = "f32";
-    x.makes_elements = lanes_makes_elements(p);
+    out->by_batch = !p->invariant && (out->shares_keys || p->attn->queries.layout);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);
     tile_layout(x.t, "along_lanes", lanes, NULL);
     tile_layout(x.t, "a_row_along", "reg", lanes);
-    return lanes_forward_built(&x, diags, kernels);
+    return lanes_forward_built(&x, diags, lanes_decode_kernels);
 }
 
 /* ---- shapes */
@@ -387,4 +391,7 @@ bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     return !*why;
 }
 
-int32_t schedule_decode_limit(const AuProblem *p) { return refusal(p) ? 0 : QUERIES; }
+int32_t schedule_decode_limit(const AuProblem *p)
+{
+    return refusal(p) ? 0 : SCHEDULE_DECODE_QUERIES;
+}

@@ -120,7 +120,7 @@ static void step(Lanes *x)
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
-static void forward_kernel(Lanes *x)
+void lanes_forward_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
     lanes_forward_head(x);
@@ -147,25 +147,33 @@ static void forward_kernel(Lanes *x)
     tile_end(t);
 }
 
+bool lanes_forward_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
+                         Lanes *x)
+{
+    *x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    x->longest_first = !x->on_cpu && p->attn->mask.i != 0;
+    x->atom = lanes_forward_atom(p, lanes_executor(x));
+    x->held = x->atom && x->atom->k > 1 ? x->operand : "f32";
+    x->values_in_rows = x->atom && x->atom->k > 2;
+    x->values_beside = x->atom && x->atom->k == 2 && !x->own_v;
+    if (!x->atom) {
+        au_error(diags, AU_E0811, p->attn->span, "%s has no multiply-add of %s for this schedule",
+                 p->caps->name, x->operand);
+        return false;
+    }
+    x->makes_elements = lanes_makes_elements(p);
+    if (x->makes_elements)
+        tile_layout(x->t, "a_row_along", "reg", tile_text(x->t, "lane:%d@1", p->caps->lanes));
+    if (p->hooks->needs_lists || attn_is_packed(p->attn))
+        tile_layout(x->t, "along_lanes", tile_text(x->t, "lane:%d@1", p->caps->lanes), NULL);
+    return true;
+}
+
 AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                    const AuShape *shape)
 {
+    Lanes x;
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_forward", shape, NULL);
-    Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    x.longest_first = !x.on_cpu && p->attn->mask.i != 0;
-    x.atom = lanes_forward_atom(p, lanes_executor(&x));
-    x.held = x.atom && x.atom->k > 1 ? x.operand : "f32";
-    x.values_in_rows = x.atom && x.atom->k > 2;
-    x.values_beside = x.atom && x.atom->k == 2 && !x.own_v;
-    if (!x.atom) {
-        au_error(diags, AU_E0811, p->attn->span, "%s has no multiply-add of %s for this schedule",
-                 p->caps->name, x.operand);
-        return NULL;
-    }
-    x.makes_elements = lanes_makes_elements(p);
-    if (x.makes_elements)
-        tile_layout(x.t, "a_row_along", "reg", tile_text(x.t, "lane:%d@1", p->caps->lanes));
-    if (p->hooks->needs_lists || attn_is_packed(p->attn))
-        tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
-    return lanes_forward_built(&x, diags, forward_kernel);
+    if (!lanes_forward_begin(arena, diags, p, out, &x)) return NULL;
+    return lanes_forward_built(&x, diags, lanes_forward_kernel);
 }

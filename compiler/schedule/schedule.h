@@ -126,7 +126,7 @@ typedef struct AuChecks {
 /* checks.c: kernels to run before those of an operation. false: diagnostics are in diags. */
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
 
-/* warps_mixed.c: are there kernels for batches of few queries and many? */
+/* Are there kernels for batches of few queries and many? */
 bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */
@@ -152,7 +152,10 @@ AuShape schedule_lanes_shape(const AuProblem *problem);
 int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 /* lanes_decode.c: most queries, 0: it is nothing for the problem; most rows of queries of the heads that share keys. */
 int32_t schedule_decode_limit(const AuProblem *problem);
-enum { SCHEDULE_DECODE_ROWS = 16 };
+enum {
+    SCHEDULE_DECODE_ROWS = 16,
+    SCHEDULE_DECODE_QUERIES = 8
+}; /* of a head; one more are faster with queries along the lanes */
 /* choose.c: of the kernels that there are for the problem. */
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */

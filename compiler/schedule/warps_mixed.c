@@ -11,8 +11,6 @@
 #include "key_layout.h"
 #include "warps_decode.h"
 
-enum { MOST_QUERIES = 32 }; /* that are few, as of calls that have no others (warps_decode.c) */
-
 static AuProblem problem_of(const AuProblem *p, LanesOnly only)
 {
     AuProblem of = *p;
@@ -20,12 +18,6 @@ static AuProblem problem_of(const AuProblem *p, LanesOnly only)
                  : p->attn->keys.layout == AU_LAYOUT_PAGED ? AU_PAGED_QUERIES
                                                            : AU_ANY_QUERIES;
     return of;
-}
-
-const char *lanes_few_queries(Lanes *x)
-{
-    return tile_text(x->t, "min(%d * %s / max(%s, 1), %d)", WARPS_DECODE_ROWS, lanes_axis(x, 1, 1),
-                     lanes_axis(x, 0, 1), MOST_QUERIES);
 }
 
 /* The shape for few, in tiles that lie in memory as those of the other kernel do. */
@@ -99,13 +91,4 @@ bool schedule_warps_mixed_shape(AuArena *arena, const AuProblem *p, AuShape *out
     const AuProblem one = problem_of(p, LANES_FEW), many = problem_of(p, LANES_MANY);
     return schedule_warps_forward_shape(arena, &many, out, why) &&
            shape_of_few(arena, &one, out, &few, why);
-}
-
-bool schedule_takes_mixed(AuArena *arena, const AuProblem *p)
-{
-    AuShape shape;
-    const char *why;
-    AuProblem mixed = *p;
-    mixed.queries = AU_MIXED_QUERIES;
-    return !p->tf32 && schedule_warps_mixed_shape(arena, &mixed, &shape, &why);
 }

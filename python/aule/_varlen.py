@@ -205,9 +205,9 @@ def _over_rows(
     starts = [] if far else [_starts(*x) for x in lists]
     if packed:
         words = [":most" if n is not None or invariant else "" for n in most]
-        bounds = {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
+        named = named | {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
         f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)
-        return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **bounds, **named)
+        return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **named)
     made = _one_by_one(f, q, k, v, starts, named, backend)
     if out is not None:
         out["o"][:] = made["o"]

@@ -18,9 +18,12 @@ static Tensor *list_of(Run *r)
 /* All rows, one less, .., none, all again. Of batches of few and many: all, one, as many as are few, none, one more, two. */
 static int64_t rows_of(const Run *r, size_t b)
 {
-    const int64_t most = r->tensors[0].shape[2],
-                  few = 64 * r->tensors[1].shape[1] / r->tensors[0].shape[1],
-                  mixed[] = {most, 1, few < 32 ? few : 32, 0, few < 32 ? few + 1 : 33, 2};
+    const bool on_cpu = !strstr(r->suite->name, ":sm_");
+    const int64_t most = r->tensors[0].shape[2], limit = on_cpu ? 8 : 32,
+                  rows_of_group =
+                      (on_cpu ? 16 : 64) * r->tensors[1].shape[1] / r->tensors[0].shape[1],
+                  few = rows_of_group < limit ? rows_of_group : limit,
+                  mixed[] = {most, 1, few, 0, few + 1, 2};
     if (!exec_has(r, "mixed")) return most - (int64_t)b % (most + 1);
     const int64_t rows = mixed[b % (sizeof mixed / sizeof *mixed)];
     return rows < most ? rows : most;

@@ -245,7 +245,7 @@ static const ExecCase few_cases[] = {
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
-static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:sm_90"};
+static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
 static const ExecCase mixed_cases[] = {
     {"mha.attn", "B=6 H=4 Hk=2 S=40 T=70 D=32 E=32 slots=16", NULL, "mixed packed most forward paged unequal"},
     {"gemma_local.attn", "B=4 H=8 Hk=1 S=20 T=150 D=32 E=32 slots=48", "window=40", "mixed packed most forward paged"},
@@ -584,9 +584,10 @@ static const char *of_few(const void *of, unsigned n, unsigned turn)
 static const char *of_mixed(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
-    const bool others = r->quick ? n % 3 != r->number : !r->all && !r->only && (n + r->number) % 2;
+    const bool others = r->quick ? n % 5 != r->number : !r->all && !r->only && (n + r->number) % 2;
     if (turn || others || !wants(r->only, r->name, &mixed_cases[n])) return NULL;
-    return dtypes[1 + (n + r->number) % 2];
+    if (strstr(r->name, "amx")) return "bf16";
+    return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
 }
 
 static const char *of_stored(const void *of, unsigned n, unsigned turn)
@@ -653,8 +654,7 @@ static const struct {
     {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {few_rungs, COUNT(few_rungs), COUNT(few_rungs), few_cases, COUNT(few_cases), of_few},
-    {mixed_rungs, COUNT(mixed_rungs), COUNT(mixed_rungs), mixed_cases, COUNT(mixed_cases),
-     of_mixed},
+    {mixed_rungs, COUNT(mixed_rungs), 5, mixed_cases, COUNT(mixed_cases), of_mixed},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
     {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),
      of_row_gradients},

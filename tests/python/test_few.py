@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -163,6 +164,9 @@ class Varlen(test_decode.VarlenOverPages):
     COUNTS = [3, 0, 1, 2, 1, 1, 2, 4]
     MORE = {"max_seqlen_q": 4}
 
+    def setUp(self):
+        self.enterContext(mock.patch.object(test_decode, "E", 32))  # whole vectors, as kernels for few queries ask for
+
     def test_packed_keys(self):
         r = np.random.default_rng(3)
         queries, keys = (starts_of([p[n] for p in PAIRS]) for n in (0, 1))
@@ -188,6 +192,28 @@ class Varlen(test_decode.VarlenOverPages):
         for device in OTHERS:
             o = aule.attention_varlen(q, k, v, queries, keys, 4, 2600, backend=device)
             np.testing.assert_allclose(o, aule.attention_varlen(q, k, v, queries, keys), rtol=2e-5, atol=1e-5)
+
+
+class Mixed(test_decode.VarlenOverPages):
+    """The same with sequences of few queries and of many."""
+
+    MORE = {"max_seqlen_q": 40}
+    setUp = Varlen.setUp
+
+    def test_kernels(self):
+        """Each sequence to the bit what it is among few alone, or among many alone."""
+        f, dense = compiled(SCRIPTS / "gqa.attn", "S=packed:most,T=packed:most"), compiled(SCRIPTS / "gqa.attn")
+        pairs = [(1, 1500), (60, 90), (3, 70), (0, 9), (9, 40), (2, 2), (8, 8), (1, 1), (1, 30), (4, 1025)]
+        rows = Rows(dense, pairs, SIZES | {"B": 1})
+        given, starts = rows.tensors | rows.named_starts(), rows.starts[0]
+        mixed = outputs(f, given, {"S_most": 60, "T_most": 1500})
+        many = outputs(compiled(SCRIPTS / "gqa.attn", "S=packed,T=packed"), given, {})
+        for b, (queries, _) in enumerate(pairs):
+            one = slice(*starts[b : b + 2])
+            few = outputs(dense, rows.of(b), {}) if queries else mixed
+            for x, y, z in zip(mixed, many, few):
+                np.testing.assert_array_equal(x[:, :, one], z if queries and queries <= 8 else y[:, :, one], err_msg=f"{pairs[b]}")
+        self.assertFalse(mixed[0][:, :, starts[-1] :].any())
 
 
 if __name__ == "__main__":
