@@ -102,6 +102,19 @@ class Packed(unittest.TestCase):
         by_axes = dense(*(rows.tensors[n] for n in "qkv"), axes={"S": aule.packed(rows.starts[0], most=4), "T": aule.packed(rows.starts[1], most=2600)})
         np.testing.assert_array_equal(by_axes, few[0])
 
+    def test_plans_are_for_what_they_were_made_with(self):
+        """A run of a plan whose parameters ask for other kernels is refused, not computed by those for few."""
+        f = compiled(SCRIPTS / "gqa.attn", "S=packed:most,T=packed:most")
+        rows = Rows(compiled(SCRIPTS / "gqa.attn"), [(3, 4), (2, 5)], SIZES | {"B": 1})
+        given, runner = rows.tensors | rows.named_starts(), f._runner
+        runner._prepared.clear()
+        outputs(f, given, {"S_most": 4, "T_most": 5})
+        (key, plan), = runner._prepared.items()
+        runner._prepared[tuple(9 if x == 4 and isinstance(x, int) and key[n - 1] == "S_most" else x for n, x in enumerate(key))] = plan
+        with self.assertRaisesRegex(aule.ArgumentError, "gqa: the plan's kernels are not for these parameters"):
+            outputs(f, given, {"S_most": 9, "T_most": 5})
+        runner._prepared.clear()
+
     def test_wrong_numbers(self):
         f, dense = compiled(SCRIPTS / "gqa.attn", "S=packed:most,T=packed"), compiled(SCRIPTS / "gqa.attn")
         rows = Rows(dense, [(3, 4), (2, 5)], SIZES | {"B": 1})
