@@ -31,7 +31,7 @@ def of_packed(case, counts):
 
 
 class Packed(unittest.TestCase):
-    def check(self, path):
+    def check(self, path, exact=True):
         dense = compiled(path)
         layout = packing(dense)
         if layout.count(",") == 0:
@@ -56,7 +56,10 @@ class Packed(unittest.TestCase):
                 self.assertFalse(mine[0].any(), say)
                 continue
             for x, y in zip(mine, outputs(dense, rows.of(b), rows.params)):
-                np.testing.assert_array_equal(x, y, err_msg=say)
+                if exact:
+                    np.testing.assert_array_equal(x, y, err_msg=say)
+                else:
+                    np.testing.assert_allclose(x, y, rtol=2e-5, atol=8e-6, err_msg=say)
         return None
 
     def test_scripts(self):
@@ -69,7 +72,7 @@ class Packed(unittest.TestCase):
         for path in sorted(SCRIPTS.glob("*.attn")):
             with self.subTest(path.stem):
                 if is_softmax(path):
-                    self.check(path)
+                    self.check(path, exact=False)  # not all have kernels for few
 
     def test_over_pages(self):
         """The last queries of each sequence over its cache, as servers have them."""
