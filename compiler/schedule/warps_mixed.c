@@ -9,6 +9,7 @@
  *
  * Kernels: `work`, `q_rows`, `k_rows`, `v_rows` (rows that the script changes, of all), `forward`, `keys`, `few` (joins), `rest`. */
 #include "key_layout.h"
+#include "shapes.h"
 #include "warps_decode.h"
 
 static AuProblem problem_of(const AuProblem *p, LanesOnly only)
@@ -20,11 +21,24 @@ static AuProblem problem_of(const AuProblem *p, LanesOnly only)
     return of;
 }
 
+/* What a row of text says of the kernels where they are alone holds beside others, too: sequences have the same kernels then. */
+static void follow_rows(AuArena *arena, const AuProblem *p, const char *schedule,
+                        const char *(*fit)(AuArena *, const AuProblem *, AuShape *), AuShape *s)
+{
+    const AuShapeRow *row = shapes_row(p->shapes, p, schedule, SHAPES_FORCED);
+    if (!row) row = shapes_row(p->shapes, p, schedule, SHAPES_TUNED);
+    AuShape said = *s;
+    if (!row) return;
+    shape_apply(row, &said);
+    if (!fit(arena, p, &said)) *s = said;
+}
+
 /* The shape for few, in tiles that lie in memory as those of the other kernel do. */
 static bool shape_of_few(AuArena *arena, const AuProblem *few, const AuShape *many, AuShape *out,
                          const char **why)
 {
     if (!schedule_warps_decode_shape(arena, few, out, why)) return false;
+    follow_rows(arena, few, "warps_decode", schedule_warps_decode_fit, out);
     out->swizzle_span = many->swizzle_span;
     *why = schedule_warps_refusal(arena, few, out);
     return !*why;
@@ -89,6 +103,7 @@ bool schedule_warps_mixed_shape(AuArena *arena, const AuProblem *p, AuShape *out
     *why = refusal(p);
     if (*why) return false;
     const AuProblem one = problem_of(p, LANES_FEW), many = problem_of(p, LANES_MANY);
-    return schedule_warps_forward_shape(arena, &many, out, why) &&
-           shape_of_few(arena, &one, out, &few, why);
+    if (!schedule_warps_forward_shape(arena, &many, out, why)) return false;
+    follow_rows(arena, &many, "warps_forward", schedule_warps_forward_fit, out);
+    return shape_of_few(arena, &one, out, &few, why);
 }
