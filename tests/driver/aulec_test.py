@@ -596,5 +596,8 @@ class AllWidths(AllExamples):  # the slow suite's
         return []
 
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from parts import PartLoader
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "BadOptions", "Files", "Examples", "Readme"]))
+    unittest.main(argv=sys.argv[:1] + (sys.argv[3:] or ["BadScripts", "BadOptions", "Files", "Examples", "Readme"]), testLoader=PartLoader())

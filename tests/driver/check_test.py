@@ -383,5 +383,8 @@ class Turns(All):  # the full suite's: every 24th script, one type, another at e
         self.assertEqual(set(re.findall(r"cpu +(\w+) ", said)), {dtype})
 
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from parts import PartLoader
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + (sys.argv[4:] or ["Right", "Wrong", "Recurrences", "Options", "Page"]))
+    unittest.main(argv=sys.argv[:1] + (sys.argv[4:] or ["Right", "Wrong", "Recurrences", "Options", "Page"]), testLoader=PartLoader())

@@ -246,5 +246,8 @@ class Empty(Case):
         self.assertIn("docs.attn:7: axis 1 of 'x', which is read here, has elements, with T = 0", done.stderr)
 
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from parts import PartLoader
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], testLoader=PartLoader())

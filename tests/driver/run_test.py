@@ -379,5 +379,8 @@ class Layouts(unittest.TestCase):
         self.assertRegex(done.stderr, "laid.attn: not an aule artifact: .*: a script, of which aulec makes one")
 
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from parts import PartLoader
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], testLoader=PartLoader())
