@@ -91,7 +91,7 @@ ROWS
 fi
 
 # ---- what is read there
-(cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/driver/checked_test.py tests/exec/linear tests/exec/scripts tests/exec/sums \
+(cd "$root" && git ls-files -z attn_scripts demo python 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/tools/parts.py tests/driver/checked_test.py tests/exec/linear tests/exec/scripts tests/exec/sums \
     tests/front/examples |
     xargs -0 cp --parents -t "$out/tree")
 cp "$here/run.py" "$out/"
