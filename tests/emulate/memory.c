@@ -263,9 +263,11 @@ static void run_buffer(Wave *w, const Inst *in)
              (unsigned long long)form, undef || more_undef ? ", not known" : "");
         return;
     }
+    /* The offset from a scalar register is not swizzled: it counts the bytes of all lanes (AMDGPU's ABI in LLVM's documents, "Scratch"). */
     const uint64_t offset = scalar_get(w, &in->o[3], 32, &undef);
     if (undef) fail(w, "the address is what nobody wrote");
-    access_scratch(w, in, 0, 1, (uint32_t)offset);
+    if (offset % (uint64_t)w->lanes) fail(w, "an offset that is not the same of each lane");
+    access_scratch(w, in, 0, 1, (uint32_t)(offset / (uint64_t)w->lanes));
 }
 
 /* ---- scalar loads */
