@@ -238,26 +238,6 @@ static void wait_for_products(AuLower *l, const AuTileStmt *s, uint32_t groups)
     if (count) kernel_wgmma_wait(l->k, mems, count, groups);
 }
 
-static bool reads(const AuTileExpr *e, const AuTileMemory *m)
-{
-    if (!e) return false;
-    bool found = e->op == TILE_X_REF && e->memory == m;
-    for (uint32_t n = 0; n < e->args.count; n++) found |= reads(e->args.at[n], m);
-    return found;
-}
-
-/* Does anybody in the kernel read what lies there? */
-static bool is_read(const AuTileStmts *body, const AuTileMemory *m)
-{
-    bool found = false;
-    for (uint32_t n = 0; n < body->count; n++) {
-        const AuTileParts parts = tile_parts(body->at[n]);
-        for (uint32_t i = 0; i < parts.read_count; i++) found |= reads(*parts.reads[i], m);
-        for (uint32_t i = 0; i < parts.body_count; i++) found |= is_read(parts.bodies[i], m);
-    }
-    return found;
-}
-
 /* Are tensors read again that the copies write? Else it is enough that they have left shared memory. */
 static bool leads_back(AuLower *l, const AuTileStmt *s)
 {
@@ -266,7 +246,7 @@ static bool leads_back(AuLower *l, const AuTileStmt *s)
         Flights f = {.var = s->wait.vars[n]};
         find_flights(l, &f, &l->r.role->body);
         for (uint32_t i = 0; f.first && i < l->tile->roles.count; i++)
-            read |= is_read(&l->tile->roles.at[i]->body, f.first->move.dest->memory);
+            read |= tile_reads_memory(&l->tile->roles.at[i]->body, f.first->move.dest->memory);
     }
     return read;
 }

@@ -97,9 +97,8 @@ static uint32_t arrivals(const AuLower *l, const AuTilePipe *pipe, bool fills)
 {
     const AuTileRole *role = fills ? pipe->producer : pipe->consumer;
     const AuRolePlan *plan = role_plan(l, role);
-    const bool alone = pipe->each == (fills ? TILE_EACH_PRODUCER : TILE_EACH_CONSUMER) ||
-                       (fills ? pipe->one_producer : pipe->one_consumer);
-    return (alone ? 1 : plan->many) * (arrives_by_warps(pipe, role, fills) ? plan->warps : 1);
+    return (tile_pipe_is_alone(pipe, fills) ? 1 : plan->many) *
+           (arrives_by_warps(pipe, role, fills) ? plan->warps : 1);
 }
 
 static AuMem objects(AuLower *l, const AuTilePipe *pipe, const char *what)

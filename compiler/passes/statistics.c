@@ -50,7 +50,6 @@ typedef struct Stats {
     Made made[MOST];
     uint32_t source_count, made_count;
     AuTileStmts writes, loads; /* new: behind the copies, behind the loads */
-    const AuTileStmts *body;   /* of the loop */
 } Stats;
 
 /* ---- what there is */
@@ -107,14 +106,10 @@ static bool is_of_rows(Stats *x, const AuTileExpr *e, uint32_t *names)
     return true;
 }
 
-static uint32_t uses(const AuTileStmts *body, const AuTileVar *var)
-{
-    return tile_count_uses(body, var);
-}
 static uint32_t uses_from(const AuTileStmts *body, uint32_t n, const AuTileVar *var)
 {
     const AuTileStmts rest = {.at = body->at + n, .count = body->count - n};
-    return uses(&rest, var);
+    return tile_count_uses(&rest, var);
 }
 
 /* ---- what is made */
@@ -255,13 +250,13 @@ static AuTileStmt *only_branch(const Stats *x, const AuTileStmts *body, uint32_t
     for (uint32_t i = n + 1; i < body->count; i++) {
         AuTileStmt *s = body->at[i];
         const AuTileStmts one = {.at = &s, .count = 1};
-        const uint32_t here = uses(&one, var);
+        const uint32_t here = tile_count_uses(&one, var);
         if (!here) continue;
         if (s->kind != TILE_S_IF || s->branch.test->op != TILE_X_ANYWHERE ||
             s->branch.other.count || s->branch.test->args.at[0]->op != TILE_X_NAME ||
             s->branch.test->args.at[0]->var != var)
             return NULL;
-        return uses(&x->p->role->body, var) == here + 1 ? s : NULL;
+        return tile_count_uses(&x->p->role->body, var) == here + 1 ? s : NULL;
     }
     return NULL;
 }
@@ -306,7 +301,8 @@ static void forget(Stats *x, AuTileStmt *s)
     const AuTileStmts one = {.at = &s, .count = 1};
     for (uint32_t n = 0; n < x->made_count; n++) {
         const AuTileVar *var = x->made[n].var;
-        if (var && uses(&one, var) > tile_count_reads_in(&s, 1, var)) x->made[n].var = NULL;
+        if (var && tile_count_uses(&one, var) > tile_count_reads_in(&s, 1, var))
+            x->made[n].var = NULL;
     }
 }
 
@@ -330,7 +326,7 @@ static bool is_made_of_rows(Stats *x, const AuTileStmts *body, uint32_t n)
     const AuTileExpr *e = s->kind == TILE_S_ASSIGN ? tile_assigned(s) : NULL;
     uint32_t names = 0;
     return e && s->var && e->op != TILE_X_NAME && e->type->count == 1 && is_of_rows(x, e, &names) &&
-           names && uses(&x->p->role->body, s->var) == uses_from(body, n, s->var);
+           names && tile_count_uses(&x->p->role->body, s->var) == uses_from(body, n, s->var);
 }
 
 static void look(Stats *x, AuTileStmts *body, uint32_t from)
@@ -358,24 +354,11 @@ static void look(Stats *x, AuTileStmts *body, uint32_t from)
 
 /* ---- what is left out */
 
-static bool is_read(const AuTileStmts *body, const AuTileMemory *memory)
-{
-    bool found = false;
-    for (uint32_t n = 0; n < body->count && !found; n++) {
-        const AuTileParts parts = tile_parts(body->at[n]);
-        for (uint32_t i = 0; i < parts.read_count; i++)
-            found |= *parts.reads[i] && (*parts.reads[i])->op == TILE_X_REF &&
-                     (*parts.reads[i])->memory == memory;
-        for (uint32_t i = 0; i < parts.body_count; i++) found |= is_read(parts.bodies[i], memory);
-    }
-    return found;
-}
-
 static bool is_read_by_others(const Stats *x, const AuTileMemory *memory)
 {
     bool found = false;
     for (uint32_t n = 0; n < x->p->kernel->roles.count; n++)
-        found |= is_read(&x->p->kernel->roles.at[n]->body, memory);
+        found |= tile_reads_memory(&x->p->kernel->roles.at[n]->body, memory);
     return found;
 }
 
@@ -401,7 +384,7 @@ static void leave_out(Stats *x, AuTileStmts *body)
     uint32_t count = 0;
     for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];
-        if (!loaded(x, s) || uses(&x->p->role->body, s->var) > 1) body->at[count++] = s;
+        if (!loaded(x, s) || tile_count_uses(&x->p->role->body, s->var) > 1) body->at[count++] = s;
     }
     body->count = count;
     for (uint32_t n = 0; n < x->source_count; n++) {
@@ -429,7 +412,7 @@ static void put_in(Stats *x, AuTileStmts *body, uint32_t last_copy, uint32_t las
 
 static void loop(Pass *p, AuTileStmts *body)
 {
-    Stats x = {.p = p, .body = body};
+    Stats x = {.p = p};
     uint32_t last_copy = 0, last_load = 0;
     for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];

@@ -149,11 +149,10 @@ static const char *said_most(Lanes *x, LanesSide side)
 /* As of calls that have no others (lanes_decode.c, warps_decode.c). */
 const char *lanes_few_queries(Lanes *x)
 {
-    enum { MOST = 32 };
     const bool on_cpu = x->p->caps->has_private;
     return tile_text(x->t, "min(%d * %s / max(%s, 1), %d)",
                      on_cpu ? SCHEDULE_DECODE_ROWS : WARPS_DECODE_ROWS, lanes_axis(x, 1, 1),
-                     lanes_axis(x, 0, 1), on_cpu ? SCHEDULE_DECODE_QUERIES : MOST);
+                     lanes_axis(x, 0, 1), on_cpu ? SCHEDULE_DECODE_QUERIES : WARPS_DECODE_QUERIES);
 }
 
 const char *lanes_most_queries(Lanes *x)

@@ -100,7 +100,10 @@ void warps_forward_add_values(Lanes *x, const char *weight);
 
 /* ---- warps_decode.c: most queries of a head that its kernels are for; 0: it is nothing for the problem */
 int32_t schedule_warps_decode_limit(AuArena *arena, const AuProblem *p);
-enum { WARPS_DECODE_ROWS = 64 }; /* of the heads that share keys, together */
+enum {
+    WARPS_DECODE_ROWS = 64,   /* of the heads that share keys, together */
+    WARPS_DECODE_QUERIES = 32 /* of a head: of more, blocks of queries reuse keys more often */
+};
 /* ---- warps_wide.c: the same of values that no warp holds */
 int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p);
 enum { WARPS_WIDE_ROWS = 32 }; /* of the heads that share keys, for kernels of fewer rows */

@@ -14,8 +14,6 @@
 #include "key_storage.h"
 #include "warps_decode.h"
 
-enum { MOST_QUERIES = 32 }; /* of a head: of more, blocks of queries reuse keys more often */
-
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -118,5 +116,5 @@ int32_t schedule_warps_decode_limit(AuArena *arena, const AuProblem *p)
 {
     AuShape shape;
     const char *why;
-    return schedule_warps_decode_shape(arena, p, &shape, &why) ? MOST_QUERIES : 0;
+    return schedule_warps_decode_shape(arena, p, &shape, &why) ? WARPS_DECODE_QUERIES : 0;
 }

@@ -42,6 +42,12 @@ AuTileExpr *tile_assigned(const AuTileStmt *s)
                                       : NULL;
 }
 
+bool tile_pipe_is_alone(const AuTilePipe *pipe, bool produces)
+{
+    return produces ? pipe->each == TILE_EACH_PRODUCER || pipe->one_producer
+                    : pipe->each == TILE_EACH_CONSUMER || pipe->one_consumer;
+}
+
 uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var)
 {
     if (!e) return 0;
@@ -68,6 +74,25 @@ static uint32_t count_in(AuTileStmt *const *body, uint32_t count, const AuTileVa
 uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var)
 {
     return count_in(body->at, body->count, var, true);
+}
+
+static bool reads_memory(const AuTileExpr *e, const AuTileMemory *memory)
+{
+    if (!e) return false;
+    bool found = e->op == TILE_X_REF && e->memory == memory;
+    for (uint32_t n = 0; n < e->args.count; n++) found |= reads_memory(e->args.at[n], memory);
+    return found;
+}
+
+bool tile_reads_memory(const AuTileStmts *body, const AuTileMemory *memory)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < body->count && !found; n++) {
+        const AuTileParts p = tile_parts(body->at[n]);
+        for (uint32_t i = 0; i < p.read_count; i++) found |= reads_memory(*p.reads[i], memory);
+        for (uint32_t i = 0; i < p.body_count; i++) found |= tile_reads_memory(p.bodies[i], memory);
+    }
+    return found;
 }
 
 uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var)

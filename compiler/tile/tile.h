@@ -95,11 +95,14 @@ typedef struct AuTileParts {
     uint32_t body_count;
 } AuTileParts;
 AuTileParts tile_parts(AuTileStmt *s);
+/* Does one instance of its producer, or of its consumer, have a ring of the pipeline for itself? Else all instances share its stages. */
+bool tile_pipe_is_alone(const AuTilePipe *pipe, bool produces);
 /* The value of an assignment or of a declaration with one; NULL: it is neither. */
 AuTileExpr *tile_assigned(const AuTileStmt *s);
 uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var);    /* of NULL: 0 */
 uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var); /* reads and assignments */
 uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var);
+bool tile_reads_memory(const AuTileStmts *body, const AuTileMemory *memory); /* anywhere in it */
 /* Assignments, but for those of running sums and of opaque fragments, and an `if anywhere(x)` of assignments and loads between them. */
 bool tile_is_in_run(const AuTileStmt *s);
 
