@@ -8,6 +8,8 @@
 #include "cuda.h"
 #include "hip_object.h"
 
+#include "../descriptor.h"
+
 enum {
     HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
     HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
@@ -171,37 +173,25 @@ static aule_status find(AuFinder *finder, AuSink sink)
     return rt_found_none(finder, "hip", (DLDevice){kDLROCM, 0}, &why, sink);
 }
 
-/* What the device says of a switch that code may be made for one way alone: "xnack+" or "xnack-"; its length, 0: nothing. */
-static int switched(const aule_device_info *info, const char *name, const char **word)
-{
-    const size_t length = strlen(name);
-    for (const char *at = info->features; *at; at += strspn(at, " ")) {
-        const size_t span = strcspn(at, " ");
-        *word = at;
-        if (span == length + 1 && strncmp(at, name, length) == 0) return (int)span;
-        at += span;
-    }
-    return 0;
-}
-
 static void explain(const aule_device_info *info, const char *feature, AuText *text)
 {
-    static const char *const switches[] = {"xnack", "sramecc"};
-    const char *word;
+    /* Code may be made for one way of these alone; a device says which it has, if it has any. */
+    static const char *const switches[][2] = {{"xnack+", "xnack-"}, {"sramecc+", "sramecc-"}};
     if (strncmp(feature, "gfx", 3) == 0)
         rt_text_add(text, ", the device is %.*s", (int)strcspn(info->features, " "),
                     info->features);
     for (size_t n = 0; n < sizeof switches / sizeof *switches; n++) {
-        const size_t length = strlen(switches[n]);
-        if (strncmp(feature, switches[n], length) != 0) continue;
-        const int is = switched(info, switches[n], &word);
-        if (!is)
-            rt_text_add(text, ", the device has no %s", switches[n]);
-        else if (n == 0)
-            rt_text_add(text, ", the device has %.*s: HSA_XNACK=%d in the environment changes it",
-                        is, word, feature[length] == '+');
-        else
-            rt_text_add(text, ", the device has %.*s", is, word);
+        const size_t length = strlen(switches[n][0]), name = length - 1;
+        const bool on = rt_has_word(info->features, switches[n][0], length),
+                   off = rt_has_word(info->features, switches[n][1], length);
+        if (strncmp(feature, switches[n][0], name) != 0) continue;
+        if (!on && !off) {
+            rt_text_add(text, ", the device has no %.*s", (int)name, switches[n][0]);
+            continue;
+        }
+        rt_text_add(text, ", the device has %s", switches[n][on ? 0 : 1]);
+        if (n == 0)
+            rt_text_add(text, ": HSA_XNACK=%d in the environment changes it", feature[name] == '+');
     }
 }
 
