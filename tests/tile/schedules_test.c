@@ -306,6 +306,25 @@ static void test_no_boxes(void **state)
     }
 }
 
+typedef bool ShapeRule(AuArena *arena, const AuProblem *p, AuShape *out, const char **why);
+
+/* What a rule has for a script's gradients on sm_90a: the row of its shape, or why there is none. */
+static const char *backward_rule(Session *s, const char *script, const char *widths,
+                                 const char *name, ShapeRule *rule, const AuProblem *asked)
+{
+    const Case c = {script, au_format(s->arena, "B=1 H=1 Hk=1 S=1 T=1 %s", widths), NULL};
+    Run *r = script_begin(s, &c, scripts, TILE_BF16, 1);
+    AuHooks *hooks = hooks_make(s->arena, s->diags, r->attn, tile_caps("sm_90a"));
+    AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
+    p.grads = attn_gradients(r->attn, s->arena, s->diags);
+    assert_true(hooks_backward(hooks, s->diags, r->attn, p.grads));
+    p.deterministic = asked->deterministic;
+    p.short_rows = asked->short_rows;
+    AuShape shape;
+    const char *why = NULL;
+    return rule(s->arena, &p, &shape, &why) ? shape_text(s->arena, name, &shape) : why;
+}
+
 /* The rule's shapes of groups, backward, or why there is none. */
 static void test_groups_backward(void **state)
 {
@@ -373,22 +392,11 @@ static void test_groups_backward(void **state)
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
         Session s = session_begin();
-        const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
-                        NULL};
-        Run *r = script_begin(&s, &c, scripts, TILE_BF16, 1);
-        AuGrads *g = attn_gradients(r->attn, s.arena, s.diags);
-        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps("sm_90a"));
-        assert_true(hooks_backward(hooks, s.diags, r->attn, g));
-        AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
-        p.grads = g;
-        p.deterministic = all[n].deterministic;
-        p.short_rows = all[n].short_rows;
-        AuShape shape;
-        const char *why = NULL;
-        const char *said = schedule_group_backward_shape(s.arena, &p, &shape, &why)
-                               ? shape_text(s.arena, "group_backward", &shape)
-                               : why;
-        if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", c.script, c.sizes, said);
+        const AuProblem asked = {.deterministic = all[n].deterministic,
+                                 .short_rows = all[n].short_rows};
+        const char *said = backward_rule(&s, all[n].script, all[n].sizes, "group_backward",
+                                         schedule_group_backward_shape, &asked);
+        if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", all[n].script, all[n].sizes, said);
         session_end(&s);
     }
 }
@@ -409,19 +417,9 @@ static void test_groups_back_wide(void **state)
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
         Session s = session_begin();
-        const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
-                        NULL};
-        Run *r = script_begin(&s, &c, scripts, TILE_BF16, 1);
-        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps("sm_90a"));
-        AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
-        p.grads = attn_gradients(r->attn, s.arena, s.diags);
-        assert_true(hooks_backward(hooks, s.diags, r->attn, p.grads));
-        AuShape shape;
-        const char *why = NULL;
-        const char *said = schedule_group_back_wide_shape(s.arena, &p, &shape, &why)
-                               ? shape_text(s.arena, "group_back_wide", &shape)
-                               : why;
-        if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", c.script, c.sizes, said);
+        const char *said = backward_rule(&s, all[n].script, all[n].sizes, "group_back_wide",
+                                         schedule_group_back_wide_shape, &(AuProblem){0});
+        if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", all[n].script, all[n].sizes, said);
         session_end(&s);
     }
 }
