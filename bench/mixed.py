@@ -21,7 +21,7 @@ import torch
 from bench import TYPES, compile_artifact, note, tell, usable
 from measure import graph_of, graph_seconds
 from peers import SCRIPTS
-from varlen import WIDTH, by_heads, by_rows, error, in_pages
+from varlen import WIDTH, Own, by_heads, by_rows, error, in_pages, starts_of
 
 LAYOUTS = {"most": "S=packed:most,T=paged", "any": "S=packed,T=paged", "dense": "T=paged", "keys": "S=packed:most,T=packed"}
 LAST = 64  # queries of a sequence that are compared
@@ -43,26 +43,6 @@ CASES = [
     Step("8 rows over 32768", ((1, 32768),) * 8),
     Step("200 rows over 1024 and 4 chunks of 512 over 1024", ((1, 1024),) * 200 + ((512, 1024),) * 4),
 ]
-
-
-class Own:
-    def __init__(self, folder: str) -> None:
-        import aule
-
-        self.aule, self.folder, self.made = aule, folder, {}
-
-    def function(self, script: str, layout: str, invariant: bool = False):
-        key = f"{script}_{layout}_{invariant}"
-        if key not in self.made:
-            name = Path(self.folder) / f"{script}_{layout}.so"
-            self.made[key] = (
-                self.aule.load(name, invariant=invariant) if self.folder else self.aule.compile(SCRIPTS / f"{script}.attn", layout=LAYOUTS[layout], invariant=invariant)
-            )
-        return self.made[key]
-
-
-def starts_of(lengths, device: str) -> torch.Tensor:
-    return torch.tensor([0, *lengths]).cumsum(0).to(device, torch.int32)
 
 
 def rows_of(step: Step, a, behind: int = 0):
@@ -252,7 +232,7 @@ def main() -> int:
     if a.compile:
         compile_artifacts(a)
         return 0
-    own = Own(a.artifacts)
+    own = Own(a.artifacts, LAYOUTS)
     if a.check:
         checks = [check_values] if a.device == "cpu" else [check_values, check_wrong, check_graphs, check_invariant]
         return 1 if sum(test(own, a) for test in checks) else 0

@@ -84,21 +84,24 @@ def error(o, q, k, v, at: list, keys: list, script: str = "causal", window: int 
     return worst / max(largest, 1e-3)
 
 
+LAYOUTS = {"packed": "S=packed,T=packed", "padded": "T=padded", "over_pages": "S=packed,T=paged"}
+
+
 class Own:
-    def __init__(self, folder: str) -> None:
+    """Functions of scripts in [layouts], by the name that the artifact of one has, too; compiled, or loaded from a folder."""
+
+    def __init__(self, folder: str, layouts: dict = LAYOUTS) -> None:
         import aule
 
-        self.aule, self.folder, self.made = aule, folder, {}
+        self.aule, self.folder, self.layouts, self.made = aule, folder, layouts, {}
 
-    def function(self, script: str, layout: str = ""):
-        name = f"{script}_{layout or 'dense'}"
-        if name not in self.made:
-            how = {"layout": LAYOUTS[layout]} if layout else {}
-            self.made[name] = self.aule.load(Path(self.folder) / f"{name}.so") if self.folder else self.aule.compile(SCRIPTS / f"{script}.attn", **how)
-        return self.made[name]
-
-
-LAYOUTS = {"packed": "S=packed,T=packed", "padded": "T=padded", "over_pages": "S=packed,T=paged"}
+    def function(self, script: str, layout: str = "", invariant: bool = False):
+        key = script, layout, invariant
+        if key not in self.made:
+            how = {"layout": self.layouts[layout]} if layout else {}
+            artifact = Path(self.folder) / f"{script}_{layout or 'dense'}.so"
+            self.made[key] = self.aule.load(artifact, invariant=invariant) if self.folder else self.aule.compile(SCRIPTS / f"{script}.attn", invariant=invariant, **how)
+        return self.made[key]
 
 
 def in_pages(k, v, keys: list, page: int):
