@@ -111,6 +111,16 @@ static void open_case(OnDevice *s, Caller *c)
     s->options = &c->options;
 }
 
+/* A caller's device, and a run on it that went well: what comes behind it finds a plan. */
+static void begin_run(OnDevice *s, Caller *c)
+{
+    aule_error *error = NULL;
+    vulkan_mock_reset();
+    begin_caller(c);
+    open_case(s, c);
+    if (on_device_run(s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+}
+
 /* ---- runs */
 
 static void test_result(void **state)
@@ -145,10 +155,7 @@ static void test_semaphores(void **state)
     Caller c;
     OnDevice s;
     aule_error *error = NULL;
-    vulkan_mock_reset();
-    begin_caller(&c);
-    open_case(&s, &c);
-    if (on_device_run(&s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+    begin_run(&s, &c);
     const VkSemaphore before = new_semaphore(&c), after = new_semaphore(&c);
     const aule_vulkan_semaphore waits[] = {{before, 3}}, signals[] = {{after, 7}};
     const aule_vulkan_queue queue = {.struct_size = sizeof queue,
@@ -209,10 +216,7 @@ static void test_a_call_that_waits(void **state)
     Caller c;
     OnDevice s;
     aule_error *error = NULL;
-    vulkan_mock_reset();
-    begin_caller(&c);
-    open_case(&s, &c);
-    if (on_device_run(&s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+    begin_run(&s, &c);
     const VkSemaphore before = new_semaphore(&c);
     const aule_vulkan_semaphore waits[] = {{before, 1}};
     const aule_vulkan_queue queue = {.struct_size = sizeof queue, .waits = waits, .wait_count = 1};
@@ -239,10 +243,7 @@ static void test_semaphores_of_nothing(void **state)
     OnDevice s;
     aule_plan *plan = NULL;
     aule_error *error = NULL;
-    vulkan_mock_reset();
-    begin_caller(&c);
-    open_case(&s, &c);
-    if (on_device_run(&s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+    begin_run(&s, &c);
     const VkSemaphore after = new_semaphore(&c);
     const aule_vulkan_semaphore signals[] = {{after, 5}};
     const aule_vulkan_queue queue = {
@@ -507,10 +508,7 @@ static void test_queues_that_are_refused(void **state)
     aule_error *error = NULL;
     aule_vulkan_semaphore many[AULE_VULKAN_SEMAPHORES + 1] = {{0, 0}};
     aule_vulkan_queue queue = {.struct_size = sizeof queue, .waits = many};
-    vulkan_mock_reset();
-    begin_caller(&c);
-    open_case(&s, &c);
-    if (on_device_run(&s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+    begin_run(&s, &c);
     s.c->run.queue = &queue;
     queue.wait_count = AULE_VULKAN_SEMAPHORES + 1;
     expect_error(aule_plan_run(s.plan, &s.c->run, &error), &error, AULE_ERROR_USAGE,
