@@ -154,7 +154,7 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
         while (queries-- > 0) {
             one.queries = (AuQueries)queries;
             one.boxes = !queries;
-            one.short_rows = one.boxes && n == AU_BACKWARD; /* first, since they have a condition */
+            one.short_rows = one.boxes; /* first, since they have a condition */
             if (one.short_rows && !add_variant(job, build, &one)) return false;
             one.short_rows = false;
             if (one.boxes && !add_variant(job, build, &one)) return false;

@@ -63,6 +63,7 @@ AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p,
 {
     Lanes x = group_begin(warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out));
     x.sums_by_units = true;
+    tile_layout(x.t, "rows_along_lanes", tile_text(x.t, "lane:%d@1 reg", p->caps->lanes), NULL);
     back_before(&x);
     if (p->hooks->needs_lists) lanes_query_lists(&x, out->shape.query_tile, x.block);
     back_adjoints(&x);

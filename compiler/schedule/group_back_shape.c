@@ -89,7 +89,8 @@ static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
     const int32_t dq = rows * p->d / group_back_columns(s), values = group_back_values(p);
-    return (rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
+    const int32_t held = rows * s->value_channels / 2;
+    return (held + rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
            group_back_distance_registers(p, m) + SUM * (int32_t)p->grads->pairs.count;
 }
 
@@ -136,6 +137,10 @@ static const char *refusal_of_tiles(AuArena *arena, const AuProblem *p, const Au
     if (s->query_tile % GROUP_ROWS || s->query_tile > MOST_WIDTH || !columns)
         return au_format(arena, "%d queries a tile do not divide among %d groups in %d rows each",
                          s->query_tile, s->executors, GROUP_ROWS);
+    if (s->value_channels % unit || s->value_channels > p->e)
+        return au_format(arena,
+                         "%d channels of values in registers, where there are %d in steps of %d",
+                         s->value_channels, p->e, unit);
     if (p->d % (unit * columns))
         return au_format(arena, "%d channels do not divide among %d groups in steps of %d", p->d,
                          columns, unit);
@@ -187,16 +192,17 @@ const char *group_back_slower(const AuProblem *p)
                                     : NULL;
 }
 
-/* Measured (docs/dev/performance-notes.md): two tiles of dS' and two of dQ; where they do not fit, one of dQ and, with a mask, one of dS'.
- * For narrow heads twice the queries, with which units read shared memory less often. */
+/* Measured (docs/dev/performance-notes.md, tools: bench/shapes.py): two tiles of dS' and two of dQ; where they do not fit, one of dQ and, with a
+ * mask, one of dS'. For narrow heads twice the queries, with which units read shared memory less often, and one tile of dS'. Others have some channels
+ * of values in registers, where these have room, and store dS' by rows of matrices. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
-    enum { WIDER = 2 };
+    enum { WIDER = 2, HELD = 32, TURNS = 2 };
     const bool narrow = p->d <= NARROW && p->e <= NARROW;
     const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, rows = GROUP_ROWS;
     const AuShape all[] = {
-        {.query_tile = WIDER * rows, .stages = 2, .exchange_stages = 2, .result_stages = RESULTS},
+        {.query_tile = WIDER * rows, .stages = 2, .exchange_stages = 1, .result_stages = RESULTS},
         {.query_tile = rows, .stages = 2, .exchange_stages = 2, .result_stages = RESULTS},
         {.query_tile = rows, .stages = 2, .exchange_stages = masked, .result_stages = 1},
         {.query_tile = rows, .stages = 1, .exchange_stages = masked, .result_stages = 1},
@@ -204,10 +210,13 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     *why = group_back_refusal_of_problem(arena, p);
     if (!*why) *why = group_back_slower(p);
     if (*why) return false;
-    for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1; n < sizeof all / sizeof *all; n++) {
-        AuShape s = all[n];
+    const uint32_t from = narrow && are_pairs_plain(p) ? 0 : 1, count = sizeof all / sizeof *all;
+    for (uint32_t n = TURNS * from; n < TURNS * count; n++) {
+        AuShape s = all[n / TURNS];
         s.executors = 2;
-        s.result_boxes = p->short_rows;
+        s.result_boxes = true;
+        s.value_channels = narrow || n % TURNS ? 0 : HELD;
+        s.matrix_stores = !narrow && p->caps->matrix_stores;
         group_back_give_registers(fragment_registers(p, &s), &s);
         group_back_complete(p, &s);
         *why = schedule_group_back_refusal(arena, p, &s);

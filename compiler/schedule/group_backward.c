@@ -115,13 +115,29 @@ static void query_gradient(Lanes *x)
                  tile_text(t, "x.K[:, %s]", part_column(x)));
 }
 
+/* dP' = V dO'. Values that lie in registers all the time are not read from shared memory by each tile's product, which is what limits it. */
+static void start_value_product(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t held = x->shape->value_channels, rest = x->p->e - held;
+    const char *own = tile_text(t, "x.V[self * %d +: %d", x->rows, x->rows);
+    if (!held) {
+        tile_product(t, "dp", x->atom, TILE_START, group_own_rows(x, "x.V"), "z.dO");
+        return;
+    }
+    tile_product(t, "dp", x->atom, TILE_START, "value", tile_text(t, "z.dO[:, 0 +: %d]", held));
+    if (!rest) return;
+    tile_product(t, "dp", x->atom, TILE_ADD, tile_text(t, "%s, %d +: %d]", own, held, rest),
+                 tile_text(t, "z.dO[:, %d +: %d]", held, rest));
+}
+
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_wait_stage(t, "y", "query");
     tile_product(t, "score", x->atom, TILE_START, group_own_rows(x, "x.K"), "y.Q");
     tile_wait_stage(t, "z", "grad");
-    tile_product(t, "dp", x->atom, TILE_START, group_own_rows(x, "x.V"), "z.dO");
+    start_value_product(x);
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     pairs(x);
     if (group_back_adds_pairs(x->p)) warps_add_values(x);
@@ -149,6 +165,9 @@ static void group_role(Lanes *x)
     tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
     fragments(x);
     tile_wait_stage(t, "x", "keys");
+    if (x->shape->value_channels)
+        tile_load(t, "value", "x.V[self * %d +: %d, 0 +: %d] @ %s.A", x->rows, x->rows,
+                  x->shape->value_channels, x->atom->name);
     if (is_late(x))
         tile_acquire(t, "r", "result"); /* carries nothing: step() hands over the one before */
     group_back_open_walk(x);

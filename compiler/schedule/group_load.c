@@ -16,6 +16,8 @@ typedef struct Tile {
     const char *name, *type; /* "K", "bf16[kv:64, d:128] swizzle 128" */
     LanesRows from;
     bool is_whole; /* the mask's range does not cut it */
+    const char *
+        by_lanes; /* the fragment through which the warp's lanes bring it, a row a lane; NULL: copies do */
 } Tile;
 
 typedef struct Ring {
@@ -44,12 +46,21 @@ static void declare(Lanes *x, const Ring *r)
 /* A stage of such rows: "m * 64 +: 64". */
 static void fill(Lanes *x, const Ring *r, const char *rows, const char *limits)
 {
+    for (uint32_t n = 0; n < r->count; n++) { /* on their way while the stage is waited for */
+        const Tile *tile = &r->tiles[n];
+        if (tile->by_lanes)
+            tile_load(x->t, tile->by_lanes, "%v @ rows_along_lanes pad 0",
+                      lanes_at(x, tile->from, rows));
+    }
     tile_acquire(x->t, r->stage, r->name);
     for (uint32_t n = 0; n < r->count; n++) {
         const Tile *tile = &r->tiles[n];
         const char *span = tile_text(x->t, "%s%s", rows, tile->is_whole ? "" : limits);
-        group_issue(x, lanes_at(x, tile->from, span),
-                    tile_part(x->t, "%s.%s", r->stage, tile->name));
+        if (tile->by_lanes)
+            tile_store(x->t, "%s -> %s.%s", tile->by_lanes, r->stage, tile->name);
+        else
+            group_issue(x, lanes_at(x, tile->from, span),
+                        tile_part(x->t, "%s.%s", r->stage, tile->name));
     }
     tile_commit(x->t, r->stage);
 }
@@ -79,7 +90,7 @@ static Ring ring_of_side(Lanes *x, LanesSide side)
         add(&r, (Tile){lanes_term_name(x, keys ? "K" : "Q", n).text,
                        type_of(x, keys ? "kv" : "q", keys ? x->shape->key_tile : x->block,
                                term.axis, term.width, group_swizzle(x->p, term.width)),
-                       lanes_term_rows(x, n, side, ":"), true});
+                       lanes_term_rows(x, n, side, ":"), true, NULL});
     }
     return r;
 }
@@ -89,7 +100,7 @@ static Ring ring_of_values(Lanes *x)
     Ring r = ring(x, "value", "z", x->shape->stages, 1);
     add(&r, (Tile){"V",
                    type_of(x, "kv", x->shape->key_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
-                   lanes_operand_rows(x, 2, ":"), false});
+                   lanes_operand_rows(x, 2, ":"), false, NULL});
     return r;
 }
 
@@ -130,9 +141,9 @@ static Ring ring_of_block(Lanes *x, int32_t part)
     Ring r = ring(x, "keys", "x", 1, 2);
     const int32_t bytes = tile_elem(x->p->operand)->bytes;
     add(&r, (Tile){"K", type_of(x, "kv", x->block, "d", x->p->d, group_back_swizzle(part * bytes)),
-                   lanes_operand_rows(x, 1, ":"), false});
+                   lanes_operand_rows(x, 1, ":"), false, NULL});
     add(&r, (Tile){"V", type_of(x, "kv", x->block, "e", x->p->e, group_swizzle(x->p, x->p->e)),
-                   lanes_operand_rows(x, 2, ":"), false});
+                   lanes_operand_rows(x, 2, ":"), false, NULL});
     return r;
 }
 
@@ -142,7 +153,8 @@ static void add_statistics(Lanes *x, Ring *r, uint32_t from, uint32_t to)
         add(r, (Tile){tile_text(x->t, "row%u", n),
                       tile_text(x->t, "f32[q:%d]", x->shape->query_tile),
                       {tile_text(x->t, "%s[b, h, ", back_row_name(x, n)), "]", NULL},
-                      true});
+                      true,
+                      tile_text(x->t, "row%u_all", n)});
 }
 
 static Ring ring_of_queries(Lanes *x)
@@ -151,7 +163,7 @@ static Ring ring_of_queries(Lanes *x)
     add(&r,
         (Tile){"Q",
                type_of(x, "q", x->shape->query_tile, "d", x->p->d, group_swizzle(x->p, x->p->d)),
-               lanes_operand_rows(x, 0, ":"), false});
+               lanes_operand_rows(x, 0, ":"), false, NULL});
     add_statistics(x, &r, 0, back_row_count(x, false));
     return r;
 }
@@ -162,7 +174,7 @@ static Ring ring_of_gradients(Lanes *x)
     add(&r,
         (Tile){"dO",
                type_of(x, "q", x->shape->query_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
-               lanes_rows(x, back_output_gradient(x), "h", ":"), false});
+               lanes_rows(x, back_output_gradient(x), "h", ":"), false, NULL});
     add_statistics(x, &r, back_row_count(x, false), back_row_count(x, true));
     return r;
 }

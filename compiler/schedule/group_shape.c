@@ -162,11 +162,11 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 static bool is_narrow(const AuProblem *p) { return p->d <= 64 && p->e <= 64; }
 
-/* Measured on an H200 (docs/dev/performance-notes.md): narrow heads have most of four groups, others of three, or of two. They take turns. */
+/* Measured (docs/dev/performance-notes.md): narrow heads have most of four groups in short rows, others of three, or of two. They take turns. */
 static const int32_t *groups_in_order(const AuProblem *p)
 {
-    static const int32_t narrow[] = {4, 3, 2, 1}, wide[] = {3, 2, 1, 4};
-    return is_narrow(p) ? narrow : wide;
+    static const int32_t short_narrow[] = {4, 3, 2, 1}, others[] = {3, 2, 1, 4};
+    return is_narrow(p) && p->short_rows ? short_narrow : others;
 }
 
 /* As many keys a tile as registers and so many stages allow; false: fewer than [least_keys]. [beside]: a share of registers, of 64, that

@@ -82,8 +82,9 @@ typedef struct AuShape {
     bool output_apart; /* the output has a tile of its own, not that of the queries */
     bool matrix_stores; /* operands go to shared memory by rows of matrices (stmatrix) */
     int32_t exchange_stages, result_stages; /* backward: tiles of dS, of dQ in shared memory */
-    bool exchange_turned; /* tiles of dS lie [queries, keys], as dQ reads them by rows */
-    bool result_boxes;    /* dK and dV leave through shared memory, by boxes */
+    bool exchange_turned;   /* tiles of dS lie [queries, keys], as dQ reads them by rows */
+    int32_t value_channels; /* backward: of the block's values that are operands in registers */
+    bool result_boxes;      /* dK and dV leave through shared memory, by boxes */
     bool
         grid_sections; /* as many heads after each other as the second cache holds what their blocks come back to */
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */

@@ -7,9 +7,13 @@
 
 typedef enum StageState { NOT_A_STAGE, ACQUIRED, WAITED, COMMITTED, RELEASED } StageState;
 
+enum { MOST_CHAINED = 3 };
+
 /* One variable at one point of the role. */
 typedef struct Slot {
     const AuTileStmt *flight; /* the operation in flight that the variable stands for */
+    const AuTileStmt *chained[MOST_CHAINED]; /* products in flight that it adds to */
+    uint32_t chained_count;
     const AuTileStmt *posted; /* in flight, but somebody else will be told when it ends (`after`) */
     const AuTilePipe *pipe;
     StageState stage;
@@ -107,6 +111,8 @@ static const AuTileStmt *user_of(const Flow *f, const AuTileVar *var, bool poste
         const AuTileStmt *flight = f->slots[i].flight,
                          *posted = posted_too ? f->slots[i].posted : NULL;
         if (flight && flight_uses(flight, var)) return flight;
+        for (uint32_t n = 0; flight && n < f->slots[i].chained_count; n++)
+            if (flight_uses(f->slots[i].chained[n], var)) return f->slots[i].chained[n];
         if (posted && flight_uses(posted, var)) return posted;
     }
     return NULL;
@@ -134,7 +140,24 @@ static bool start(Flow *f, const AuTileStmt *s)
     if (slot->flight)
         return wrong(f, AU_E0705, slot->flight, "%s is still in flight", s->var->name);
     slot->flight = s;
+    slot->chained_count = 0;
     slot->posted = NULL;
+    return true;
+}
+
+/* A product in flight may be added to by the next, which the unit begins behind it: who waits, waits for the last. */
+static bool is_chained(const Flow *f, const AuTileStmt *s)
+{
+    const Slot *slot = &f->slots[s->var->slot];
+    return s->product.add && s->product.is_async && !s->product.dest && slot->flight &&
+           slot->flight->kind == TILE_S_PRODUCT && slot->chained_count < MOST_CHAINED;
+}
+
+static bool chain(Flow *f, const AuTileStmt *s)
+{
+    Slot *slot = &f->slots[s->var->slot];
+    slot->chained[slot->chained_count++] = slot->flight;
+    slot->flight = s;
     return true;
 }
 
@@ -179,6 +202,7 @@ static bool do_product(Flow *f, const AuTileStmt *s)
         !use(f, s->product.when, false))
         return false;
     if (s->product.dest) return use(f, s->product.dest, true) && start(f, s);
+    if (is_chained(f, s)) return chain(f, s);
     if (s->product.add && !use_var(f, s->var)) return false;
     return set(f, s->var) && (!s->product.is_async || start(f, s));
 }

@@ -116,7 +116,9 @@ struct AsyncOp {
     uint32_t number;
     Clock clock;
     bool done;
-    AsyncOp *before; /* products into tensor memory end in the order of their issue */
+    AsyncOp *
+        before; /* products into tensor memory end in the order of their issue, and those that add to one in flight behind it */
+    AsyncOp *sums; /* the product in flight whose result it adds to, or NULL */
     Region source, dest;
     int64_t *order; /* element of the source for each of the destination; NULL: the same */
     Tile a, b;      /* operands in registers at the time of issue */

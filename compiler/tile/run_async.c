@@ -218,11 +218,20 @@ static bool touch_operands(Agent *a, const AsyncOp *op, Actor actor)
            (s->product.b->op != TILE_X_REF || touch(a, &op->b_view, READ, actor, s));
 }
 
+/* Does it add to a product in flight, behind which the unit begins it? */
+static bool is_chained(const Agent *a, const AuTileStmt *s)
+{
+    const AsyncOp *flight = a->vars[s->var->slot].flight;
+    return s->product.add && s->product.is_async && !s->product.dest && flight &&
+           flight->stmt->kind == TILE_S_PRODUCT;
+}
+
 /* What the product adds to, in the order of its result; zeros if it starts. */
 static bool begin_result(Agent *a, const AuTileStmt *s, Tile *c)
 {
     const Var *var = &a->vars[s->var->slot];
-    if (!s->product.add) return true;
+    if (!s->product.add || is_chained(a, s))
+        return true; /* what is in flight gives it when it ends */
     if (var->flight)
         return run_error(a, AU_E0705, var->flight->stmt, "%s is in flight; wait for it first",
                          s->product.name);
@@ -278,6 +287,10 @@ bool run_product(Agent *a, const AuTileStmt *s)
     op->a = now.a, op->b = now.b, op->a_view = now.a_view, op->b_view = now.b_view,
     op->dest = now.dest;
     op->result = c.f;
+    if (is_chained(a, s)) {
+        op->before = op->sums = a->vars[s->var->slot].flight;
+        join(a->m, &op->clock, &op->before->clock);
+    }
     if (s->product.dest ? !begin_in_memory(a, op, &c) : !touch_operands(a, op, actor_of(op)))
         return false;
     a->vars[s->var->slot].flight = op;
@@ -290,6 +303,11 @@ bool run_product(Agent *a, const AuTileStmt *s)
 static bool finish_product(AsyncOp *op)
 {
     const AuTileStmt *s = op->stmt;
+    if (op->sums) {
+        const Tile of = {op->sums->stmt->product.result, op->sums->result, NULL};
+        Tile to = {s->product.result, op->result, NULL};
+        spread(s->product.result, &to, &of);
+    }
     if (!compute(op, op->result)) return false;
     if (!s->product.dest) return true;
     const Tile c = {s->product.result, op->result, NULL};

@@ -59,6 +59,8 @@ static const AuShapes *shapes_of(Run *r)
         {"queried", "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 stmatrix=0 "
                     "turned=0 producer=24 consumer=240"},
         {"stays", "group_forward: persistent=1"},
+        {"elements", "group_backward: boxes=0 exchange=2"},
+        {"held", "group_backward: queries=64 held=64 exchange=1"},
         {"stored", "group_backward: stmatrix=1"},
         {"turned", "group_backward: stmatrix=1 turned=1"}};
     const uint32_t all = sizeof asked / sizeof *asked;
@@ -150,7 +152,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
         v->queries = queries;
     else
         v->boxes = !exec_has(r, "odd");
-    v->short_rows = v->boxes && r->operation == AU_BACKWARD && !exec_has(r, "long");
+    v->short_rows = v->boxes && !exec_has(r, "long");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
     if (good && !v->schedule && v->short_rows) {
         *v = any;

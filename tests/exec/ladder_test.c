@@ -96,8 +96,13 @@ static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "ti
 /* Heads that two groups share backward, and others: masks, grouped heads, gradients of inputs. */
 static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "wide"},
-    /* by boxes, as rows of up to 4096 are, and element by element; heads in sections of which the last is not whole */
+    /* results by boxes and element by element; values in registers, all channels or some; numbers of queries of every kind, since rows'
+     * statistics come by lanes; heads in sections of which the last is not whole; forward of rows that are not short */
     {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "dfinals"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=131 T=150 D=64 E=64", NULL, "elements"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=133 T=150 D=64 E=64", NULL, "held dfinals"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=67 T=150 D=128 E=128", NULL, "held"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=130 T=150 D=128 E=128", NULL, "dfinals nan"},
     {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "long"},
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=3 Hk=3 S=8000 T=70 D=192 E=128", "window=20", "wide_sections"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "dfinals"},

@@ -193,10 +193,10 @@ static void test_lag(void **state)
 
 /* ---- statistics: what is made of rows */
 
-static const char *backward_text(Session *s, const char *target, const char *last)
+static const char *backward_text(Session *s, const char *target, AuTileElem elem, const char *last)
 {
     static const Case c = {"mha.attn", "B=1 H=1 Hk=1 S=64 T=128 D=64 E=64", NULL};
-    Run *r = script_begin(s, &c, scripts, TILE_F16, 3);
+    Run *r = script_begin(s, &c, scripts, elem, 3);
     const AuTileModule *m = schedule_for(r, target, AU_BACKWARD)->module;
     AuText text = {.arena = s->arena};
     m = passes_run(s->arena, s->diags, m, last);
@@ -215,14 +215,36 @@ static void test_statistics(void **state)
         " = exponent\n"};
     (void)state;
     Session s = session_begin();
-    const char *before = backward_text(&s, "gfx942", "exponents"),
-               *after = backward_text(&s, "gfx942", "statistics");
+    const char *before = backward_text(&s, "gfx942", TILE_F16, "exponents"),
+               *after = backward_text(&s, "gfx942", TILE_F16, "statistics");
     for (size_t n = 0; n < sizeof there / sizeof *there; n++) {
         assert_null(strstr(before, there[n]));
         if (!strstr(after, there[n])) fail_msg("no '%s' in\n%s", there[n], after);
     }
-    assert_string_equal(backward_text(&s, "sm_90", "exponents"),
-                        backward_text(&s, "sm_90", "statistics"));
+    assert_string_equal(backward_text(&s, "sm_90", TILE_F16, "exponents"),
+                        backward_text(&s, "sm_90", TILE_F16, "statistics"));
+    session_end(&s);
+}
+
+/* Where a pipeline's producer brings rows through its lanes it makes their exponents, in a tile of the stages. The vote is asked before the
+ * products start. */
+static void test_statistics_of_stages(void **state)
+{
+    static const char *const there[] = {"row0: f32[q:128], exponent_rows: f32[q:128] }",
+                                        "store row0_all -> y.row0[:]\n",
+                                        "exponent_all = row0_all * ",
+                                        "store exponent_all -> y.exponent_rows[:]\n",
+                                        "exponent = load y.exponent_rows[:] like score\n",
+                                        "y = wait query\n                exponent_asked = load "
+                                        "y.exponent_rows[:] @ rows_along_lanes",
+                                        "if anywhere(far_asked) {"};
+    (void)state;
+    Session s = session_begin();
+    const char *before = backward_text(&s, "sm_90a", TILE_BF16, "exponents"),
+               *after = backward_text(&s, "sm_90a", TILE_BF16, "statistics");
+    for (size_t n = 0; n < sizeof there / sizeof *there; n++)
+        if (!strstr(after, there[n])) fail_msg("no '%s' in\n%s", there[n], after);
+    assert_null(strstr(before, "exponent_rows"));
     session_end(&s);
 }
 
@@ -231,11 +253,13 @@ int main(int argc, char **argv)
     enum { COUNT = sizeof targets / sizeof *targets };
     if (argc < 2) return 2;
     scripts = argv[1];
-    struct CMUnitTest tests[COUNT + 2] = {{0}};
+    struct CMUnitTest tests[COUNT + 3] = {{0}};
     for (size_t i = 0; i < COUNT; i++)
         tests[i] =
             (struct CMUnitTest){targets[i], test_target, NULL, NULL, (void *)(uintptr_t)targets[i]};
     tests[COUNT] = (struct CMUnitTest){"lag", test_lag, NULL, NULL, NULL};
     tests[COUNT + 1] = (struct CMUnitTest){"statistics", test_statistics, NULL, NULL, NULL};
+    tests[COUNT + 2] =
+        (struct CMUnitTest){"statistics of stages", test_statistics_of_stages, NULL, NULL, NULL};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,151 @@
+"""Measures shapes of one schedule side by side: which row of a table of shapes (docs/tuning.md) is the best for a machine, a type, widths and lengths.
+
+    python bench/shapes.py --compile DIR --schedule group_backward --keys "held=0,64 exchange=1,2 boxes=0,1" [--scripts full,causal] [--width 128[/128]]
+                           [--target cuda] [--arch sm_90a] [--dtype bf16]
+    python bench/shapes.py --measure DIR [--pass backward] [--lengths 8x2048,1x16384] [--heads 2048] [--rounds 5] [--top 8]
+
+--compile writes an artifact for each combination of the keys' values that the compiler takes (others are counted), and one by rule, for a machine
+without the compiler. --measure calls all of them in turns, in another order each round, and prints TFLOP/s by pairs that take part, medians, the
+best first; `rule` is the compiler's choice. Lengths are BxS, heads so many that H * D is --heads. Results are compared with those of the rule: a shape
+that differs by more than 2 % of the largest value is printed as wrong."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cases import Case
+
+SCRIPTS = Path(__file__).parent / "scripts"
+ROOT = Path(__file__).parent.parent
+
+
+def combinations(keys: str) -> list[str]:
+    axes = [[f"{key}={value}" for value in values.split(",")] for key, values in (word.split("=") for word in keys.split())]
+    return [" ".join(c) for c in itertools.product(*axes)]
+
+
+def compile_all(a: argparse.Namespace) -> None:
+    aulec = a.aulec or str(ROOT / "build" / "compiler" / "driver" / "aulec")
+    folder = Path(a.compile)
+    folder.mkdir(parents=True, exist_ok=True)
+    d, e = (a.width.split("/") * 2)[:2]
+    jobs = [(script, shape) for script in a.scripts.split(",") for shape in [""] + combinations(a.keys)]
+
+    def build(job: tuple[int, tuple[str, str]]):
+        n, (script, shape) = job
+        out = folder / f"{n}.so"
+        command = [aulec, str(SCRIPTS / f"{script}.attn"), "-o", str(out), "--target", a.target, "--arch", a.arch, "--dtype", a.dtype,
+                   "--width", f"D={d}", "--width", f"E={e}"] + (["--shape", f"{a.schedule}: {shape}"] if shape else [])
+        ran = subprocess.run(command, capture_output=True, text=True)
+        return {"file": out.name, "script": script, "shape": shape or "rule"} if ran.returncode == 0 else None
+
+    with ThreadPoolExecutor(a.jobs) as pool:
+        made = list(pool.map(build, enumerate(jobs)))
+    kept = [m for m in made if m]
+    json.dump({"d": int(d), "e": int(e), "dtype": a.dtype, "made": kept}, open(folder / "shapes.json", "w"))
+    print(f"{len(kept)} artifacts, {len(made) - len(kept)} shapes do not do", file=sys.stderr)
+
+
+class Measured:
+    """One artifact, called on the tensors of a case."""
+
+    def __init__(self, aule, folder: Path, made: dict, tensors, backward: bool) -> None:
+        import torch
+
+        self.torch, self.shape, self.backward = torch, made["shape"], backward
+        self.f, (self.q, self.k, self.v, self.do) = aule.load(folder / made["file"]), tensors
+        self.seconds: list[float] = []
+        self.o = self.f(self.q, self.k, self.v)
+
+    def call(self):
+        if not self.backward:
+            return (self.f(self.q, self.k, self.v),)
+        return self.torch.autograd.grad(self.o, (self.q, self.k, self.v), self.do, retain_graph=True)
+
+    def time(self, calls: int) -> None:
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.call()
+        begin.record()
+        for _ in range(calls):
+            self.call()
+        end.record()
+        end.synchronize()
+        self.seconds.append(begin.elapsed_time(end) * 1e-3 / calls)
+
+
+def is_near(torch, results, wanted) -> bool:
+    return all(bool(torch.isfinite(x).all()) and float((x - y).abs().max()) <= 0.02 * float(y.abs().max()) for x, y in zip(results, wanted))
+
+
+def measure_case(a: argparse.Namespace, folder: Path, about: dict, script: str, batch: int, length: int) -> None:
+    import aule
+    import torch
+
+    heads, backward = a.heads // about["d"], a.pass_ == "backward"
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[about["dtype"]]
+    torch.manual_seed(1)
+    widths = (about["d"], about["d"], about["e"], about["e"])
+    tensors = [torch.randn(batch, heads, length, w, device="cuda").to(dtype) for w in widths]
+    tensors = [x.requires_grad_(backward) for x in tensors[:3]] + tensors[3:]
+    case = Case(script, batch, heads, heads, length, about["d"], about["e"])
+    todo = [Measured(aule, folder, made, tensors, backward) for made in about["made"] if made["script"] == script]
+    wanted = [x.float() for x in todo[0].call()]
+    wrong = {id(m) for m in todo if not is_near(torch, [x.float() for x in m.call()], wanted)}
+    for n in range(a.rounds):
+        order = todo[:]
+        random.Random(n).shuffle(order)
+        for m in order:
+            m.time(a.calls)
+    rate = lambda m: case.flops(backward) / statistics.median(m.seconds) * 1e-12
+    print(f"{script} {case.shape} {a.pass_}: rule {rate(todo[0]):.0f}")
+    for m in sorted(todo, key=rate, reverse=True)[: a.top]:
+        print(f"  {rate(m):6.0f} {rate(m) / rate(todo[0]):5.2f}x  {m.shape}{'  WRONG' if id(m) in wrong else ''}")
+    sys.stdout.flush()
+
+
+def measure_all(a: argparse.Namespace) -> None:
+    folder = Path(a.measure)
+    about = json.load(open(folder / "shapes.json"))
+    for script in dict.fromkeys(m["script"] for m in about["made"]):
+        for length in a.lengths.split(","):
+            batch, rows = length.split("x")
+            measure_case(a, folder, about, script, int(batch), int(rows))
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--compile", default="")
+    p.add_argument("--measure", default="")
+    p.add_argument("--schedule", default="group_backward")
+    p.add_argument("--keys", default="")
+    p.add_argument("--scripts", default="full,causal")
+    p.add_argument("--width", default="128")
+    p.add_argument("--target", default="cuda")
+    p.add_argument("--arch", default="sm_90a")
+    p.add_argument("--dtype", default="bf16")
+    p.add_argument("--aulec", default="", help="the compiler; default: of the build folder")
+    p.add_argument("--jobs", type=int, default=2)
+    p.add_argument("--pass", dest="pass_", default="backward", choices=("forward", "backward"))
+    p.add_argument("--lengths", default="8x2048,1x16384")
+    p.add_argument("--heads", type=int, default=2048)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--calls", type=int, default=3)
+    p.add_argument("--top", type=int, default=8)
+    a = p.parse_args()
+    if a.compile:
+        compile_all(a)
+    if a.measure:
+        measure_all(a)
+
+
+if __name__ == "__main__":
+    main()

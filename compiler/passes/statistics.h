@@ -1,0 +1,71 @@
+/* statistics.h - what the two files of the pass share: statistics.c looks for what is made of a row's statistics alone, statistics_rows.c
+ * has it made where these come into shared memory. */
+#ifndef AU_PASSES_STATISTICS_H
+#define AU_PASSES_STATISTICS_H
+
+#include "pass.h"
+
+enum { STATS_MOST = 8 };
+
+/* Rows that come into shared memory: by a copy of the role itself, or by stores of a pipeline's producer, from registers in which a lane has a row. */
+typedef struct StatsSource {
+    const AuTileMemory *memory;
+    AuTileStmt *copy, *fill; /* the copy, or the first of the stores, one of them NULL */
+    const char *lanes;       /* the rows, a row a lane; NULL: not made yet */
+} StatsSource;
+
+/* What is made of rows: [var] in pairs' registers, [lanes] where rows come in, [asked] a row a lane again. */
+typedef struct StatsMade {
+    const AuTileVar *var;     /* as it is known: NULL after it is set anew */
+    const AuTileVar *first;   /* that is loaded in front of all; NULL: another's value */
+    const AuTileExpr *of;     /* what the assignment had; NULL: it is a source itself */
+    AuTileStmt *load;         /* of the memory, like the pairs */
+    const AuTileStmt *behind, /* the load of rows behind which that stands; NULL: the last one */
+        *opens; /* behind this what is asked a row a lane is loaded: where the stage is waited for; or as [behind] */
+    StatsSource *source;
+    const char *lanes, *asked;
+} StatsMade;
+
+/* What a pipeline's producer makes of rows, for all loops of its consumers. */
+typedef struct StatsKept {
+    const AuTileMemory *memory;
+    const AuTileExpr *value; /* over lanes' names */
+    const char *lanes;
+} StatsKept;
+
+typedef struct Stats {
+    Pass *p;
+    StatsSource sources[STATS_MOST];
+    StatsMade made[STATS_MOST];
+    StatsKept kept[STATS_MOST];
+    const AuTileMemory *touched[2 * STATS_MOST]; /* whose rows pass through lanes, in any loop */
+    uint32_t source_count, made_count, kept_count, touched_count;
+    AuTileStmts writes, loads;                /* new: behind the copies, behind the loads */
+    const AuTileStmt *behind[2 * STATS_MOST]; /* of each of [loads], as StatsMade has it */
+} Stats;
+
+/* ---- statistics_rows.c */
+
+/* The source that a load reads, all of it; NULL: none. */
+StatsSource *stats_loaded(Stats *x, const AuTileStmt *s);
+/* Such a load of a stage that its producer fills from lanes' registers is a source from now on. */
+void stats_add_stage(Stats *x, const AuTileStmt *s);
+/* A copy of rows into shared memory. */
+bool stats_is_copy(const Stats *x, const AuTileStmt *s);
+StatsMade *stats_known(Stats *x, const AuTileVar *var);
+/* The expression over lanes: names of what is known by those of [names], one for each that is known. */
+AuTileExpr *stats_over(Stats *x, const AuTileExpr *e, const char *const *names);
+const char *stats_new_name(Stats *x, const char *of, const char *what);
+/* The same view of another memory. */
+AuTileExpr *stats_place_in(const Stats *x, const AuTileExpr *view, const AuTileMemory *memory);
+AuTileStmt *stats_load_of(Stats *x, const AuTileStmt *like, const char *name, AuTileExpr *source,
+                          bool lanes);
+/* A memory of rows like that of [source], filled with what the assignment makes; [lanes]: its name where it is made. NULL: there is no room. */
+const AuTileMemory *stats_rows_of(Stats *x, const AuTileStmt *s, StatsSource *source,
+                                  const char **lanes);
+/* Copies become loads and stores, new loads stand behind the old ones. */
+void stats_put_in(Stats *x, AuTileStmts *body, uint32_t last_copy, uint32_t last_load);
+/* Loads of the memory go if nobody reads what they load, and it goes, too, if nobody loads it. */
+void stats_leave_out(Stats *x, const AuTileMemory *memory);
+
+#endif
