@@ -135,6 +135,30 @@ static bool bad_map(const Check *check, const aule_attention_v1 *a, const aule_v
     return false;
 }
 
+/* Only addresses are memory, and what the operation only reads no kernel of it writes. */
+static bool bad_touch(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                      const aule_slot_v1 *slot, uint32_t touch)
+{
+    const bool tensor = slot->kind == AULE_SLOT_TENSOR;
+    if (!touch) return false;
+    if (slot->type != AULE_SLOT_PTR || (!tensor && slot->kind != AULE_SLOT_WORKSPACE)) return true;
+    return tensor && touch & AULE_TOUCH_WRITE &&
+           rt_part(rt_operation(v->operation), rt_tensor(a, slot->index)) != AU_PART_WRITTEN;
+}
+
+static bool bad_touches(const Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
+                        const aule_launch_v1 *launch)
+{
+    const uint32_t words = rt_touch_words(launch->slot_count);
+    if (!rt_knows_touches(launch)) return false;
+    if (launch->touch_count != words || (uintptr_t)launch->touches % sizeof words ||
+        bad_array(check, launch->touches, words, AULE_MAX_SLOTS, sizeof *launch->touches))
+        return true;
+    for (uint32_t n = 0; n < launch->slot_count; n++)
+        if (bad_touch(a, v, &launch->slots[n], rt_touch(launch, n))) return true;
+    return false;
+}
+
 static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
                                 const aule_variant_v1 *v, const aule_launch_v1 *launch)
 {
@@ -146,6 +170,8 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
         return damaged(check, "a parameter block");
     for (uint32_t i = 0; i < launch->slot_count; i++)
         if (bad_slot(a, v, &launch->slots[i])) return damaged(check, "a slot of a parameter block");
+    if (bad_touches(check, a, v, launch))
+        return damaged(check, "what a kernel does with the memory of its slots");
     for (int axis = 0; axis < 3; axis++)
         if (bad_expr(check, &launch->grid[axis])) return damaged(check, "a grid");
     if (!rt_map_count(launch)) return AULE_OK;

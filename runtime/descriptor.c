@@ -33,7 +33,20 @@ uint32_t rt_map_count(const aule_launch_v1 *launch)
 
 bool rt_is_early(const aule_launch_v1 *launch)
 {
-    return launch->struct_size >= sizeof *launch && launch->flags & AULE_LAUNCH_EARLY;
+    return launch->struct_size >= offsetof(aule_launch_v1, touches) &&
+           launch->flags & AULE_LAUNCH_EARLY;
+}
+
+bool rt_knows_touches(const aule_launch_v1 *launch)
+{
+    return launch->struct_size >= sizeof *launch && launch->touch_count;
+}
+
+uint32_t rt_touch_words(uint32_t slots) { return (slots + 15) / 16; }
+
+uint32_t rt_touch(const aule_launch_v1 *launch, uint32_t slot)
+{
+    return launch->touches[slot / 16] >> 2 * (slot % 16) & (AULE_TOUCH_READ | AULE_TOUCH_WRITE);
 }
 const aule_map_v1 *rt_map(const aule_launch_v1 *launch, uint32_t index)
 {

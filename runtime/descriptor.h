@@ -22,6 +22,10 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index);
 uint32_t rt_map_count(const aule_launch_v1 *launch);
 /* May it be launched before the one before it, of the same run, has ended? */
 bool rt_is_early(const aule_launch_v1 *launch);
+/* Does it say what it does with the memory of its slots? Artifacts before 1.17 do not. Then: AULE_TOUCH_* of a slot. */
+bool rt_knows_touches(const aule_launch_v1 *launch);
+uint32_t rt_touch_words(uint32_t slots); /* that hold so many */
+uint32_t rt_touch(const aule_launch_v1 *launch, uint32_t slot);
 const aule_map_v1 *rt_map(const aule_launch_v1 *launch, uint32_t index);
 
 /* Of --checked; 0 for artifacts of before there were any. */

@@ -156,6 +156,26 @@ static const aule_slot_v1 *slots_of(Artifact *x, const AuKernel *k)
     return list;
 }
 
+enum { SLOTS_A_WORD = 16 };
+
+static uint32_t touch_words(const AuKernel *k)
+{
+    return (k->arg_count + SLOTS_A_WORD - 1) / SLOTS_A_WORD;
+}
+
+/* As the kernel's memories are declared, which kernel_verify has held it to. */
+static const uint32_t *touches_of(Artifact *x, const AuKernel *k)
+{
+    uint32_t *list = NEW_LIST(x, uint32_t, touch_words(k));
+    for (uint32_t n = 0; n < k->arg_count; n++) {
+        if (k->args[n].kind != AU_ARG_POINTER) continue;
+        const AuMemory *m = &k->mems[k->args[n].mem.i];
+        const uint32_t bits = (m->reads ? AULE_TOUCH_READ : 0) | (m->writes ? AULE_TOUCH_WRITE : 0);
+        list[n / SLOTS_A_WORD] |= bits << 2 * (n % SLOTS_A_WORD);
+    }
+    return list;
+}
+
 static uint32_t elements_of(AuScalar scalar)
 {
     switch (scalar) {
@@ -244,7 +264,9 @@ static const aule_launch_v1 *launches_of(Artifact *x, const AuVariant *v)
             .slots = slots_of(x, k),
             .map_count = k->map_count,
             .maps = maps_of(x, k),
-            .flags = grids_waits(k) ? AULE_LAUNCH_EARLY : 0};
+            .flags = grids_waits(k) ? AULE_LAUNCH_EARLY : 0,
+            .touch_count = touch_words(k),
+            .touches = touches_of(x, k)};
     }
     return list;
 }

@@ -55,7 +55,8 @@ STRUCT(map);
 #define T aule_launch_v1
 static const AuStructMember launch_members[] = {
     SIZE, TEXT(entry), POINTER(HOST, host, entry), EXPRS(grid, 3), U32(block), U32(shared_bytes), U32(private_bytes), U32(slot_count),
-    LIST(slots, slot_count, slot), U32(map_count), LIST(maps, map_count, map), U32(flags), END};
+    LIST(slots, slot_count, slot), U32(map_count), LIST(maps, map_count, map), U32(flags), U32(touch_count),
+    POINTER(WORDS, touches, touch_count), END};
 STRUCT(launch);
 #undef T
 #define T aule_workspace_v1

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 16
+#define AULE_VERSION_MINOR 17
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -241,8 +241,14 @@ typedef struct aule_launch_v1 {
     const aule_slot_v1 *slots;
     uint32_t map_count; /* since 1.4 */
     const aule_map_v1 *maps;
-    uint32_t flags; /* AULE_LAUNCH_*, since 1.16 */
+    uint32_t flags;       /* AULE_LAUNCH_*, since 1.16 */
+    uint32_t touch_count; /* words of `touches`, since 1.17; 0: what the kernel does is not known */
+    /* What it does with the memory that a slot is the address of: slot n has bits 2 (n % 16) and the next of word n / 16, AULE_TOUCH_*. 0 for
+     * slots that are no addresses, and for addresses that are looked at as numbers alone. */
+    const uint32_t *touches;
 } aule_launch_v1;
+#define AULE_TOUCH_READ  1u
+#define AULE_TOUCH_WRITE 2u
 /* May be launched before the launch before it, of the same run, has ended: it waits by itself. One that is launched as others are is as right. */
 #define AULE_LAUNCH_EARLY 1u
 

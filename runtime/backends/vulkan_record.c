@@ -3,8 +3,9 @@
  * and submits, which is all. Only where new parameters change a grid or what is cleared are the commands written again. A run waits where
  * all turns are still on the queue.
  *
- * Between launches there is a barrier where they may touch the same memory and one of them may write it: tensors, which are written or
- * read by their role in the operation, and regions of the workspace, which anybody may write. Tensors that are written overlap nothing. */
+ * Between launches there is a barrier where they touch the same memory and one of them writes it: tensors and regions of the workspace, as
+ * slots say what kernels do with them. Where they do not, in artifacts before 1.17, tensors are written or read by their role in the
+ * operation, and regions may be written by anybody. Tensors that are written overlap nothing. */
 #include "vulkan.h"
 
 #include <stdio.h>
@@ -50,33 +51,49 @@ static uint32_t regions(const VulkanRecording *r) { return r->program->variant->
 
 static void touch(uint64_t *set, uint32_t memory) { set[memory / WORD] |= 1ull << memory % WORD; }
 
-static void touch_region(Touched *t, uint32_t region)
+static uint32_t region_memory(uint32_t region) { return AULE_MAX_TENSORS + region; }
+
+/* AULE_TOUCH_* of a slot that is an address. */
+static uint32_t touch_of(const VulkanRecording *r, const aule_launch_v1 *launch, uint32_t n)
 {
-    touch(t->written, AULE_MAX_TENSORS + region);
+    const aule_slot_v1 *slot = &launch->slots[n];
+    if (rt_knows_touches(launch)) return rt_touch(launch, n);
+    if (slot->kind == AULE_SLOT_WORKSPACE) return AULE_TOUCH_WRITE;
+    const AuOperation *operation = rt_operation(r->program->variant->operation);
+    const AuPart part = rt_part(operation, rt_tensor(r->attention, slot->index));
+    return part == AU_PART_READ ? AULE_TOUCH_READ : AULE_TOUCH_WRITE;
 }
 
 static Touched touched_by(const VulkanRecording *r, uint32_t index)
 {
     const aule_launch_v1 *launch = rt_launch(r->program->variant, index);
-    const AuOperation *operation = rt_operation(r->program->variant->operation);
     Touched t = {{0}, {0}};
     for (uint32_t n = 0; n < launch->slot_count; n++) {
         const aule_slot_v1 *slot = &launch->slots[n];
-        if (slot->kind == AULE_SLOT_WORKSPACE) touch_region(&t, slot->index);
-        if (slot->kind != AULE_SLOT_TENSOR) continue;
-        const AuPart part = rt_part(operation, rt_tensor(r->attention, slot->index));
-        touch(part == AU_PART_READ ? t.read : t.written, slot->index);
+        if (slot->kind != AULE_SLOT_WORKSPACE && slot->kind != AULE_SLOT_TENSOR) continue;
+        const uint32_t what = touch_of(r, launch, n), memory = slot->kind == AULE_SLOT_TENSOR
+                                                                   ? slot->index
+                                                                   : region_memory(slot->index);
+        if (what & AULE_TOUCH_READ) touch(t.read, memory);
+        if (what & AULE_TOUCH_WRITE) touch(t.written, memory);
     }
     return t;
 }
 
-static bool must_wait(const Touched *before, const Touched *next)
+static bool meet(const uint64_t *a, const uint64_t *b)
 {
     uint64_t shared = 0;
-    for (uint32_t n = 0; n < SET_WORDS; n++)
-        shared |= (before->written[n] & (next->read[n] | next->written[n])) |
-                  (before->read[n] & next->written[n]);
+    for (uint32_t n = 0; n < SET_WORDS; n++) shared |= a[n] & b[n];
     return shared != 0;
+}
+
+/* What stands between launches. ENDED: those before have ended, for those whose reads are all that is in the way: nothing that was written
+ * needs to be seen. */
+typedef enum Between { NOTHING, ENDED, SEEN } Between;
+static Between between(const Touched *before, const Touched *next)
+{
+    if (meet(before->written, next->read) || meet(before->written, next->written)) return SEEN;
+    return meet(before->read, next->written) ? ENDED : NOTHING;
 }
 
 static void add(Touched *all, const Touched *more)
@@ -89,13 +106,17 @@ static void add(Touched *all, const Touched *more)
 
 /* ---- writing commands */
 
-static void barrier(const Vulkan *v, VkCommandBuffer commands)
+/* [before] is what nothing stands behind yet. */
+static void barrier(const Vulkan *v, VkCommandBuffer commands, Between what, Touched *before)
 {
     const VkMemoryBarrier shaders = {.type = VK_TYPE_MEMORY_BARRIER,
                                      .before = VK_ACCESS_SHADER_WRITE,
                                      .after = VK_ACCESS_SHADER_READ | VK_ACCESS_SHADER_WRITE};
-    v->vk.vkCmdPipelineBarrier(commands, VK_AT_COMPUTE, VK_AT_COMPUTE, 0, 1, &shaders, 0, NULL, 0,
-                               NULL);
+    if (what == NOTHING) return;
+    v->vk.vkCmdPipelineBarrier(commands, VK_AT_COMPUTE, VK_AT_COMPUTE, 0, what == SEEN, &shaders, 0,
+                               NULL, 0, NULL);
+    memset(before->read, 0, sizeof before->read);
+    if (what == SEEN) memset(before->written, 0, sizeof before->written);
 }
 
 static bool is_launched(const uint32_t grid[3]) { return grid[0] && grid[1] && grid[2]; }
@@ -113,7 +134,7 @@ static void write_steps(const Vulkan *v, const VulkanRecording *r, Turn *t)
     for (uint32_t n = 0; n < regions(r); n++) {
         if (!t->cleared[n]) continue;
         const uint32_t grid[3] = {rt_vulkan_clear_blocks(t->cleared[n]), 1, 1};
-        touch_region(&before, n);
+        touch(before.written, region_memory(n));
         rt_vulkan_dispatch(v, t->commands, clear->pipelines[0],
                            r->blocks->address + block_of(r, t, launches(r) + n), grid);
         t->steps++;
@@ -121,10 +142,7 @@ static void write_steps(const Vulkan *v, const VulkanRecording *r, Turn *t)
     for (uint32_t n = 0; n < launches(r); n++) {
         const Touched now = touched_by(r, n);
         if (!is_launched(t->grid[n])) continue;
-        if (must_wait(&before, &now)) {
-            barrier(v, t->commands);
-            before = (Touched){{0}, {0}};
-        }
+        barrier(v, t->commands, between(&before, &now), &before);
         add(&before, &now);
         rt_vulkan_dispatch(v, t->commands, r->program->pipelines[n],
                            r->blocks->address + block_of(r, t, n), t->grid[n]);

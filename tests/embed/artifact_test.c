@@ -1,5 +1,5 @@
 /* artifact_test.c - artifacts linked into a program and given to libaule: one of machine code (mha.o) and one of data (sink.c).
- * What libaule computes from mha_module is what mha_forward computes, to the bit. */
+ * What libaule computes from mha_module is what mha_forward computes, to the bit; what slots say of memory is no contradiction. */
 #include "mha.h"
 #include "sink.h"
 
@@ -7,6 +7,7 @@
 
 #include <aule/aule.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,67 @@ static int run(aule_attention *attention, aule_error **error)
     return failed;
 }
 
+/* Of each variant: tensors that it writes and no others are written by some launch, and what a launch reads of the workspace was zeroed or
+ * written by it or one before it. */
+enum { TENSORS = 64, REGIONS = 64 };
+typedef struct Touched {
+    uint32_t tensors[TENSORS], regions[REGIONS]; /* AULE_TOUCH_* so far */
+} Touched;
+
+static bool touch(Touched *t, const aule_launch_v1 *l, uint32_t n, const char **what)
+{
+    const aule_slot_v1 *slot = &l->slots[n];
+    const uint32_t bits = l->touches[n / 16] >> 2 * (n % 16) & 3;
+    const bool tensor = slot->kind == AULE_SLOT_TENSOR, region = slot->kind == AULE_SLOT_WORKSPACE;
+    *what = "a slot that is no address is touched";
+    if (slot->type != AULE_SLOT_PTR || (!tensor && !region)) return bits == 0;
+    *what = "an address is not touched";
+    if (!bits) return false;
+    uint32_t *before = tensor ? &t->tensors[slot->index] : &t->regions[slot->index];
+    *what = "a region is read that nobody has written";
+    if (region && !((*before | bits) & AULE_TOUCH_WRITE)) return false;
+    *before |= bits;
+    return true;
+}
+
+static bool writes(const aule_variant_v1 *variant, uint32_t role)
+{
+    if (strcmp(variant->operation, "backward") == 0) return role == AULE_ROLE_GRAD;
+    return role == AULE_ROLE_OUTPUT || role == AULE_ROLE_FINAL || role == AULE_ROLE_KEPT ||
+           role == AULE_ROLE_KEPT_ROW;
+}
+
+static const char *wrong_touches(const aule_attention_v1 *a, const aule_variant_v1 *variant)
+{
+    Touched t = {{0}, {0}};
+    const char *what;
+    for (uint32_t n = 0; n < variant->workspace_count; n++)
+        t.regions[n] = variant->workspaces[n].zeroed ? AULE_TOUCH_WRITE : 0;
+    for (uint32_t n = 0; n < variant->launch_count; n++) {
+        const aule_launch_v1 *l = &variant->launches[n];
+        if (l->touch_count != (l->slot_count + 15) / 16) return "not all slots";
+        for (uint32_t slot = 0; slot < l->slot_count; slot++)
+            if (!touch(&t, l, slot, &what)) return what;
+    }
+    for (uint32_t n = 0; n < a->tensor_count; n++)
+        if (t.tensors[n] &&
+            writes(variant, a->tensors[n].role) != ((t.tensors[n] & AULE_TOUCH_WRITE) != 0))
+            return a->tensors[n].name;
+    return NULL;
+}
+
+static int test_touches(aule_module *module)
+{
+    const aule_attention_v1 *a = aule_attention_descriptor(aule_module_attention(module, 0));
+    for (uint32_t n = 0; n < a->variant_count; n++) {
+        const char *wrong = wrong_touches(a, &a->variants[n]);
+        if (!wrong) continue;
+        printf("%s of %s\n", a->variants[n].operation, a->variants[n].arch);
+        return fail(NULL, wrong);
+    }
+    return 0;
+}
+
 static int test_code(void)
 {
     aule_module *module = NULL;
@@ -67,8 +129,9 @@ static int test_code(void)
         return fail(NULL, "libaule and mha_forward differ");
     const Reference r = {H, HK, S, T, D, q, k, v, NULL, T, 0, 0};
     if (!(reference_error(&r, o, NULL) < 2e-6)) return fail(NULL, "the result is wrong");
+    const int wrong = test_touches(module);
     aule_module_close(module);
-    return 0;
+    return wrong;
 }
 
 /* The tables of C say what the compiler's image says: the same description, and code of every variant. */
@@ -84,6 +147,7 @@ static int test_data(void)
     for (uint32_t n = 0; n < a->variant_count; n++)
         if (strlen(a->variants[n].code) != a->variants[n].code_bytes)
             return fail(NULL, "length of code");
+    if (test_touches(module)) return 1;
     fputs(text, stdout);
     aule_text_free(text);
     aule_module_close(module);

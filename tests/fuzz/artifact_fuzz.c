@@ -35,6 +35,7 @@ typedef struct Bent {
     aule_workspace_v1 workspaces[2][AULE_MAX_REGIONS];
     aule_launch_v1 launches[2][AULE_MAX_LAUNCHES];
     aule_slot_v1 slots[2][AULE_MAX_SLOTS];
+    uint32_t touches[2][AULE_MAX_SLOTS / 16];
     uint32_t words[MOST_EXPRS][WORDS];
     uint32_t expr_count;
     Field fields[MOST_FIELDS];
@@ -92,11 +93,15 @@ static void copy_variant(Bent *b, uint32_t which, const aule_variant_v1 *from)
     for (uint32_t i = 0; i < from->launch_count; i++) {
         aule_launch_v1 *launch = &b->launches[which][i];
         launch->slots = b->slots[which];
+        launch->touches = b->touches[which];
+        FIELD(b, launch->touch_count, AULE_MAX_SLOTS / 16);
         for (int axis = 0; axis < 3; axis++) own_expr(b, &launch->grid[axis]);
         FIELD(b, launch->struct_size, sizeof *launch);
         FIELD(b, launch->slot_count, AULE_MAX_SLOTS);
         FIELD(b, launch->shared_bytes, ANY);
     }
+    for (uint32_t i = 0; i < (from->launches->slot_count + 15) / 16; i++)
+        FIELD(b, b->touches[which][i], ANY);
     for (uint32_t i = 0; i < from->launches->slot_count; i++) {
         aule_slot_v1 *slot = &b->slots[which][i];
         FIELD(b, slot->kind, ANY);

@@ -13,6 +13,7 @@ typedef struct Copy {
     aule_variant_v1 variants[32];
     aule_launch_v1 launches[2];
     aule_slot_v1 slots[64];
+    uint32_t touches[4];
     aule_workspace_v1 workspaces[2];
     aule_size_v1 sizes[SIZES];
     aule_check_v1 check;
@@ -36,6 +37,10 @@ static void copy_sample(Copy *c)
     c->variants[0].condition = (aule_expr){always, 3};
     c->variants[0].check_count = 1;
     c->launches[0].slots = c->slots;
+    memset(c->touches, 0, sizeof c->touches);
+    c->touches[0] = 1u | 2u << 2 * 5 | 3u << 2 * 7; /* q, o, the sums */
+    c->launches[0].touches = c->touches;
+    c->launches[0].touch_count = (c->launches[0].slot_count + 15) / 16;
     c->variants[0].launches = c->launches;
     c->variants[0].workspaces = c->workspaces;
     c->attention.variants = c->variants;
@@ -84,6 +89,11 @@ static void copy_sample(Copy *c)
     D(c->launches[0].entry = NULL)                                                                 \
     D(c->launches[0].grid[2].length = 0)                                                           \
     D(c->launches[0].slot_count = AULE_MAX_SLOTS + 1)                                              \
+    D(c->launches[0].touches = NULL)                                                               \
+    D(c->launches[0].touch_count++)                                                                \
+    D(c->launches[0].touch_count--)                                                                \
+    D(c->touches[0] |= AULE_TOUCH_WRITE) /* q */                                                   \
+    D(c->touches[1] = 1)                 /* a stride */                                            \
     D(c->variants[0].struct_size = offsetof(aule_variant_v1, check_count) - 8)                     \
     D(c->variants[0].checks = NULL)                                                                \
     D(c->variants[0].condition.length = 0)                                                         \

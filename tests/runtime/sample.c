@@ -131,38 +131,51 @@ static const char broken_code[] = "__kernel void weigh(int x) { this is not Open
 /* ---- variants */
 
 // clang-format off
+/* What kernels do with the memory of their slots (of which addresses come first). */
+enum { READ = AULE_TOUCH_READ, WRITE = AULE_TOUCH_WRITE, BOTH = READ | WRITE };
+#define TOUCH(slot, what) ((uint32_t)(what) << 2 * (slot))
+#define READS(from, to)   (((1u << 2 * (to)) - (1u << 2 * (from))) / 3) /* slots [from, to) */
+static const uint32_t weigh_touches[(SLOTS + 15) / 16] = {
+    READS(L_Q, L_O) | TOUCH(L_O, WRITE) | TOUCH(L_LSE, WRITE) | TOUCH(L_SUMS, BOTH)};
+static const uint32_t divide_touches[(SLOTS + 15) / 16] = {TOUCH(L_O, BOTH) | TOUCH(L_SUMS, READ)};
+static const uint32_t gradients_touches[(BACKWARD_SLOTS + 15) / 16] = {
+    READS(G_Q, G_DQ) | TOUCH(G_DQ, WRITE) | TOUCH(G_DK, BOTH) | TOUCH(G_DV, BOTH) | TOUCH(G_SUMS, BOTH)};
+static const uint32_t move_sums_touches[(BACKWARD_SLOTS + 15) / 16] = {TOUCH(G_DSLOPE, WRITE) | TOUCH(G_SUMS, READ)};
+#define TOUCHES(name) sizeof name##_touches / sizeof *name##_touches, name##_touches
+#define UNKNOWN       0, NULL
+
 #define ROWS {EXPR(SIZE(Z_S)), EXPR(SIZE(Z_H)), EXPR(SIZE(Z_B))}
 static const aule_launch_v1 host_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 4096, SLOTS, slots, 0, NULL, 0},
-    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 4096, SLOTS, slots, 0, NULL, 0, UNKNOWN},
+    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0, UNKNOWN},
 };
 /* The same, with so much stack that no caller's thread may run it. */
 static const aule_launch_v1 deep_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL, 0},
-    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "weigh", sample_weigh, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL, 0, UNKNOWN},
+    {sizeof(aule_launch_v1), "divide", sample_divide, ROWS, {1, 1, 1}, 0, 1 << 20, SLOTS, slots, 0, NULL, 0, UNKNOWN},
 };
 static const aule_launch_v1 device_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
-    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, AULE_LAUNCH_EARLY},
+    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0, TOUCHES(weigh)},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, AULE_LAUNCH_EARLY, TOUCHES(divide)},
 };
 /* Shared memory beyond what a kernel has without being asked, and a kernel that reads wild memory. */
 static const aule_launch_v1 shared_launches[] = {
-    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 150 << 10, 0, SLOTS, slots, 0, NULL, 0},
-    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "weigh", NULL, ROWS, {2, 1, 1}, 150 << 10, 0, SLOTS, slots, 0, NULL, 0, UNKNOWN},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0, UNKNOWN},
 };
 static const aule_launch_v1 fault_launches[] = {
-    {sizeof(aule_launch_v1), "fault", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
-    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "fault", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0, UNKNOWN},
+    {sizeof(aule_launch_v1), "divide", NULL, ROWS, {2, 1, 1}, 0, 0, SLOTS, slots, 0, NULL, 0, UNKNOWN},
 };
 #define ONE   {EXPR(INT(1)), EXPR(INT(1)), EXPR(INT(1))}
 #define SLOPE {EXPR(INT(2), SIZE(Z_H), AULE_E_MUL, INT(1), AULE_E_SUB), EXPR(INT(1)), EXPR(INT(1))}
 static const aule_launch_v1 host_backward[] = {
-    {sizeof(aule_launch_v1), "gradients", sample_gradients, ONE, {1, 1, 1}, 0, 4096, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
-    {sizeof(aule_launch_v1), "move_sums", sample_move_sums, SLOPE, {1, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "gradients", sample_gradients, ONE, {1, 1, 1}, 0, 4096, BACKWARD_SLOTS, backward_slots, 0, NULL, 0, UNKNOWN},
+    {sizeof(aule_launch_v1), "move_sums", sample_move_sums, SLOPE, {1, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0, UNKNOWN},
 };
 static const aule_launch_v1 device_backward[] = {
-    {sizeof(aule_launch_v1), "gradients", NULL, ONE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
-    {sizeof(aule_launch_v1), "move_sums", NULL, SLOPE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0},
+    {sizeof(aule_launch_v1), "gradients", NULL, ONE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0, TOUCHES(gradients)},
+    {sizeof(aule_launch_v1), "move_sums", NULL, SLOPE, {2, 1, 1}, 0, 0, BACKWARD_SLOTS, backward_slots, 0, NULL, 0, TOUCHES(move_sums)},
 };
 static const aule_workspace_v1 backward_workspaces[] = {
     {EXPR(INT(2), SIZE(Z_H), AULE_E_MUL, INT(1), AULE_E_SUB, INT(4), AULE_E_MUL), 64, 1},

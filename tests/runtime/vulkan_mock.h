@@ -50,17 +50,19 @@ typedef struct VulkanMock {
     int most_memories;     /* allocations alive at most; 0: any number */
     bool lazy;             /* what is on the queue is done when it is waited for, and not before */
     bool idle;             /* kernels do nothing */
+    bool unordered;        /* kernels between which no barrier stands are done last first */
     int together;          /* a pipeline takes until so many are being made, or a second */
     int fail_at;           /* this call fails, counted from 1; 0: none */
     const char *fail;      /* or the first of this function */
     int code;              /* with this result */
     /* so far */
-    uint64_t taken;                                   /* bytes of those allocations */
-    int calls, dispatches, cached;                    /* pipeline caches that had data */
-    int submits, begun, barriers;                     /* command buffers written; between kernels */
-    int waits, blocks;                                /* of the host; of kernels */
-    int most_together;                                /* pipelines that were being made */
-    const char *failed;                               /* the function that did */
+    uint64_t taken;                /* bytes of those allocations */
+    int calls, dispatches, cached; /* pipeline caches that had data */
+    int submits, begun;            /* command buffers written */
+    int barriers, seen; /* between kernels; those behind which what was written is seen */
+    int waits, blocks;  /* of the host; of kernels */
+    int most_together;  /* pipelines that were being made */
+    const char *failed; /* the function that did */
     int instances, opened, buffers, memories, mapped; /* alive */
     int modules, layouts, pipelines, pools, commands, semaphores, queries, caches;
 } VulkanMock;

@@ -59,6 +59,7 @@ typedef struct Command {
     char *to;
     const char *from;
     uint64_t bytes;
+    bool seen; /* a barrier of memory, too */
 } Command;
 
 enum { COMMANDS = 64 };
@@ -176,9 +177,13 @@ void vkCmdPipelineBarrier(VkCommandBuffer c, uint32_t before, uint32_t after, ui
                           uint32_t buffer_count, const void *buffers, uint32_t image_count,
                           const void *images)
 {
-    (void)flags, (void)memory_count, (void)memory;
-    (void)buffer_count, (void)buffers, (void)image_count, (void)images;
-    if (before == VK_AT_COMPUTE && after == VK_AT_COMPUTE) add(c, &(Command){.kind = BARRIER});
+    (void)flags, (void)buffer_count, (void)buffers, (void)image_count, (void)images;
+    if (before != VK_AT_COMPUTE || after != VK_AT_COMPUTE) return;
+    const bool seen = memory_count == 1;
+    if (seen && (memory->before != VK_ACCESS_SHADER_WRITE ||
+                 memory->after != (VK_ACCESS_SHADER_READ | VK_ACCESS_SHADER_WRITE)))
+        abort();
+    add(c, &(Command){.kind = BARRIER, .seen = seen});
 }
 
 /* ---- times: the number of the query */
@@ -240,16 +245,29 @@ static Submission pending[PENDING];
 static uint32_t pending_count;
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER; /* of these, and of semaphores */
 
+static void do_command(const Command *c)
+{
+    if (c->kind == BARRIER) vulkan_mock.barriers++, vulkan_mock.seen += c->seen;
+    if (c->kind == KERNEL) vulkan_mock.blocks += (int)(c->groups[0] * c->groups[1] * c->groups[2]);
+    if (c->kind == COPY) memcpy(c->to, c->from, c->bytes);
+    if (c->kind == KERNEL && (!vulkan_mock.idle || c->kernel->run == probe)) dispatch(c);
+}
+
+/* From [first] on, of kernels as many as no barrier orders: as a device may, the last one first. Where that ends. */
+static uint32_t do_some(const VkCommandBuffer commands, uint32_t first)
+{
+    const Command *list = commands->list;
+    uint32_t end = first + 1;
+    while (vulkan_mock.unordered && list[first].kind == KERNEL && end < commands->count &&
+           list[end].kind == KERNEL)
+        end++;
+    for (uint32_t n = end; n-- > first;) do_command(&list[n]);
+    return end;
+}
+
 static void perform(const Submission *s)
 {
-    for (uint32_t n = 0; s->commands && n < s->commands->count; n++) {
-        const Command *c = &s->commands->list[n];
-        if (c->kind == BARRIER) vulkan_mock.barriers++;
-        if (c->kind == KERNEL)
-            vulkan_mock.blocks += (int)(c->groups[0] * c->groups[1] * c->groups[2]);
-        if (c->kind == COPY) memcpy(c->to, c->from, c->bytes);
-        if (c->kind == KERNEL && (!vulkan_mock.idle || c->kernel->run == probe)) dispatch(c);
-    }
+    for (uint32_t n = 0; s->commands && n < s->commands->count;) n = do_some(s->commands, n);
     if (s->commands) s->commands->pending--;
     for (uint32_t n = 0; n < s->signal_count; n++) *s->signals[n] = s->signal_values[n];
 }

@@ -1,5 +1,6 @@
 /* Runs of plans on the mock of Vulkan: commands are written once, a run fills parameter blocks and submits; many are on the queue at once, with
  * other addresses and other parameters each. */
+#include "sample_kernels.h"
 #include "vulkan_case.h"
 
 #include <math.h>
@@ -87,7 +88,7 @@ static void start_idle(Idle *i, const aule_launch_v1 *launches, uint32_t count)
         if (strcmp(v->target, "vulkan") != 0 || strcmp(v->operation, "forward") != 0) continue;
         v->launches = launches;
         v->launch_count = count;
-        v->workspace_count = 0;
+        v->workspace_count = 1; /* which is not zeroed */
     }
     vulkan_mock_reset();
     vulkan_mock.idle = true;
@@ -141,11 +142,111 @@ static void test_barriers(void **state)
             launches[l] = *idle_launch(l);
             launches[l].slots = all[n].slots[l];
             launches[l].slot_count = all[n].counts[l];
+            launches[l].touch_count = 0;
         }
         start_idle(&idle, launches, 3);
         run_idle(&idle, NULL);
         assert_int_equal(vulkan_mock.barriers, all[n].barriers);
         end_idle(&idle);
+    }
+}
+
+/* The same where slots say what kernels do: with q, the region and o, in this order. As backward has it, two kernels that read what the one
+ * before them wrote need none between them; a kernel that writes what was only read waits, and nothing is to be seen. */
+static void test_barriers_of_touches(void **state)
+{
+    enum { R = AULE_TOUCH_READ, W = AULE_TOUCH_WRITE, B = R | W, KERNELS = 4 };
+    static const aule_slot_v1 slots[] = {{AULE_SLOT_TENSOR, AULE_SLOT_PTR, T_Q, 0},
+                                         {AULE_SLOT_WORKSPACE, AULE_SLOT_PTR, 0, 4},
+                                         {AULE_SLOT_TENSOR, AULE_SLOT_PTR, T_O, 0}};
+    static const struct {
+        uint32_t does[KERNELS][3];
+        int barriers, seen;
+    } all[] = {
+        {{{R, W, 0}, {R, R, 0}, {R, R, W}}, 1, 1}, /* backward */
+        {{{R, R, 0}, {R, R, 0}, {0, R, 0}, {R, R, R}}, 0, 0},
+        {{{R, R, 0}, {R, W, 0}}, 1, 0},
+        {{{R, B, 0}, {R, B, 0}}, 1, 1},
+        {{{0, W, 0}, {0, W, 0}}, 1, 1},
+        {{{R, 0, W}, {R, R, 0}, {0, W, 0}, {0, 0, R}}, 2, 1}, /* o is not seen behind the first */
+        {{{R, W, W}, {0, R, 0}, {0, W, 0}, {0, 0, B}}, 2, 1},
+    };
+    (void)state;
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++)
+        for (int known = 0; known < 2; known++) {
+            aule_launch_v1 launches[KERNELS];
+            uint32_t words[KERNELS];
+            Idle idle;
+            /* of before 1.17: what stood behind `flags` was not written */
+            const size_t size = known ? sizeof *launches : offsetof(aule_launch_v1, touches);
+            for (int l = 0; l < KERNELS; l++) {
+                const uint32_t *does = all[n].does[l];
+                aule_launch_v1 launch = *idle_launch(l);
+                words[l] = does[0] | does[1] << 2 | does[2] << 4;
+                launch.struct_size = (uint32_t)size;
+                launch.slots = slots, launch.slot_count = 3;
+                launch.touches = &words[l], launch.touch_count = 1;
+                memcpy((char *)launches + (size_t)l * size, &launch, size);
+            }
+            start_idle(&idle, launches, KERNELS);
+            run_idle(&idle, NULL);
+            assert_int_equal(vulkan_mock.barriers, known ? all[n].barriers : KERNELS - 1);
+            assert_int_equal(vulkan_mock.seen, known ? all[n].seen : KERNELS - 1);
+            end_idle(&idle);
+        }
+}
+
+/* The sample's backward, whose first kernel's slots say that it only reads the sums that it makes, if it [lies]. */
+typedef struct Backward {
+    CaseModule m;
+    aule_launch_v1 launches[2];
+    uint32_t words[(BACKWARD_SLOTS + 15) / 16];
+} Backward;
+
+static void make_backward(Backward *b, bool lies)
+{
+    CaseModule *m = &b->m;
+    *m = (CaseModule){.attention = *vulkan_case_module()->attentions,
+                      .module = *vulkan_case_module()};
+    memcpy(m->variants, m->attention.variants, m->attention.variant_count * sizeof *m->variants);
+    m->module.attentions = &m->attention;
+    m->attention.variants = m->variants;
+    uint32_t k = 0;
+    while (strcmp(m->variants[k].target, "vulkan") != 0 ||
+           strcmp(m->variants[k].operation, "backward") != 0)
+        k++;
+    memcpy(b->launches, m->variants[k].launches, sizeof b->launches);
+    memcpy(b->words, b->launches[0].touches, sizeof b->words);
+    if (lies) b->words[0] &= ~(AULE_TOUCH_WRITE << 2 * G_SUMS);
+    b->launches[0].touches = b->words;
+    m->variants[k].launches = b->launches;
+}
+
+/* On a device that does the last kernel first unless a barrier orders them, results are right; and wrong where slots lie. */
+static void test_touches_that_lie(void **state)
+{
+    (void)state;
+    for (int lies = 0; lies < 2; lies++) {
+        Backward b;
+        OnDevice s;
+        aule_error *error = NULL;
+        make_backward(&b, lies);
+        vulkan_mock_reset();
+        vulkan_mock.unordered = true;
+        on_device_begin(&s, &b.m.module, TENSORS);
+        if (on_device_run(&s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+        assert_true(case_is_right(s.c));
+        aule_plan_free(s.plan);
+        case_make_backward(s.c, true);
+        const int before = vulkan_mock.seen;
+        if (aule_plan_new(aule_module_attention(s.module, 0), s.device, &s.c->call, &s.plan,
+                          &error) ||
+            aule_plan_run(s.plan, &s.c->run, &error) || case_fetch(s.c, TENSORS, s.buffers, &error))
+            fail_msg("%s", aule_error_message(error));
+        assert_int_equal(case_has_gradients(s.c), !lies);
+        assert_int_equal(vulkan_mock.seen - before, lies ? 1 : 2); /* zeros, gradients, move_sums */
+        on_device_end(&s);
+        expect_nothing_left();
     }
 }
 
@@ -157,7 +258,7 @@ static void test_parameters_that_change_a_grid(void **state)
     Idle idle;
     (void)state;
     launch.grid[0] = (aule_expr){code, 1};
-    launch.slot_count = 1; /* q */
+    launch.slot_count = launch.touch_count = 1; /* q */
     start_idle(&idle, &launch, 1);
     const int begun = vulkan_mock.begun;
     for (int n = 0, turns = 0; n < RUNS; n++) {
@@ -426,6 +527,8 @@ static int run(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands_are_written_once),
         cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_barriers_of_touches),
+        cmocka_unit_test(test_touches_that_lie),
         cmocka_unit_test(test_parameters_that_change_a_grid),
         cmocka_unit_test(test_runs_in_flight),
         cmocka_unit_test(test_new_parameters),
