@@ -12,7 +12,12 @@ enum {
     SCORES_SHARE = 8
 }; /* of a lane's registers: beside scores are weights, and what functions make of both */
 
-static int32_t lanes_of_a_row(const Lanes *x) { return x->p->caps->lanes / x->atom->m; }
+void warps_rows_over_lanes(Lanes *x)
+{
+    const int32_t rows = x->atom->m, lanes = x->p->caps->lanes / rows;
+    tile_layout(x->t, "rows_over_lanes", tile_text(x->t, "lane:%d@1 reg", rows),
+                lanes > 1 ? tile_text(x->t, "reg:4 lane:%d@%d reg", lanes, rows) : "reg");
+}
 
 /* ---- memories */
 
@@ -203,10 +208,8 @@ AuSchedule *schedule_matrices_forward(AuArena *arena, AuDiags *diags, const AuPr
         schedule_new(arena, diags, p, "matrices_forward", shape, refusal(arena, p, shape));
     if (!out) return NULL;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    const int32_t lanes = lanes_of_a_row(&x);
     x.via_shared = true;
     warps_layouts(&x);
-    tile_layout(x.t, "rows_over_lanes", tile_text(x.t, "lane:%d@1 reg", x.atom->m),
-                lanes > 1 ? tile_text(x.t, "reg:4 lane:%d@%d reg", lanes, x.atom->m) : "reg");
+    warps_rows_over_lanes(&x);
     return lanes_forward_built(&x, diags, forward_kernel);
 }

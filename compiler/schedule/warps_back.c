@@ -83,8 +83,7 @@ static const char *refusal_of_queries(const AuProblem *p)
                             : "sums of inputs of elements that lie nobody knows where";
 }
 
-/* Heads that share keys, but not their values or their tiles of queries. */
-static bool heads_apart(const AuProblem *p)
+bool warps_heads_apart(const AuProblem *p)
 {
     const AuAttn *a = p->attn;
     const bool own_mask = a->mask.i && attn_at(a, a->mask)->axes & AU_AX_H;
@@ -104,8 +103,8 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
     for (uint32_t n = 0; n < g->dot_count; n++)
         if (g->ddots[n].i != g->dscore.i)
             return "further products whose gradient is not that of the score";
-    if (p->deterministic && heads_apart(p)) return "sums of heads in one order";
-    if (warps_dq_is_apart(p) && heads_apart(p))
+    if (p->deterministic && warps_heads_apart(p)) return "sums of heads in one order";
+    if (warps_dq_is_apart(p) && warps_heads_apart(p))
         return "sums of heads of elements that lie nobody knows where";
     return NULL;
 }
@@ -115,7 +114,7 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
     Lanes x = warps_begin(arena, t, p, out);
     x.block = x.rows * out->shape.executors / out->shape.column_parts;
     x.values_joined = true;
-    x.heads_apart = heads_apart(p);
+    x.heads_apart = warps_heads_apart(p);
     x.with_dq = !warps_dq_is_apart(p);
     return x;
 }

@@ -17,6 +17,8 @@ const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
 
 /* Is dQ summed by a kernel whose blocks own queries? In one order; or since nobody adds to memory where elements lie nobody knows where. */
 bool warps_dq_is_apart(const AuProblem *p);
+/* Heads that share keys, but not their values or their tiles of queries. */
+bool warps_heads_apart(const AuProblem *p);
 /* Why this schedule does not have the attention's gradients; NULL: it has. */
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
 /* The same of a shape. */
@@ -97,6 +99,13 @@ bool warps_begin_piece(Lanes *x, const WarpsPieces *p, int32_t turn, const char 
 bool warps_queries_shape(const AuProblem *p, AuShape *out);
 void warps_row_pass(Lanes *x);
 void warps_dq(Lanes *x);
+/* Parts of theirs: arguments, grid, the list `keys` of tiles; sums over a row's keys, of pairs masked on partial tiles; dS as the operand
+ * `ds_operand`. */
+void warps_queries_head(Lanes *x, bool row_pass);
+void warps_declare_passes(Lanes *x);
+void warps_add_passes(Lanes *x);
+void warps_store_passes(Lanes *x);
+void warps_query_pairs(Lanes *x);
 
 /* ---- warps_inputs.c: gradients of inputs that pairs read, in the order of the kernel's text */
 /* Values that a lane keeps of each pair: no sum takes them where they are made. */

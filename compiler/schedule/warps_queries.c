@@ -13,16 +13,16 @@ typedef enum Kind { ROW_PASS, DQ } Kind;
 static int32_t keys_width(const Lanes *x) { return warps_padded(x->atom, x->p->d); }
 static int32_t values_width(const Lanes *x) { return warps_padded(x->atom, x->p->e); }
 
-static void head(Lanes *x, Kind kind)
+void warps_queries_head(Lanes *x, bool row_pass)
 {
     AuTileBuild *t = x->t;
-    back_begin_kernel(x, kind == ROW_PASS ? "row_pass" : "dq");
+    back_begin_kernel(x, row_pass ? "row_pass" : "dq");
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
-    for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
+    for (uint32_t n = 0; n < back_row_count(x, !row_pass); n++)
         back_argument(x, back_row_name(x, n), TILE_IN);
-    for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
+    for (uint32_t n = 0; n < x->p->grads->pass_count && row_pass; n++)
         back_argument(x, tile_text(t, "pass_%u", n), TILE_OUT);
-    if (kind == DQ) back_argument(x, back_gradient(x, 0), TILE_OUT);
+    if (!row_pass) back_argument(x, back_gradient(x, 0), TILE_OUT);
     if (lanes_is_packed(x, LANES_QUERIES)) {
         const BackAxis axes[3] = {{"mb_up", "", AU_AX_Q}, {"h", lanes_axis(x, 0, 1), AU_AX_H}};
         back_row_grid(x, LANES_QUERIES, x->block, axes, BACK_SUMS_NOTHING, NULL);
@@ -73,8 +73,7 @@ static void begin_rows(Lanes *x, Kind kind)
     if (kind == DQ)
         tile_frag(t, "dq_acc", "f32[q:%d, d:%d] @ %s.C = 0.0", x->rows, keys_width(x),
                   x->atom->name);
-    for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
-        tile_frag(t, tile_numbered(t, "pass", n), "f32[q:%d] like score = 0.0", x->rows);
+    if (kind == ROW_PASS) warps_declare_passes(x);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
     warps_issue(x, TILE_NAME("tq"),
                 lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
@@ -89,24 +88,52 @@ static void begin_rows(Lanes *x, Kind kind)
     warps_wait(x, "tq, to");
 }
 
-/* What pairs add to sums of the row, or to the gradient of the query. */
-static void results(Lanes *x, Kind kind)
+/* ---- what pairs add to sums of the row, or to the gradient of the query; also of matrices_backward.c */
+
+void warps_declare_passes(Lanes *x)
+{
+    for (uint32_t n = 0; n < x->p->grads->pass_count; n++)
+        tile_frag(x->t, tile_numbered(x->t, "pass", n), "f32[q:%d] like score = 0.0", x->rows);
+}
+
+void warps_add_passes(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuTileHandle unmasked = {lanes_unmasked(x)};
-    const uint32_t sums = kind == ROW_PASS ? x->p->grads->pass_count : 0;
-    if (kind == DQ)
-        tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, NULL));
-    else
-        lanes_row_parts(x);
+    const uint32_t sums = x->p->grads->pass_count;
+    lanes_row_parts(x);
     tile_on_segment(t, "partial");
-    if (kind == DQ) lanes_mask(x, TILE_NAME("ds"), unmasked);
     for (uint32_t n = 0; n < sums; n++) lanes_mask(x, tile_numbered(t, "part", n), unmasked);
     tile_end(t);
     for (uint32_t n = 0; n < sums; n++)
         tile_set(t, tile_numbered(t, "pass", n), "pass%u + rowsum(part%u)", n, n);
-    if (kind == ROW_PASS) return;
+}
+
+void warps_store_passes(Lanes *x)
+{
+    for (uint32_t n = 0; n < x->p->grads->pass_count; n++)
+        tile_store(x->t, "pass%u -> pass_%u[%s] clip", n, n, lanes_query_place(x));
+}
+
+void warps_query_pairs(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const AuTileHandle unmasked = {lanes_unmasked(x)};
+    tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, NULL));
+    tile_on_segment(t, "partial");
+    lanes_mask(x, TILE_NAME("ds"), unmasked);
+    tile_end(t);
     tile_set(t, "ds_operand", "%s(ds)", x->held);
+}
+
+static void results(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    if (kind == ROW_PASS) {
+        warps_add_passes(x);
+        return;
+    }
+    warps_query_pairs(x);
     const char *own = tile_text(t, "dS[self * %d +: %d, :]", x->rows, x->rows);
     if (x->via_shared) tile_store(t, "ds_operand -> %s", own);
     tile_product(t, "dq_acc", x->atom, TILE_ADD, x->via_shared ? own : "ds_operand",
@@ -144,9 +171,10 @@ static void finish(Lanes *x, Kind kind)
     AuTileBuild *t = x->t;
     const char *place = lanes_query_place(x),
                *own = tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows);
-    for (uint32_t n = 0; n < x->p->grads->pass_count && kind == ROW_PASS; n++)
-        tile_store(t, "pass%u -> pass_%u[%s] clip", n, n, place);
-    if (kind == ROW_PASS) return;
+    if (kind == ROW_PASS) {
+        warps_store_passes(x);
+        return;
+    }
     if (back_has_rows(x, 0)) {
         tile_store(t, "dq_acc -> dq_sum[%s, 0 +: %d] clip", place, keys_width(x));
         return;
@@ -159,7 +187,7 @@ static void kernel(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x);
-    head(x, kind);
+    warps_queries_head(x, kind == ROW_PASS);
     memories(x, kind);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
     if (ahead) issue_keys(x, "first(keys)", warps_stage(x, false));

@@ -1,10 +1,10 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|wide|groups|gradients|append|stored|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|wide|groups|gradients|append|stored|matrices|texts]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, few, wide, groups, gradients: those of packed rows, of
 few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
-of codes that become elements in tiles; texts: none, but every text must be where the lists say.
+of codes that become elements in tiles; matrices: of gradients by matrices that lie nobody knows how, which `matrices_test` finds; texts: none, but every text must be where the lists say.
 """
 import json
 import os
@@ -248,12 +248,27 @@ STORED = [
     ("a warp makes elements of another's rows", "key_elements.c", '"self * %d + ", share', '"(self + 1) %% 2 * %d + ", share'),
 ]
 
+MATRICES = [
+    ("a tile comes while others read the one before", "matrices_backward.c", 'tile_sync(t, "all"); /* nobody', "/* nobody"),
+    ("pairs are made before the tile has come", "matrices_backward.c", 'warps_issue_queries(x, "m", "");\n    tile_sync(t, "all");', 'warps_issue_queries(x, "m", "");'),
+    ("keys come while others read those before", "matrices_backward.c", 'tile_sync(t, "all");\n    issue_keys(x);', "issue_keys(x);"),
+    ("dQ takes keys that have not come", "matrices_backward.c", 'issue_keys(x);\n    tile_sync(t, "all");', "issue_keys(x);"),
+    ("all pieces are the first", "matrices_backward.c", '"%d +: %d", n * p->width, p->width', '"%d +: %d", n * 0, p->width'),
+    ("each piece of a product begins anew", "matrices_backward.c", "n ? TILE_ADD : TILE_START", "n ? TILE_START : TILE_START"),
+    ("dK takes weights", "matrices_backward.c", '"dk_sums", "ds_operand", false', '"dk_sums", "weight", false'),
+    ("weights of f16 keep their factor", "matrices_backward.c", "if (values) warps_end_weights(x);", "if (values && !x->rows) warps_end_weights(x);"),
+    ("queries are numbered as those of the tile before", "matrices_backward.c", '"m * %d + iota(q:%d)"', '"(m - 1) * %d + iota(q:%d)"'),
+    ("keys are numbered as the next one", "matrices_backward.c", '"n * %d + iota(kv:%d)"', '"n * %d + 1 + iota(kv:%d)"'),
+    ("sums of inputs are of the last tile alone", "matrices_backward.c", "warps_add_totals(x);", "warps_declare_totals(x);"),
+    ("heads of their own add to nothing", "matrices_backward.c", "x.heads_apart = warps_heads_apart(p)", "x.heads_apart = !warps_heads_apart(p)"),
+]
+
 
 def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + FEW + WIDE + GROUPS + GRADIENTS + STORED + APPEND, folder)
+        return planted.all_stand(MISTAKES + ROWS + FEW + WIDE + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -265,6 +280,7 @@ def main():
         "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
+        "matrices": (MATRICES, ["tests/exec/matrices_test", "interpreters", source / "tests/front/examples"], 120),
         "append": (APPEND, ["tests/exec/append_test", "tiled-ir:sm_80", "kernel-ir:sm_80"], 120),
     }["".join(sys.argv[3:])]
     lines = subprocess.run([shutil.which("ninja") or "ninja", "-C", build, "-t", "commands", test], capture_output=True, text=True, check=True).stdout
