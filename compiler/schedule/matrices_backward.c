@@ -13,93 +13,62 @@
  * Kernels: those of warps_backward.c. */
 #include "key_layout.h"
 #include "lanes_back.h"
+#include "matrices.h"
 
 enum { SCORES_SHARE = 8 }; /* of a lane's registers: as matrices_forward.c has it */
 
 typedef enum Kind { KEYS, QUERIES, ROW_PASS } Kind;
 
-/* Whose rows blocks own, and what is called how. */
+/* What is called how: axes of pairs; tiles that pass, of d and of e channels; operands and sums of the subgroup's rows. */
 typedef struct Own {
-    const char *rows, *passing; /* axes of pairs */
-    const char *tile, *second;  /* tiles that pass: of d, of e channels */
+    const char *rows, *passing, *tiles[2], *operands[2], *sums[2];
 } Own;
-static Own own_of(Kind kind)
-{
-    return kind == KEYS ? (Own){"kv", "q", "Q", "dO"} : (Own){"q", "kv", "K", "V"};
-}
+static const Own owns[] = {
+    [KEYS] = {"kv", "q", {"Q", "dO"}, {"own_d", "own_e"}, {"dk_sums", "dv_sums"}},
+    [QUERIES] = {"q", "kv", {"K", "V"}, {"own_d", "own_e"}, {"dq_sums", NULL}},
+    [ROW_PASS] = {"q", "kv", {"K", "V"}, {"own_d", "own_e"}, {NULL, NULL}},
+};
 
 static int32_t tile_rows(const Lanes *x, Kind kind)
 {
     return kind == KEYS ? x->shape->query_tile : x->shape->key_tile;
 }
 
-/* Of [width] channels so many go through rows of [columns] at once: all, or an equal part, in whole matrices. */
-static int32_t unit_of(const AuTileAtom *atom) { return atom->k > atom->n ? atom->k : atom->n; }
-
-static int32_t piece_width(const AuTileAtom *atom, int32_t width, int32_t columns)
+static MatrixPieces pieces(const Lanes *x, Kind kind, bool values, const char *name)
 {
-    int32_t piece = columns < width ? columns : width;
-    while (width % piece) piece -= unit_of(atom);
-    return piece;
+    return matrices_pieces(x, name, owns[kind].rows, values ? "e" : "d", values ? x->p->e : x->p->d,
+                           tile_rows(x, kind));
 }
 
-typedef struct Pieces {
-    const char *axis, *held; /* of channels; what the subgroup's rows are called there */
-    int32_t width, count;
-} Pieces;
-
-static Pieces pieces(const Lanes *x, Kind kind, bool values)
-{
-    const int32_t all = values ? x->p->e : x->p->d,
-                  width = piece_width(x->atom, all, tile_rows(x, kind));
-    return (Pieces){values ? "e" : "d", values ? "own_e" : "own_d", width, all / width};
-}
-
-static const char *channels(Lanes *x, const Pieces *p, int32_t n)
-{
-    return tile_text(x->t, "%d +: %d", n * p->width, p->width);
-}
-
-/* ---- memories */
-
-static AuTileHandle pair_rows(Lanes *x, Kind kind, const char *memory)
-{
-    const Own own = own_of(kind);
-    return warps_own_rows(x, TILE_NAME(memory), tile_rows(x, kind),
-                          tile_text(x->t, "%s, %s", own.rows, own.passing));
-}
-
-static AuTileHandle piece_rows(Lanes *x, Kind kind, const char *memory, const Pieces *p)
-{
-    return warps_own_rows(x, TILE_NAME(memory), p->width,
-                          tile_text(x->t, "%s, %s", own_of(kind).rows, p->axis));
-}
+/* ---- what kernels of both kinds have */
 
 static void memories(Lanes *x, Kind kind)
 {
-    enum { F32_BYTES = 4 };
     AuTileBuild *t = x->t;
-    const Own own = own_of(kind);
+    const Own *own = &owns[kind];
     const int32_t tile = tile_rows(x, kind);
-    warps_tile(x, TILE_NAME(own.tile), own.passing, tile, "d", warps_padded(x->atom, x->p->d), 1);
-    warps_tile(x, TILE_NAME(own.second), own.passing, tile, "e", warps_padded(x->atom, x->p->e), 1);
-    warps_tile(x, TILE_NAME("P"), own.rows, x->block, own.passing, tile, 1);
-    tile_shared(t, TILE_NAME("scores"), "f32[%s:%d, %s:%d]%s", own.rows, x->block, own.passing,
-                tile, warps_swizzle(x, F32_BYTES * tile));
+    warps_tile(x, TILE_NAME(own->tiles[0]), own->passing, tile, "d", warps_padded(x->atom, x->p->d),
+               1);
+    warps_tile(x, TILE_NAME(own->tiles[1]), own->passing, tile, "e", warps_padded(x->atom, x->p->e),
+               1);
+    matrices_memories(x, own->rows, own->passing, tile);
     for (uint32_t n = 0; n < back_row_count(x, true) && kind == KEYS; n++)
         tile_shared(t, tile_numbered(t, "row", n), "f32[q:%d]", tile);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
 
-/* ---- the subgroup's rows: operand A of S and of dP, piece after piece by way of P */
-
-static void declare_rows(Lanes *x, Kind kind, bool values)
+static void declare(Lanes *x, Kind kind)
 {
-    const Pieces p = pieces(x, kind, values);
-    for (int32_t n = 0; n < p.count; n++)
-        tile_frag(x->t, tile_numbered(x->t, p.held, (uint32_t)n), "%s[%s:%d, %s:%d] @ %s.A",
-                  x->operand, own_of(kind).rows, x->rows, p.axis, p.width, x->atom->name);
+    static const char *const names[] = {"score", "dp", NULL};
+    const Own *own = &owns[kind];
+    matrices_declare_pairs(x, own->rows, own->passing, tile_rows(x, kind), names);
+    for (int values = 0; values <= 1; values++) {
+        const MatrixPieces operands = pieces(x, kind, values, own->operands[values]),
+                           sums = pieces(x, kind, values, own->sums[values]);
+        matrices_declare_operands(x, &operands);
+        if (sums.name) matrices_declare_sums(x, &sums);
+    }
 }
 
 static LanesRows rows_view(Lanes *x, Kind kind, bool values, const char *columns)
@@ -109,77 +78,37 @@ static LanesRows rows_view(Lanes *x, Kind kind, bool values, const char *columns
                   : lanes_operand_rows(x, 0, columns);
 }
 
-static void load_rows(Lanes *x, Kind kind, bool values, const char *rows)
+/* The subgroup's rows: operand A of S and of dP. */
+static void bring_rows(Lanes *x, Kind kind, const char *rows)
 {
-    const Pieces p = pieces(x, kind, values);
-    for (int32_t n = 0; n < p.count; n++) {
-        const AuTileHandle through = piece_rows(x, kind, "P", &p);
-        tile_copy(x->t, "%v -> %v pad 0",
-                  lanes_at(x, rows_view(x, kind, values, channels(x, &p, n)), rows), through);
-        tile_load(x->t, tile_numbered(x->t, p.held, (uint32_t)n), "%v", through);
+    for (int values = 0; values <= 1; values++) {
+        const MatrixPieces p = pieces(x, kind, values, owns[kind].operands[values]);
+        for (int32_t n = 0; n < p.count; n++)
+            matrices_bring(
+                x, &p, n,
+                lanes_at(x, rows_view(x, kind, values, matrices_channels(x, &p, n)), rows));
     }
 }
 
-/* ---- pairs */
-
-static void declare_pairs(Lanes *x, Kind kind)
+static void multiply(Lanes *x, Kind kind)
 {
-    AuTileBuild *t = x->t;
-    const Own own = own_of(kind);
-    const char *extent =
-        tile_text(t, "[%s:%d, %s:%d]", own.rows, x->rows, own.passing, tile_rows(x, kind));
-    tile_frag(t, "raw", "f32%s @ %s.C", extent, x->atom->name);
-    tile_frag(t, "score", "f32%s @ rows_over_lanes", extent);
-    tile_frag(t, "dp", "f32%s @ rows_over_lanes", extent);
-    if (kind != ROW_PASS) tile_frag(t, "left", "%s%s @ %s.A", x->operand, extent, x->atom->name);
+    const Own *own = &owns[kind];
+    for (int values = 0; values <= 1; values++) {
+        const MatrixPieces p = pieces(x, kind, values, own->operands[values]);
+        matrices_multiply(x, values ? "dp" : "score", &p, TILE_NAME(own->tiles[values]),
+                          own->passing, tile_rows(x, kind));
+    }
 }
 
-/* S or dP, with the subgroup's rows as rows. */
-static void product(Lanes *x, Kind kind, bool values)
+/* sums += pairs tile, of pairs that lanes hold. */
+static void add(Lanes *x, Kind kind, const char *pairs, bool values)
 {
-    AuTileBuild *t = x->t;
-    const Pieces p = pieces(x, kind, values);
-    const Own own = own_of(kind);
-    const AuTileHandle scores = pair_rows(x, kind, "scores");
+    const Own *own = &owns[kind];
+    const MatrixPieces p = pieces(x, kind, values, own->sums[values]);
+    matrices_take_left(x, pairs, own->rows, own->passing, tile_rows(x, kind));
     for (int32_t n = 0; n < p.count; n++)
-        tile_product(t, "raw", x->atom, n ? TILE_ADD : TILE_START,
-                     tile_numbered(t, p.held, (uint32_t)n),
-                     tile_text(t, "%s[:, %s]", values ? own.second : own.tile, channels(x, &p, n)));
-    tile_store(t, "raw -> %v", scores);
-    tile_load(t, values ? "dp" : "score", "%v", scores);
-}
-
-/* ---- sums of products with pairs, in pieces */
-
-static void declare_sums(Lanes *x, Kind kind, const char *name, bool values)
-{
-    const Pieces p = pieces(x, kind, values);
-    for (int32_t n = 0; n < p.count; n++)
-        tile_frag(x->t, tile_numbered(x->t, name, (uint32_t)n), "f32[%s:%d, %s:%d] @ %s.C = 0.0",
-                  own_of(kind).rows, x->rows, p.axis, p.width, x->atom->name);
-}
-
-/* sums += pairs tile, of pairs that lanes hold as [pairs]. */
-static void add(Lanes *x, Kind kind, const char *sums, const char *operand, bool values)
-{
-    AuTileBuild *t = x->t;
-    const Pieces p = pieces(x, kind, values);
-    const Own own = own_of(kind);
-    const AuTileHandle through = pair_rows(x, kind, "P");
-    tile_store(t, "%s -> %v", operand, through);
-    tile_load(t, "left", "%v", through);
-    for (int32_t n = 0; n < p.count; n++)
-        tile_product(t, tile_numbered(t, sums, (uint32_t)n), x->atom, TILE_ADD, "left",
-                     tile_text(t, "%s[:, %s]", values ? own.second : own.tile, channels(x, &p, n)));
-}
-
-/* A piece of sums, as lanes hold rows: [as]. */
-static void take_piece(Lanes *x, Kind kind, const char *sums, const char *as, const Pieces *p,
-                       int32_t n)
-{
-    const AuTileHandle through = piece_rows(x, kind, "scores", p);
-    tile_store(x->t, "%v -> %v", tile_numbered(x->t, sums, (uint32_t)n), through);
-    tile_load(x->t, as, "%v @ rows_over_lanes", through);
+        matrices_add(x, &p, n,
+                     tile_part(x->t, "%s[:, %s]", own->tiles[values], matrices_channels(x, &p, n)));
 }
 
 /* ---- blocks of keys */
@@ -190,14 +119,13 @@ static void key_step(Lanes *x)
     tile_sync(t, "all"); /* nobody reads the tile before any more */
     warps_issue_queries(x, "m", "");
     tile_sync(t, "all");
-    product(x, KEYS, false);
-    product(x, KEYS, true);
+    multiply(x, KEYS);
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         tile_load(t, back_row_variable(x, n), "row%u[:] like score", n);
     warps_pair_gradients(x, NULL);
-    add(x, KEYS, "dv_sums", "weight", true);
-    add(x, KEYS, "dk_sums", "ds_operand", false);
+    add(x, KEYS, "weight", true);
+    add(x, KEYS, "ds_operand", false);
     warps_add_values(x);
 }
 
@@ -205,12 +133,11 @@ static void store_key_gradients(Lanes *x)
 {
     const AuTileHandle direct = {NULL};
     for (int values = 0; values <= 1; values++) {
-        const Pieces p = pieces(x, KEYS, values);
+        const MatrixPieces p = pieces(x, KEYS, values, owns[KEYS].sums[values]);
         for (int32_t n = 0; n < p.count; n++) {
-            take_piece(x, KEYS, values ? "dv_sums" : "dk_sums", values ? "dv_acc" : "dk_acc", &p,
-                       n);
+            matrices_take_piece(x, values ? "dv_acc" : "dk_acc", &p, n);
             if (values) warps_end_weights(x);
-            warps_store_gradient(x, values ? 2 : 1, channels(x, &p, n), direct);
+            warps_store_gradient(x, values ? 2 : 1, matrices_channels(x, &p, n), direct);
         }
     }
 }
@@ -222,14 +149,10 @@ static void key_kernel(Lanes *x)
     const char *rows = warps_share(x, "nb", x->block, "", "").rows;
     warps_back_head(x);
     memories(x, KEYS);
-    declare_pairs(x, KEYS);
-    for (int values = 0; values <= 1; values++) {
-        declare_rows(x, KEYS, values);
-        declare_sums(x, KEYS, values ? "dv_sums" : "dk_sums", values);
-    }
+    declare(x, KEYS);
     warps_declare_totals(x);
     tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, warps_own_keys(x), x->rows);
-    for (int values = 0; values <= 1; values++) load_rows(x, KEYS, values, rows);
+    bring_rows(x, KEYS, rows);
     warps_open_heads(x);
     tile_for_tiles(t, "m", "queries", NULL);
     key_step(x);
@@ -259,7 +182,7 @@ static void query_results(Lanes *x, Kind kind)
         return;
     }
     warps_query_pairs(x);
-    add(x, kind, "dq_sums", "ds_operand", false);
+    add(x, kind, "ds_operand", false);
 }
 
 static void query_step(Lanes *x, Kind kind)
@@ -268,23 +191,22 @@ static void query_step(Lanes *x, Kind kind)
     tile_sync(t, "all");
     issue_keys(x);
     tile_sync(t, "all");
-    product(x, kind, false);
-    product(x, kind, true);
+    multiply(x, kind);
     tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
     query_results(x, kind);
 }
 
 static void store_query_gradients(Lanes *x)
 {
-    const Pieces p = pieces(x, QUERIES, false);
+    const MatrixPieces p = pieces(x, QUERIES, false, owns[QUERIES].sums[0]);
     for (int32_t n = 0; n < p.count; n++) {
-        take_piece(x, QUERIES, "dq_sums", "dq_acc", &p, n);
+        const char *place =
+            tile_text(x->t, "%s, %s", lanes_query_place(x), matrices_channels(x, &p, n));
+        matrices_take_piece(x, "dq_acc", &p, n);
         if (back_has_rows(x, 0))
-            tile_store(x->t, "dq_acc -> dq_sum[%s, %s] clip", lanes_query_place(x),
-                       channels(x, &p, n));
+            tile_store(x->t, "dq_acc -> dq_sum[%s] clip", place);
         else
-            tile_store(x->t, "%s(dq_acc) -> dq[%s, %s] clip", x->operand, lanes_query_place(x),
-                       channels(x, &p, n));
+            tile_store(x->t, "%s(dq_acc) -> dq[%s] clip", x->operand, place);
     }
 }
 
@@ -295,12 +217,10 @@ static void query_kernel(Lanes *x, Kind kind)
         x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
     warps_queries_head(x, kind == ROW_PASS);
     memories(x, kind);
-    declare_pairs(x, kind);
-    for (int values = 0; values <= 1; values++) declare_rows(x, kind, values);
-    if (kind == QUERIES) declare_sums(x, kind, "dq_sums", false);
+    declare(x, kind);
     if (kind == ROW_PASS) warps_declare_passes(x);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-    for (int values = 0; values <= 1; values++) load_rows(x, kind, values, rows);
+    bring_rows(x, kind, rows);
     for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
         tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
                   lanes_query_place(x));
@@ -317,28 +237,19 @@ static void query_kernel(Lanes *x, Kind kind)
 
 /* ---- shapes */
 
-static const AuTileAtom *atom_of(const AuProblem *p)
-{
-    const AuTileAtom *atom = warps_atom(p);
-    return atom && atom->opaque ? atom : NULL;
-}
-
 /* Tiles that pass, and rows of pairs, in both types; beginnings of memories. */
 static int32_t shared_bytes(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
-    enum { F32_BYTES = 4, MEMORIES = 16, BEGINNING = 64, STATISTICS = 8 };
-    const int32_t tile = s->query_tile, f32 = F32_BYTES * tile,
-                  passing = warps_row_bytes(p, 0, warps_padded(atom, p->d)) +
-                            warps_row_bytes(p, 0, warps_padded(atom, p->e)) +
-                            F32_BYTES * STATISTICS,
-                  pairs = warps_row_bytes(p, 0, tile) +
-                          tile_pitch_bytes(f32, tile_swizzle_span(f32, 0));
-    return tile * passing + s->rows * s->executors * pairs + MEMORIES * BEGINNING;
+    enum { MEMORIES = 16, BEGINNING = 64, STATISTICS = 32 };
+    const int32_t passing = warps_row_bytes(p, 0, warps_padded(atom, p->d)) +
+                            warps_row_bytes(p, 0, warps_padded(atom, p->e)) + STATISTICS;
+    return s->query_tile * passing + s->rows * s->executors * matrices_row_bytes(p, s->query_tile) +
+           MEMORIES * BEGINNING;
 }
 
 static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const AuTileAtom *atom)
 {
-    const int32_t unit = unit_of(atom);
+    const int32_t unit = matrices_unit(atom);
     if (back_layout_refusal(p)) return back_layout_refusal(p);
     if (p->attn->v_in_k) return "values that are channels of the keys";
     if (p->hooks->dot_count) return "further products";
@@ -351,21 +262,18 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const 
 
 static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    enum { LANE_BYTES = 4 };
-    const AuTileAtom *atom = atom_of(p);
+    const AuTileAtom *atom = matrices_atom(p);
     if (!atom) return "no matrices of a subgroup for these operands";
     const char *why = refusal_of_problem(arena, p, atom);
     if (why) return why;
     const int32_t tile = s->query_tile, most = p->caps->registers / SCORES_SHARE;
-    if (s->rows != atom->m || tile % unit_of(atom) || tile % s->executors ||
+    if (s->rows != atom->m || tile % matrices_unit(atom) || tile % s->executors ||
         s->executors * p->caps->lanes > p->caps->threads)
         return au_format(arena, "%d rows or tiles of %d for %d subgroups do not divide into %s",
                          s->rows, tile, s->executors, atom->name);
     if (s->rows * tile > most * p->caps->lanes)
         return au_format(arena, "%d scores a lane of %d", s->rows * tile / p->caps->lanes, most);
-    /* Operands of two bytes, sums of four. */
-    const int32_t held =
-        s->rows * (p->d + p->e) * 3 / 2 * LANE_BYTES / (LANE_BYTES * p->caps->lanes);
+    const int32_t held = s->rows * (p->d + p->e) * 3 / 2 / p->caps->lanes; /* in 2 and 4 bytes */
     if (held > p->caps->registers)
         return au_format(arena, "%d registers of sums and operands of %d", held,
                          p->caps->registers);
@@ -380,7 +288,7 @@ bool schedule_matrices_backward_shape(AuArena *arena, const AuProblem *p, AuShap
                                       const char **why)
 {
     static const int32_t subgroups[] = {8, 4, 2, 1}, tiles[] = {64, 32, 16, 8};
-    const AuTileAtom *atom = atom_of(p);
+    const AuTileAtom *atom = matrices_atom(p);
     int32_t best = 0;
     if (!atom) return false;
     for (uint32_t n = 0; n < 4 * 4; n++) {
@@ -412,7 +320,7 @@ AuSchedule *schedule_matrices_backward(AuArena *arena, AuDiags *diags, const AuP
     x.heads_apart = warps_heads_apart(p);
     x.item_rows[LANES_QUERIES] = x.block;
     warps_layouts(&x);
-    warps_rows_over_lanes(&x);
+    matrices_layout(&x);
     back_work_kernels(&x);
     back_before(&x);
     if (p->hooks->needs_lists) lanes_list_kernels(&x);

@@ -1,23 +1,34 @@
 /* matrices_forward.c - forward on matrices of a subgroup whose elements lie nobody knows how (SPIR-V's cooperative matrices of KHR).
  *
- * S = Q K' and O += P V as in warps_forward.c, with queries, keys and values in shared memory. What lies nobody knows how cannot meet the
- * script's functions, so scores go through the subgroup's rows of shared memory into a layout of ours, in which lanes hold rows, and
- * weights come back the same way, rounded to the operands' type. A row's factor becomes a matrix by a load of which all columns are one
- * (stride 0), and the sums end in shared memory. Two barriers a tile order the copies of keys and values.
+ * S = Q K' and O += P V as in warps_forward.c, with keys and values in shared memory. What lies nobody knows how cannot meet the script's
+ * functions, so scores go through the subgroup's rows of shared memory into a layout of ours, in which lanes hold rows, and weights come
+ * back the same way, rounded to the operands' type. A row's factor becomes a matrix by a load of which all columns are one (stride 0).
+ * Queries and sums stay in matrices, and come and go in pieces (matrices.h); sums that a function of the script takes as whole rows end in
+ * shared memory. Two barriers a tile order the copies of keys and values.
  *
  * Kernels: those of warps_forward.c. */
-#include "warps.h"
+#include "key_layout.h"
+#include "matrices.h"
 
 enum {
     SCORES_SHARE = 8
 }; /* of a lane's registers: beside scores are weights, and what functions make of both */
 
-void warps_rows_over_lanes(Lanes *x)
+/* Queries of that term, and the sums. */
+static MatrixPieces rows_of(Lanes *x, uint32_t term)
 {
-    const int32_t rows = x->atom->m, lanes = x->p->caps->lanes / rows;
-    tile_layout(x->t, "rows_over_lanes", tile_text(x->t, "lane:%d@1 reg", rows),
-                lanes > 1 ? tile_text(x->t, "reg:4 lane:%d@%d reg", lanes, rows) : "reg");
+    const LanesTerm of = lanes_term(x, term);
+    return matrices_pieces(x, tile_text(x->t, "own_%s_", of.axis), "q", of.axis, of.width,
+                           x->shape->key_tile);
 }
+
+static MatrixPieces sums_of(const Lanes *x)
+{
+    return matrices_pieces(x, "sums", "q", "e", x->p->e, x->shape->key_tile);
+}
+
+/* Does a function take a row of the output as a whole? */
+static bool ends_whole(const AuProblem *p) { return p->hooks->has_out_mod; }
 
 /* ---- memories */
 
@@ -25,39 +36,50 @@ static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    warps_forward_memories(
-        x); /* queries, keys, values and weights, as of units whose sums are no operand */
-    tile_shared(t, TILE_NAME("scores"), "f32[q:%d, kv:%d]", x->block, keys);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        warps_tile(x, lanes_term_name(x, "K", n), "kv", keys, term.axis,
+                   warps_padded(x->atom, term.width), 1);
+    }
+    if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", keys, "e", x->p->e, 1);
+    matrices_memories(x, "q", "kv", keys);
     if (x->p->hooks->has_scale) tile_shared(t, TILE_NAME("factor"), "f32[q:%d]", x->block);
-    tile_shared(t, TILE_NAME("result"), "f32[q:%d, e:%d]", x->block, x->p->e);
-}
-
-static AuTileHandle own_scores(Lanes *x)
-{
-    return warps_own_rows(x, TILE_NAME("scores"), x->shape->key_tile, "q, kv");
+    if (ends_whole(x->p)) tile_shared(t, TILE_NAME("result"), "f32[q:%d, e:%d]", x->block, x->p->e);
 }
 
 /* ---- a tile of keys */
 
 static void scores(Lanes *x)
 {
-    AuTileBuild *t = x->t;
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        const AuTileHandle row = warps_forward_row(x, n), key = warps_forward_key(x, n);
-        tile_product(t, "raw", x->atom, TILE_START, row, key);
-        tile_store(t, "raw -> %v", own_scores(x));
-        tile_load(t, lanes_term(x, n).score, "%v", own_scores(x));
+        const MatrixPieces rows = rows_of(x, n);
+        matrices_multiply(x, lanes_term(x, n).score, &rows, lanes_term_name(x, "K", n), "kv",
+                          x->shape->key_tile);
     }
     lanes_scores(x);
 }
 
+/* All columns of the factors' matrices are one, so those of a piece do for each. */
 static void scale_sums(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const MatrixPieces sums = sums_of(x);
     if (!x->p->hooks->has_scale) return;
     tile_store(t, "scale -> factor[self * %d +: %d]", x->rows, x->rows);
-    tile_load(t, "spread", "factor[self * %d +: %d] across e:%d", x->rows, x->rows, x->p->e);
-    tile_set(t, "sums", "sums * spread");
+    tile_load(t, "spread", "factor[self * %d +: %d] across e:%d", x->rows, x->rows, sums.width);
+    for (int32_t n = 0; n < sums.count; n++)
+        tile_set(t, tile_numbered(t, sums.name, (uint32_t)n), "%s%d * spread", sums.name, n);
+}
+
+static void add_values(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const MatrixPieces sums = sums_of(x);
+    for (int32_t n = 0; n < sums.count; n++)
+        matrices_add(x, &sums, n,
+                     x->own_v ? tile_part(t, "V[:, %s]", matrices_channels(x, &sums, n))
+                              : tile_part(t, "K[:, %d +: %d] as [kv, e]",
+                                          x->p->attn->v_first + n * sums.width, sums.width));
 }
 
 static void step(Lanes *x)
@@ -69,37 +91,69 @@ static void step(Lanes *x)
     tile_sync(t, "all");
     scores(x);
     lanes_online(x);
-    const AuTileHandle weight = warps_own_rows(x, TILE_NAME("P"), x->shape->key_tile, "q, kv");
-    tile_store(t, "%s(p) -> %v", x->operand, weight);
+    matrices_take_left(x, tile_text(t, "%s(p)", x->operand), "q", "kv", x->shape->key_tile);
     scale_sums(x);
-    const char *values =
-        x->own_v ? "V[:, :]"
-                 : tile_text(t, "K[:, %d +: %d] as [kv, e]", x->p->attn->v_first, x->p->e);
-    tile_product(t, "sums", x->atom, TILE_ADD, weight, values);
+    add_values(x);
 }
 
 /* ---- the kernel */
 
-static void fragments(Lanes *x)
+static void declare(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    static const char *const none[] = {NULL};
     const int32_t keys = x->shape->key_tile;
-    tile_frag(t, "raw", "f32[q:%d, kv:%d] @ %s.C", x->rows, keys, x->atom->name);
-    tile_frag(t, "sums", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
+    const MatrixPieces sums = sums_of(x);
+    matrices_declare_pairs(x, "q", "kv", keys, none);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const MatrixPieces rows = rows_of(x, n);
+        matrices_declare_operands(x, &rows);
+    }
+    matrices_declare_sums(x, &sums);
     if (x->p->hooks->has_scale)
-        tile_frag(t, "spread", "f32[q:%d, e:%d] @ %s.C", x->rows, x->p->e, x->atom->name);
+        tile_frag(t, "spread", "f32[q:%d, e:%d] @ %s.C", x->rows, sums.width, x->atom->name);
     lanes_declare_scores(x, tile_text(t, "f32[q:%d, kv:%d] @ rows_over_lanes", x->rows, keys));
     lanes_declare_rows(x);
 }
 
-static void results(Lanes *x)
+static void bring_rows(Lanes *x)
+{
+    const char *own = lanes_row_span(
+        x, LANES_QUERIES, tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
+    for (uint32_t term = 0; term < lanes_term_count(x); term++) {
+        const MatrixPieces rows = rows_of(x, term);
+        for (int32_t n = 0; n < rows.count; n++)
+            matrices_bring(
+                x, &rows, n,
+                lanes_at(x, lanes_term_rows(x, term, LANES_QUERIES, matrices_channels(x, &rows, n)),
+                         own));
+    }
+}
+
+/* Rows as a whole, for functions that look at them so. */
+static void whole_results(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const AuTileHandle own = warps_own_rows(x, TILE_NAME("result"), x->p->e, "q, e");
-    tile_store(t, "sums -> %v", own);
-    tile_load(t, "acc", "%v @ rows_over_lanes", own);
+    const MatrixPieces sums = sums_of(x);
+    for (int32_t n = 0; n < sums.count; n++)
+        tile_store(t, "%s%d -> result[self * %d +: %d, %s] as [q, e]", sums.name, n, x->rows,
+                   x->rows, matrices_channels(x, &sums, n));
+    tile_load(t, "acc", "%v @ rows_over_lanes",
+              warps_own_rows(x, TILE_NAME("result"), x->p->e, "q, e"));
     lanes_results(x);
-    tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, lanes_first_row(x), x->rows);
+    tile_store(t, "%s(out) -> o[%s, :] clip", x->operand, lanes_query_place(x));
+}
+
+static void results(Lanes *x)
+{
+    const MatrixPieces sums = sums_of(x);
+    for (int32_t n = 0; n < sums.count && !ends_whole(x->p); n++) {
+        matrices_take_piece(x, "acc", &sums, n);
+        lanes_results(x);
+        tile_store(x->t, "%s(out) -> o[%s, %s] clip", x->operand, lanes_query_place(x),
+                   matrices_channels(x, &sums, n));
+    }
+    if (ends_whole(x->p)) whole_results(x);
     lanes_store_finals(x);
 }
 
@@ -111,8 +165,8 @@ static void forward_kernel(Lanes *x)
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
-    fragments(x);
-    warps_forward_issue_rows(x);
+    declare(x);
+    bring_rows(x);
     lanes_begin_states(x);
     tile_for_tiles(t, "n", "keys", NULL);
     step(x);
@@ -126,30 +180,29 @@ static void forward_kernel(Lanes *x)
 
 static int32_t shared_bytes(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
-    enum { F32_BYTES = 4 };
-    const int32_t block = s->rows * s->executors, d = warps_padded(atom, p->d);
-    int32_t query = warps_row_bytes(p, 0, d > p->e ? d : p->e), key = warps_row_bytes(p, 0, d);
+    enum { F32_BYTES = 4, MEMORIES = 16, BEGINNING = 64 };
+    int32_t key = warps_row_bytes(p, 0, warps_padded(atom, p->d)),
+            row = matrices_row_bytes(p, s->key_tile) + F32_BYTES;
     if (!p->attn->v_in_k) key += warps_row_bytes(p, 0, p->e);
-    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
-        const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
-        query += warps_row_bytes(p, 0, width), key += warps_row_bytes(p, 0, width);
-    }
-    query += warps_row_bytes(p, 0, s->key_tile) + F32_BYTES * (s->key_tile + 1 + p->e);
-    return block * query + s->key_tile * key;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++)
+        key += warps_row_bytes(p, 0, warps_padded(atom, lanes_dot_width(p, n)));
+    if (ends_whole(p)) row += F32_BYTES * p->e;
+    return s->rows * s->executors * row + s->key_tile * key + MEMORIES * BEGINNING;
 }
 
-/* Machines without such matrices have other schedules, whose reasons are theirs: NULL is no reason. */
-static const AuTileAtom *atom_of(const AuProblem *p)
+/* Of a lane: operands of two bytes, sums of four. */
+static int32_t held(const AuProblem *p, const AuShape *s)
 {
-    const AuTileAtom *atom = warps_atom(p);
-    return atom && atom->opaque ? atom : NULL;
+    int32_t operands = p->d;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) operands += lanes_dot_width(p, n);
+    return s->rows * (operands / 2 + p->e) / p->caps->lanes;
 }
 
 static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    const AuTileAtom *atom = atom_of(p);
+    const AuTileAtom *atom = matrices_atom(p);
     if (!atom) return "no matrices of a subgroup for these operands";
-    const int32_t unit = atom->k > atom->n ? atom->k : atom->n;
+    const int32_t unit = matrices_unit(atom);
     if (schedule_values_apart(p)) return "values that are rows of their own";
     if (p->d % unit || p->e % unit)
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
@@ -159,13 +212,16 @@ static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
     const int32_t most = p->caps->registers / SCORES_SHARE;
     const char *dots = lanes_dot_refusal(arena, p, unit);
     if (dots) return dots;
-    if (s->rows % atom->m || s->key_tile % unit || s->key_tile % s->executors ||
+    if (s->rows != atom->m || s->key_tile % unit || s->key_tile % s->executors ||
         s->executors * p->caps->lanes > p->caps->threads)
         return au_format(arena, "%d rows or %d keys for %d subgroups do not divide into %s",
                          s->rows, s->key_tile, s->executors, atom->name);
     if (s->rows * s->key_tile > most * p->caps->lanes)
         return au_format(arena, "%d scores a lane of %d", s->rows * s->key_tile / p->caps->lanes,
                          most);
+    if (held(p, s) > p->caps->registers)
+        return au_format(arena, "%d registers of sums and operands of %d", held(p, s),
+                         p->caps->registers);
     const int32_t bytes = shared_bytes(p, atom, s);
     return bytes <= p->caps->shared_bytes
                ? NULL
@@ -176,11 +232,11 @@ static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 bool schedule_matrices_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                      const char **why)
 {
-    static const int32_t subgroups[] = {4, 2, 1}, keys[] = {64, 32, 16, 8};
-    const AuTileAtom *atom = atom_of(p);
+    static const int32_t subgroups[] = {8, 4, 2, 1}, keys[] = {64, 32, 16, 8};
+    const AuTileAtom *atom = matrices_atom(p);
     int32_t best = 0;
     if (!atom) return false;
-    for (uint32_t n = 0; n < 3 * 4; n++) {
+    for (uint32_t n = 0; n < 4 * 4; n++) {
         const AuShape s = {.executors = subgroups[n / 4],
                            .rows = atom->m,
                            .key_tile = keys[n % 4],
@@ -210,6 +266,6 @@ AuSchedule *schedule_matrices_forward(AuArena *arena, AuDiags *diags, const AuPr
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.via_shared = true;
     warps_layouts(&x);
-    warps_rows_over_lanes(&x);
+    matrices_layout(&x);
     return lanes_forward_built(&x, diags, forward_kernel);
 }

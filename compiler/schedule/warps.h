@@ -142,9 +142,6 @@ const char *warps_forward_keys(Lanes *x);
 AuTileHandle warps_forward_row(Lanes *x, uint32_t term);
 AuTileHandle warps_forward_key(Lanes *x, uint32_t term);
 
-/* ---- matrices_forward.c: the layout into which rows of matrices go that lie nobody knows how */
-void warps_rows_over_lanes(Lanes *x);
-
 /* warps_join.c: warps that share their rows join what each has of its keys; then outputs and finals go to memory. */
 void warps_join_memories(Lanes *x);
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s); /* of shared memory */

@@ -25,7 +25,7 @@ typedef struct ExecCase {
                         invariant (kernels for calls whose results do not depend on the batch),
                         groups (the first `shared=N` keys are the same in neighbouring sequences, exec_groups.c),
                         wide (gradients by group_back_wide in a shape that its rule does not take),
-                        opaque (gradients by matrices_backward, and by nothing else),
+                        opaque, opaque_forward (gradients by matrices_backward, results by matrices_forward, and by nothing else),
                         driver (gradients on OpenCL devices in the quick round, too),
                         or NULL */
 } ExecCase;

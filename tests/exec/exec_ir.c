@@ -61,6 +61,7 @@ static const AuShapes *shapes_of(Run *r)
         {"stays", "group_forward: persistent=1"},
         {"elements", "group_backward: boxes=0 exchange=2"},
         {"held", "group_backward: queries=64 held=64 exchange=1"},
+        {"opaque_forward", "matrices_forward: subgroups=2"},
         {"opaque", "matrices_backward: subgroups=2"},
         {"stored", "group_backward: stmatrix=1"},
         {"turned", "group_backward: stmatrix=1 turned=1"}};

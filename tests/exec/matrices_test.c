@@ -1,7 +1,7 @@
 /* matrices_test.c - scripts whose kernels are of cooperative matrices:
  *
  *     matrices_test DEVICE/ARCHITECTURE SCRIPTS [backward]     on a device; widths are small, for a compiler that takes long over matrices
- *     matrices_test interpreters SCRIPTS [quick]               gradients by matrices_backward on each rung */
+ *     matrices_test interpreters SCRIPTS [quick]               results and gradients by matrices_forward and matrices_backward on each rung */
 #include "exec.h"
 
 #include <stdbool.h>
@@ -55,6 +55,12 @@ static const ExecCase interpreted[] = {
     {EMPTY, "B=2 H=1 S=70 T=37 D=16 E=16", NULL, "opaque unseen"},
     {"../../exec/sums/low.attn", "B=1 H=1 S=70 T=90 D=32 E=32", "offset=-14.0", "opaque scaled"},
     {"../../../attn_scripts/relative_bias.attn", "B=1 H=2 S=52 T=70 D=16 E=16 W=21", NULL, "opaque"},
+    /* results: further products, values that are channels of the keys, rows that a function takes whole, sums in several pieces */
+    {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=16 P=48", NULL, "opaque_forward forward"},
+    {"../../exec/scripts/matrix_values.attn", "B=1 H=4 Hk=1 S=37 T=70 D=64", NULL, "opaque_forward forward"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=33 T=70 D=64", NULL, "opaque_forward forward odd"},
+    {"mha.attn", "B=1 H=4 Hk=2 S=70 T=131 D=48 E=80", NULL, "opaque_forward forward nan odd"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=64", NULL, "opaque_forward forward sorted far_head"},
 };
 // clang-format on
 #define COUNT(array) (sizeof(array) / sizeof *(array))
