@@ -106,6 +106,7 @@ static void add_device(AuText *text, const aule_device_info *info)
                 kinds[info->kind], info->units, info->units == 1 ? "" : "s",
                 (double)info->memory_bytes / (double)(1ull << 30));
     rt_text_add(text, "           %s\n           features: %s\n", info->driver, info->features);
+    if (info->uuid[0]) rt_text_add(text, "           uuid: %s\n", info->uuid);
 }
 
 aule_status aule_describe_devices(const aule_options *options, char **text, aule_error **error)

@@ -35,7 +35,8 @@ struct AuFinder {
 
 static void free_info(aule_device_info *info)
 {
-    const char *texts[] = {info->id, info->reason, info->name, info->driver, info->features};
+    const char *texts[] = {info->id,     info->reason,   info->name,
+                           info->driver, info->features, info->uuid};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) rt_free((void *)(uintptr_t)texts[i]);
 }
 
@@ -49,7 +50,8 @@ static bool copy_info(AuHeap memory, aule_device_info *to, const aule_device_inf
     to->name = rt_strdup(memory, from->name ? from->name : "");
     to->driver = rt_strdup(memory, from->driver ? from->driver : "");
     to->features = rt_strdup(memory, from->features ? from->features : "");
-    if (to->id && to->reason && to->name && to->driver && to->features) return true;
+    to->uuid = rt_strdup(memory, from->uuid ? from->uuid : "");
+    if (to->id && to->reason && to->name && to->driver && to->features && to->uuid) return true;
     free_info(to);
     return false;
 }
@@ -240,11 +242,29 @@ static void list_backends(AuText *text)
         rt_text_add(text, "%s%s", i ? ", " : "", backends[i]->name);
 }
 
-/* What an id names: "cpu", "opencl:1". */
+/* What an id names: "cpu", "opencl:1", "vulkan:4f2c..". */
+enum { UUID_DIGITS = 32 };
 typedef struct Named {
     const AuBackend *backend;
     uint32_t index;
+    char uuid[UUID_DIGITS + 1]; /* digits alone, small letters; "": by number */
 } Named;
+
+/* Hyphens stand anywhere; NVIDIA's tools write "GPU-" before them. false: it is none. */
+static bool read_uuid(const char *text, size_t length, char *digits)
+{
+    const size_t first = length > 4 && memcmp(text, "GPU-", 4) == 0 ? 4 : 0;
+    uint32_t count = 0;
+    for (size_t n = first; n < length; n++) {
+        const char c = text[n];
+        const bool letter = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+        if (c == '-') continue;
+        if ((!letter && (c < '0' || c > '9')) || count == UUID_DIGITS) return false;
+        digits[count++] = (char)(letter ? c | 0x20 : c);
+    }
+    digits[count] = 0;
+    return count == UUID_DIGITS;
+}
 
 static aule_status read_id(const char *id, size_t length, Named *named, AuSink sink)
 {
@@ -261,10 +281,36 @@ static aule_status read_id(const char *id, size_t length, Named *named, AuSink s
         rt_text_free(&names);
         return status;
     }
-    if (colon && !rt_parse_number(colon + 1, length - name_length - 1, MOST_DEVICES, &named->index))
+    if (!colon) return AULE_OK;
+    const size_t rest = length - name_length - 1;
+    if (read_uuid(colon + 1, rest, named->uuid)) return AULE_OK;
+    named->uuid[0] = 0;
+    if (!rt_parse_number(colon + 1, rest, MOST_DEVICES, &named->index))
         return rt_fail(sink, AULE_ERROR_DEVICE, "'%.*s' is not a device, expected a name like %s:0",
                        (int)length, id, named->backend->name);
     return AULE_OK;
+}
+
+/* The first with that UUID: a device that two drivers have is there twice. */
+static aule_status find_uuid(Named *named, const aule_device_options *options, AuSink sink)
+{
+    aule_device_list list = {.memory = sink.memory};
+    AuFinder finder = {&list};
+    char digits[UUID_DIGITS + 1];
+    const AuBackend *b = named->backend;
+    aule_status status = options->context && b->find_given ? b->find_given(&finder, options, sink)
+                                                           : b->find(&finder, sink);
+    size_t n = 0;
+    while (!status && n < list.count &&
+           !(read_uuid(list.at[n].uuid, strlen(list.at[n].uuid), digits) &&
+             strcmp(digits, named->uuid) == 0))
+        n++;
+    if (!status && n == list.count)
+        status = rt_fail(sink, AULE_ERROR_DEVICE, "there is no %s device with the UUID %s", b->name,
+                         named->uuid);
+    named->index = (uint32_t)n;
+    empty_list(&list);
+    return status;
 }
 
 static aule_status open_named(const char *id, size_t length, const aule_device_options *options,
@@ -272,6 +318,7 @@ static aule_status open_named(const char *id, size_t length, const aule_device_o
 {
     Named named;
     aule_status status = read_id(id, length, &named, sink);
+    if (!status && named.uuid[0]) status = find_uuid(&named, options, sink);
     return status ? status : rt_device_open(named.backend, named.index, options, device, sink);
 }
 

@@ -155,6 +155,9 @@ typedef struct aule_device_info {
     uint32_t units;        /* cores, compute units */
     uint64_t memory_bytes; /* of the device; 0 unknown */
     DLDevice dl;           /* the device that tensors must name */
+    /* "4f2c..-..": what the device is called whatever else is in the machine, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12; "vulkan:UUID"
+     * opens it, too. "": its driver does not say (Vulkan's alone are asked) */
+    const char *uuid;
 } aule_device_info;
 
 /* All devices of all backends of this build, in order of preference. */

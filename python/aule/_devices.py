@@ -32,6 +32,7 @@ class DeviceInfo:
         kind: "cpu", "gpu" or "other".
         units: cores or compute units.
         memory_bytes: of the device; 0 if unknown.
+        uuid: what it is called whatever else is in the machine, "vulkan:UUID" being its id, too; "" if its driver is not asked.
     """
 
     id: str
@@ -44,6 +45,7 @@ class DeviceInfo:
     kind: str
     units: int
     memory_bytes: int
+    uuid: str = ""
 
 
 def devices() -> list[DeviceInfo]:
@@ -55,7 +57,7 @@ def devices() -> list[DeviceInfo]:
         return [
             DeviceInfo(
                 i.id.decode(), i.backend.decode(), bool(i.available), i.reason.decode(), i.name.decode(errors="replace"),
-                i.driver.decode(errors="replace"), tuple(i.features.decode().split()), KINDS[min(i.kind, 2)], i.units, i.memory_bytes,
+                i.driver.decode(errors="replace"), tuple(i.features.decode().split()), KINDS[min(i.kind, 2)], i.units, i.memory_bytes, i.uuid.decode(),
             )
             for i in infos
         ]

@@ -116,6 +116,7 @@ class DeviceInfoStruct(Structure):
         ("struct_size", c_size_t), ("id", c_char_p), ("backend", c_char_p), ("available", c_int32), ("reason", c_char_p),
         ("name", c_char_p), ("driver", c_char_p), ("features", c_char_p), ("kind", c_uint32), ("units", c_uint32),
         ("memory_bytes", c_uint64), ("dl", DLDevice),
+        ("uuid", c_char_p),
     ]
 
 

@@ -193,12 +193,23 @@ static void add_features(const VulkanFacts *f, AuText *words)
     rt_vulkan_lanes_words(f, words);
 }
 
+static void add_uuid(const VulkanFacts *f, AuText *text)
+{
+    const uint8_t *uuid = f->of_11.device_uuid;
+    uint32_t any = 0;
+    for (uint32_t n = 0; n < sizeof f->of_11.device_uuid; n++) any |= uuid[n];
+    for (uint32_t n = 0; n < sizeof f->of_11.device_uuid && any; n++)
+        rt_text_add(text, "%s%02x", n == 4 || n == 6 || n == 8 || n == 10 ? "-" : "", uuid[n]);
+}
+
 aule_status rt_vulkan_found(AuFinder *finder, const VulkanFacts *f, uint32_t index, AuText *why,
                             AuSink sink)
 {
     char id[24];
-    AuText driver = {.memory = sink.memory}, words = {.memory = sink.memory};
+    AuText driver = {.memory = sink.memory}, words = {.memory = sink.memory},
+           uuid = {.memory = sink.memory};
     add_features(f, &words);
+    add_uuid(f, &uuid);
     rt_text_add(&driver, "%s %s, Vulkan %u.%u.%u", f->of_12.driver_name, f->of_12.driver_info,
                 f->of.api_version >> 22 & 127, f->of.api_version >> 12 & 1023,
                 f->of.api_version & 4095);
@@ -213,12 +224,14 @@ aule_status rt_vulkan_found(AuFinder *finder, const VulkanFacts *f, uint32_t ind
                                    .kind = kind_of(f->of.kind),
                                    .units = f->units,
                                    .memory_bytes = local_bytes(f),
-                                   .dl = {kDLVulkan, (int32_t)index}};
-    const bool failed = why->failed || driver.failed || words.failed;
+                                   .dl = {kDLVulkan, (int32_t)index},
+                                   .uuid = rt_text_str(&uuid)};
+    const bool failed = why->failed || driver.failed || words.failed || uuid.failed;
     aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
     rt_text_free(why);
     rt_text_free(&driver);
     rt_text_free(&words);
+    rt_text_free(&uuid);
     return status;
 }
 

@@ -124,6 +124,8 @@ void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDevicePro
         if (next->type == VK_TYPE_PROPERTIES_11) {
             VkPhysicalDeviceVulkan11Properties *more = (void *)next;
             more->subgroup = 32;
+            for (uint8_t n = 0; n < 16 && !vulkan_mock.nameless; n++)
+                more->device_uuid[n] = (uint8_t)(16 * n + (uintptr_t)device - 1);
             more->subgroup_stages = VK_STAGE_COMPUTE;
             more->subgroup_operations = VK_SUBGROUP_BASIC | VK_SUBGROUP_VOTE |
                                         (has(MOCK_SHUFFLE) ? VK_SUBGROUP_SHUFFLE : 0);

@@ -209,6 +209,40 @@ static void test_below_the_floor(void **state)
     expect_absent("vulkan:0", "it lacks shaderInt64, shaderInt8");
 }
 
+/* Whatever its number is: by the UUID, as people and tools write it. */
+static void test_uuids(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"vulkan:00102030-4050-6070-8090-a0b0c0d0e0f0",
+                                        "vulkan:00102030405060708090A0B0C0D0E0F0",
+                                        "vulkan:GPU-01112131-4151-6171-8191-a1b1c1d1e1f1"};
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    vulkan_mock_reset();
+    vulkan_mock.devices = 2;
+    for (int n = 0; n < 3; n++) {
+        assert_int_equal(aule_device_open(names[n], NULL, &device, &error), AULE_OK);
+        assert_string_equal(aule_device_get_info(device)->id, n < 2 ? "vulkan:0" : "vulkan:1");
+        aule_device_close(device);
+    }
+    assert_int_equal(setenv("AULE_BACKEND", names[2], 1), 0);
+    assert_int_equal(aule_device_open(NULL, NULL, &device, &error), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->uuid, "01112131-4151-6171-8191-a1b1c1d1e1f1");
+    aule_device_close(device);
+    unsetenv("AULE_BACKEND");
+    expect_absent("vulkan:02122232-4252-6272-8292-a2b2c2d2e2f2",
+                  "there is no vulkan device with the UUID 02122232425262728292a2b2c2d2e2f2");
+    expect_absent("vulkan:00102030405060708090a0b0c0d0e0f", "is not a device");
+    expect_absent("vulkan:00102030405060708090a0b0c0d0e0f0f", "is not a device");
+    expect_absent("cpu:00102030405060708090a0b0c0d0e0f0", "there is no cpu device with the UUID");
+    vulkan_mock.nameless = true;
+    expect_absent(names[0], "there is no vulkan device with the UUID");
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &device, &error), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->uuid, "");
+    aule_device_close(device);
+    expect_nothing_left();
+}
+
 static void expect_words(const char *words)
 {
     aule_device *device = NULL;
@@ -369,6 +403,7 @@ static int run(void)
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_drivers),
         cmocka_unit_test(test_below_the_floor),
+        cmocka_unit_test(test_uuids),
         cmocka_unit_test(test_lanes_and_matrices),
         cmocka_unit_test(test_newer_matrices),
         cmocka_unit_test(test_little_shared_memory),
