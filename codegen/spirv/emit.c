@@ -142,6 +142,7 @@ static void instruction(SpvEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
     if (in->op == AU_K_CONST || in->op == AU_K_NOTE || place_of(e, in)) return;
+    spirv_line(e, in->span);
     switch ((int)in->op) {
     case AU_K_LOAD: spirv_load(e, v); return;
     case AU_K_STORE: spirv_store(e, in); return;
@@ -260,6 +261,7 @@ bool spirv_kernels(AuArena *arena, AuDiags *diags, const SpvFlavour *flavour,
                    NULL, 0);
     spirv_put(m, &m->sections[SPV_MODEL], SPV_MemoryModel,
               SPV_WORDS(flavour->addressing, flavour->memory_model));
+    if (count) spirv_open_lines(m, kernels[0]);
     for (uint32_t n = 0; n < count; n++) good = kernel(m, diags, flavour, kernels[n]) && good;
     *out = spirv_finish(m);
     return good;

@@ -96,6 +96,10 @@ static inline SpvId spirv_operand(SpvEmit *e, const AuInstr *in, uint32_t n, uin
 /* Reports that the flavour has not this operation. */
 void spirv_lacks(SpvEmit *e, const AuInstr *in);
 
+/* ---- lines.c: what is written next is of that place in the script; where nobody asked for lines, nothing happens */
+void spirv_open_lines(SpvModule *m, const AuKernel *k);
+void spirv_line(SpvEmit *e, AuSpan span);
+
 /* ---- entry.c */
 /* What the kernel uses: its memories, arguments and places in the grid, made at its head. */
 void spirv_open(SpvEmit *e);

@@ -51,6 +51,8 @@ typedef enum SpvSection {
 typedef struct SpvFunction {
     SpvWords variables, body;
     SpvId label; /* of the present block */
+    SpvId lined; /* the block of the last line, and whose that is (lines.c) */
+    uint32_t source, begin;
 } SpvFunction;
 
 /* What was made once, and where its instruction stands in SPV_GLOBALS. */
@@ -71,6 +73,9 @@ typedef struct SpvModule {
     SpvId functions;              /* the set of extended instructions */
     SpvId places[3];              /* built-in variables that kernels share (entry_kernel.c) */
     SpvId helpers[SPV_HELPERS];   /* functions that kernels call (helpers.c) */
+    SpvId *files;                 /* by source, where lines are asked for */
+    const AuSource *sources;
+    uint32_t source_count;
     SpvId fused, cuts_loops; /* specialisation constants of helpers.c and entry.c; 0: not made */
 } SpvModule;
 

@@ -46,7 +46,7 @@ static const char usage[] =
     "HOW:token: one a token,\n"
     "                       HOW:channels32: one for so many of its channels; HOW:zero: with zero "
     "points\n"
-    "      --lines              PTX names the lines of the script (.loc), for profilers\n"
+    "      --lines              PTX and SPIR-V name the lines of the script, for profilers\n"
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
     "opencl-c, "

@@ -89,7 +89,8 @@ typedef struct aulec_options {
     const char *after; /* with AULEC_EMIT_TILED_IR: the programs after this pass of the compiler,
                           "segments"; default: as schedules give them. "help": the passes' names,
                           with any stage and without a script */
-    uint32_t lines;    /* 1: PTX names the lines of the script (.loc), for profilers */
+    uint32_t
+        lines; /* 1: PTX (.loc) and SPIR-V (OpLine) name the lines of the script, for profilers */
     const char
         *shape; /* "warps_forward: warps=4 rows=32": shapes that kernels must have, a line each
                            (docs/tuning.md); NULL: as tables and rules say */

@@ -411,6 +411,22 @@ class Stages(Case):
             self.assertIn((str(script), number), places, words)
         self.assertTrue(any(name == "<std>" for name, _ in places))
 
+    def test_spirv_names_lines_and_is_the_same_otherwise(self):
+        script = EXAMPLES / "gemma_local.attn"
+        for target in (["--target=vulkan", "--arch=vulkan12,vulkan12-coop16,vulkan13-coop16-nv2"], ["--target=opencl", "--arch=spirv"]):
+            options = [*target, "--dtype=f16", "--width=D=64", "--emit=spirv-text"]
+            plain, named = (aulec(script, *options, *more).stdout.decode() for more in ([], ["--lines"]))
+            words = re.compile(r"%\d+")
+            kept = [words.sub("%", line) for line in named.splitlines() if "OpLine" not in line and not re.search(r'OpString "(.*[.]attn|<std>)"', line)]
+            self.assertEqual([re.sub(r"Bound: \d+", "", line) for line in kept], [re.sub(r"Bound: \d+", "", words.sub("%", line)) for line in plain.splitlines()])
+            files = dict(re.findall(r'(%\d+) = OpString "(.*)"', named))
+            places = {(files[f], int(line)) for f, line in re.findall(r"OpLine (%\d+) (\d+) ", named)}
+            lines = script.read_text().splitlines()
+            for text in ("tanh(score", "slope[h]", "distance < window", "attention gemma_local"):
+                number = next(n for n, line in enumerate(lines, 1) if text in line)
+                self.assertIn((str(script), number), places, text)
+            self.assertTrue(any(name == "<std>" for name, _ in places))
+
     def test_after_a_pass(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad"]
         for more in ([], [self.mha], [self.mha, "--emit=kernel-ir"]):
