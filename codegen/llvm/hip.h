@@ -14,6 +14,7 @@ typedef struct HipHost {
     bool mfma, half_rate_bf16, mfma_wide, wmma11, wmma12; /* products, by generation */
     bool
         one_file; /* products take and give vector registers, too: accumulation registers are more of these (CDNA 2 on) */
+    bool turns;   /* ds_read_b64_tr_b16 */
     bool generic; /* an ISA of several machines */
 } HipHost;
 
@@ -34,5 +35,6 @@ void hip_pairs(AuArena *arena, LLVMModuleRef module);
 
 /* hip_matrix.c */
 void hip_mma(AuEmit *e, AuVal v);
+void hip_load_matrix(AuEmit *e, AuVal v);
 
 #endif

@@ -78,3 +78,18 @@ void hip_mma(AuEmit *e, AuVal v)
         sums = emit_call(e, p->intrinsic, NULL, NULL, arguments, 6);
     emit_set(e, v, sums, false);
 }
+
+/* Pieces of 4 of shared memory, which 16 lanes turn. */
+void hip_load_matrix(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    if (!hip_host(e)->turns || kernel_turned(in->imm) != 4) {
+        emit_fault(e, in, au_format(e->arena, "%s has no such loads of matrices", e->host->cpu));
+        return;
+    }
+    LLVMValueRef at = gpu_address(e, in->mem, kernel_operand(e->k, in, 0));
+    LLVMTypeRef bits = LLVMVectorType(LLVMInt16TypeInContext(e->context), 4);
+    LLVMValueRef all = emit_call(e, "llvm.amdgcn.ds.read.tr16.b64", bits, NULL, &at, 1);
+    all = LLVMBuildBitCast(e->builder, all, emit_type(e, (AuScalar)in->type.scalar, 4), "");
+    emit_set(e, v, all, false);
+}

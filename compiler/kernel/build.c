@@ -240,6 +240,15 @@ AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bo
     return kernel_emit(k, in, &index, 1);
 }
 
+AuVal kernel_load_turned(AuKernel *k, AuMem mem, AuVal index, uint32_t n)
+{
+    const AuInstr in = {.op = AU_K_LOAD_MATRIX,
+                        .type = {k->mems[mem.i].scalar, (uint8_t)n},
+                        .mem = mem,
+                        .imm = 16 + n};
+    return kernel_emit(k, in, &index, 1);
+}
+
 void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed)
 {
     const uint32_t count = kernel_at(k, value)->type.width / 2u;

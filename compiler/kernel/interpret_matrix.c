@@ -97,12 +97,12 @@ void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame)
     for (uint32_t i = 0; i < n; i++) out[i] = c[p->at[AU_MATRIX_C][i]];
 }
 
-/* Element [n] of the row at [index], which [lane] reads or writes. NULL: the run has failed. */
+/* Element [n] of the row at [index], of so many bytes, which [lane] reads or writes. NULL: the run has failed. */
 static char *row_element(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane, int64_t index,
-                         uint32_t n)
+                         uint32_t bytes, uint32_t n)
 {
     const AuMemory *mem = &m->k->mems[s->mem];
-    if (index < 0 || (uint64_t)index + 16 / s->bytes > mem->count || index * s->bytes % 16) {
+    if (index < 0 || (uint64_t)index + bytes / s->bytes > mem->count || index * s->bytes % bytes) {
         kernel_fail(m, e, s, lane, "bounds: a row at @%s[%" PRId64 "] of %u elements", mem->name,
                     index, mem->count);
         return NULL;
@@ -112,9 +112,27 @@ static char *row_element(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t 
     return m->places[s->mem].data + at * s->bytes;
 }
 
+/* Pieces of [n] elements, which groups of lanes turn. */
+static void turn_pieces(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t n)
+{
+    const uint32_t group = AU_TURNED_ELEMENTS / n;
+    for (uint32_t l = 0; l < m->k->lanes; l++)
+        for (uint32_t x = 0; x < n; x++) {
+            const uint32_t from = l / group * group + x * (group / n) + l % group / n;
+            const int64_t index = kernel_index_at(s, e->frame, from);
+            const char *element = row_element(m, e, s, l, index, n * s->bytes, l % n);
+            if (!element) return;
+            memcpy(e->frame + s->result + (x * m->k->lanes + l) * s->bytes, element, s->bytes);
+        }
+}
+
 /* Between rows of shared memory and lanes, the one way or the other. */
 void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
+    if (s->op == AU_K_LOAD_MATRIX && kernel_turned(s->imm)) {
+        turn_pieces(m, e, s, kernel_turned(s->imm));
+        return;
+    }
     const uint32_t count = (uint32_t)s->imm & 7, part = 4 / s->bytes;
     const bool transposed = s->imm & 8, stores = s->op == AU_K_STORE_MATRIX;
     for (uint32_t n = 0; n < count; n++)
@@ -123,7 +141,7 @@ void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s)
                 const uint32_t row = transposed ? l % 4 * part + x : l / 4;
                 const uint32_t column = transposed ? l / 4 : l % 4 * part + x;
                 const int64_t index = kernel_index_at(s, e->frame, 8 * n + row);
-                char *in_row = row_element(m, e, s, l, index, column),
+                char *in_row = row_element(m, e, s, l, index, 16, column),
                      *held = e->frame + (stores ? s->b : s->result) +
                              ((n * part + x) * AU_LOAD_MATRIX_LANES + l) * s->bytes;
                 if (!in_row) return;

@@ -297,6 +297,13 @@ void kernel_tensor_take(AuKernel *k, AuKOp op, uint32_t columns); /* TENSOR_ALLO
 enum { AU_LOAD_MATRIX_LANES = 32 }; /* of the executors that have it */
 /* core.def, LOAD_MATRIX: each lane gets [count] times 4 bytes, as one vector. */
 AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bool transposed);
+/* The same operation by pieces: [n] 16-bit elements, 4 or 8, that each lane names and 64 / n lanes turn. */
+AuVal kernel_load_turned(AuKernel *k, AuMem mem, AuVal index, uint32_t n);
+enum { AU_TURNED_ELEMENTS = 64 };                 /* of the lanes that turn them, together */
+static inline uint32_t kernel_turned(int64_t imm) /* n of LOAD_MATRIX; 0: it is by rows */
+{
+    return imm == 16 + 4 || imm == 16 + 8 ? (uint32_t)imm - 16 : 0;
+}
 void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed);
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */

@@ -85,6 +85,24 @@ static bool is_aligned_to(const AuMemory *m, uint32_t bytes)
     return m->swizzle || m->align >= bytes || kernel_scalar_bytes(m->scalar) >= bytes;
 }
 
+/* load_matrix of pieces that lanes turn. */
+static void verify_turned(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuMemory *m = &v->k->mems[in->mem.i];
+    const uint32_t n = kernel_turned(in->imm);
+    if (v->k->lanes % (AU_TURNED_ELEMENTS / n))
+        verify_wrong(v, AU_E0808, i, "needs executors of whole %u lanes, there are %u",
+                     AU_TURNED_ELEMENTS / n, v->k->lanes);
+    else if (m->space != AU_SHARED || !(HALF >> m->scalar & 1) || !is_aligned_to(m, 2 * n))
+        verify_wrong(v, AU_E0807, i,
+                     "@%s must be shared memory of f16 or bf16, aligned to %u bytes", m->name,
+                     2 * n);
+    else if (in->type.scalar != m->scalar || in->type.width != n)
+        verify_wrong(v, AU_E0804, i, "the result is %u elements of %s", n,
+                     kernel_scalar_name(m->scalar));
+}
+
 /* load_matrix and store_matrix, which is for 16 bits. */
 void verify_rows_of_matrix(AuVerifier *v, uint32_t i)
 {
@@ -94,6 +112,10 @@ void verify_rows_of_matrix(AuVerifier *v, uint32_t i)
     const AuKType moved = stores ? verify_type_at(v, in, 1) : in->type;
     const int64_t count = in->imm & 7;
     verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
+    if (!stores && kernel_turned(in->imm)) {
+        verify_turned(v, i);
+        return;
+    }
     if (!needs_lanes(v, i, AU_LOAD_MATRIX_LANES)) return;
     if (m->space != AU_SHARED || !((stores ? HALF : HALF | F32) >> m->scalar & 1) ||
         !is_aligned_to(m, 16))

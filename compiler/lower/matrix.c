@@ -6,7 +6,8 @@
  * time: all of A's rows of a step, or two columns of B. Memory whose last axis is the free one is
  * transposed on the way, if its elements have 16 bits. Lanes' addresses differ from tile to tile by
  * constants. What cannot be read so, other memory or rows that are no multiple of a vector, is read
- * element by element, or by what a lane takes at once where that lies side by side.
+ * element by element, or by what a lane takes at once where that lies side by side; or, where the machine
+ * has loads that lanes turn and the last axis is the free one, piece by piece.
  * Operands are read a little ahead of the products that take them, which hides their way. */
 #include "internal.h"
 
@@ -25,6 +26,8 @@ typedef struct Operand {
     bool by_ldmatrix, transposed;
     bool turned;    /* as the other form of the instruction has it */
     int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
+    int32_t pieces; /* elements of a load that lanes turn; 0: none does */
+    AuTileAxis named_free, named_k; /* of what a lane names of such a load */
 } Operand;
 
 typedef struct Matrix {
@@ -104,6 +107,26 @@ static AuVal from_elements(AuLower *l, const Operand *x, int32_t tile, int32_t p
     return kernel_vec(l->k, v, (uint32_t)elements_of(x));
 }
 
+/* By loads that lanes turn: a lane names neighbours along the free axis and gets some along the other. */
+static AuVal from_pieces(AuLower *l, const Operand *x, int32_t tile, int32_t part)
+{
+    AuVal v[16];
+    const AuMem mem = lower_memory(l, x->e->memory)->mem;
+    const int32_t n = x->pieces;
+    for (int32_t i = 0; i < elements_of(x); i += n) {
+        int32_t free, k;
+        lower_in_piece(&x->piece, tile, part, i, &free, &k);
+        const AuPoint p = {
+            .at = {lower_coord(l, &x->named_free, free * n), lower_coord(l, &x->named_k, k / n)},
+            .count = 2};
+        const AuVal all = kernel_load_turned(
+            l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), (uint32_t)n);
+        if (n == elements_of(x)) return all;
+        for (int32_t e = 0; e < n; e++) v[i + e] = kernel_element(l->k, all, (uint32_t)e);
+    }
+    return kernel_vec(l->k, v, (uint32_t)elements_of(x));
+}
+
 /* [first] along the free axis, [k] along the other; 2 or 4 matrices: each lane says where a row
  * begins. Their order is that of the instruction's registers: of A rows first, of B along k first. */
 static AuVal ldmatrix_tile(AuLower *l, const Operand *x, int32_t first, int32_t k_first,
@@ -163,9 +186,10 @@ static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t fi
     }
     for (int32_t t = 0; t < count; t++)
         for (int32_t s = 0; s < x->parts; s++)
-            out[t * x->parts + s] = o->e->op == TILE_X_REF
-                                        ? from_elements(l, o, first + t, step * x->parts + s)
-                                        : from_fragment(l, o, first + t, step * x->parts + s);
+            out[t * x->parts + s] =
+                (o->e->op != TILE_X_REF ? from_fragment
+                 : o->pieces            ? from_pieces
+                                        : from_elements)(l, o, first + t, step * x->parts + s);
 }
 
 /* ---- what is asked for, and whether it can be done */
@@ -197,6 +221,25 @@ static int32_t beside(AuLower *l, const Operand *x, const AuTilePlaces *k)
                    lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true)
                ? wide
                : 1;
+}
+
+/* How what lanes take of shared memory, whose last axis is the free one, comes by loads that they turn. */
+static void choose_pieces(AuLower *l, Operand *x)
+{
+    const AuTileCaps *caps = l->module->caps;
+    const AuTileExpr *e = x->e;
+    const int32_t n = caps->turned;
+    x->pieces = 0;
+    if (!(caps->loads & TILE_LOADS_TURNED) || e->op != TILE_X_REF || x->turned ||
+        e->memory->space != TILE_SHARED || e->type->count != 2 ||
+        tile_elem(e->memory->type.elem)->bytes != 2 || x->piece.packed % n ||
+        !lower_in_vectors(l, e, x->free_name, n) ||
+        !lower_is_known(l, lower_memory(l, e->memory)->by_vectors, true))
+        return;
+    x->named_free = x->free_axis, x->named_k = x->k_axis;
+    x->named_free.places = tile_named_places(l->arena, x->free_axis.places, true, n);
+    x->named_k.places = tile_named_places(l->arena, x->k_axis.places, false, n);
+    if (x->named_free.places && x->named_k.places) x->pieces = n;
 }
 
 static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
@@ -287,6 +330,8 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
     const int32_t both = 2 * VECTOR / tile_elem(s->product.a->type->elem)->bytes;
     if (x->depth % both) x->a.by_ldmatrix = x->b.by_ldmatrix = false;
+    choose_pieces(l, &x->a);
+    choose_pieces(l, &x->b);
     x->step = x->a.by_ldmatrix || x->b.by_ldmatrix ? both : x->atom->k;
     x->parts = x->step / x->atom->k;
     return true;

@@ -33,7 +33,9 @@ typedef struct AuTileCaps {
     uint32_t executors;               /* set of 1 << TILE_ON_... */
     const char *atoms;                /* names, in order of preference, between spaces */
     uint32_t loads, copies, exchange; /* sets of AuTileLoads, AuTileCopies, AuTileExchange */
-    bool matrix_stores;   /* fragments go to shared memory by rows of 16 bytes: stmatrix */
+    bool matrix_stores; /* fragments go to shared memory by rows of 16 bytes: stmatrix */
+    int32_t
+        turned; /* 16-bit elements that a lane names and gets by a turned load, which 64 / turned lanes make together */
     int32_t direct_bytes; /* that a lane brings by TILE_COPIES_DIRECT at most */
     bool pipelines;       /* rings of stages between roles */
     bool has_private;     /* memory of one executor (a CPU's stack) */

@@ -122,6 +122,34 @@ int32_t tile_axis_base(const AuTilePlaces *places, int32_t lane, int32_t warp)
     return index;
 }
 
+/* Lanes that turn together name rows of the axis that they hold one behind the other: g / n of them a piece each of one row, the next ones of the
+ * next. */
+const AuTilePlaces *tile_named_places(AuArena *arena, const AuTilePlaces *got, bool free, int32_t n)
+{
+    enum { ELEMENTS = 64 };
+    const AuTileDigits *from = &got->digits;
+    const int32_t group = ELEMENTS / n, beside = group / n;
+    const AuTileDigit first = from->count ? from->at[0] : (AuTileDigit){0};
+    const int32_t whole = free ? group : n;
+    if (first.unit != (free ? TILE_UNIT_LANE : TILE_UNIT_REG) || first.stride != 1 ||
+        first.size % whole || from->count + 2 > TILE_MAX_DIGITS)
+        return NULL;
+    AuTileDigits to = {0};
+    if (free) {
+        to.at[to.count++] = (AuTileDigit){TILE_UNIT_REG, n, 1};
+        to.at[to.count++] = (AuTileDigit){TILE_UNIT_LANE, beside, 1};
+        to.at[to.count++] = (AuTileDigit){TILE_UNIT_LANE, first.size / group, group};
+    } else {
+        to.at[to.count++] = (AuTileDigit){TILE_UNIT_LANE, n, beside};
+        to.at[to.count++] = (AuTileDigit){TILE_UNIT_REG, first.size / n, 1};
+    }
+    for (uint32_t i = 1; i < from->count; i++) {
+        if (from->at[i].unit == TILE_UNIT_LANE && from->at[i].stride % group) return NULL;
+        to.at[to.count++] = from->at[i];
+    }
+    return tile_places(arena, &to, got->extent);
+}
+
 AuTileCost tile_conversion_cost(const AuTilePlaces *const *from, const AuTilePlaces *const *to,
                                 uint32_t axes)
 {

@@ -51,6 +51,11 @@ tile_axis_registers(const AuTilePlaces *places); /* indices of the axis that one
 int32_t tile_axis_offset(const AuTilePlaces *places, int32_t reg); /* of register number `reg` */
 int32_t tile_axis_base(const AuTilePlaces *places, int32_t lane, int32_t warp);
 
+/* A load that lanes turn (AuTileCaps.turned): [n] neighbours along the free axis are named by a lane, which gets [n] neighbours along the
+ * contracted one; places of what it names, from those of what it gets. NULL: the instruction does not bring it so. */
+const AuTilePlaces *tile_named_places(AuArena *arena, const AuTilePlaces *got, bool free,
+                                      int32_t n);
+
 typedef enum AuTileCost { TILE_COST_NONE, TILE_COST_SHUFFLE, TILE_COST_SHARED } AuTileCost;
 /* What a change of layout costs: nothing, an exchange inside a warp, or a way through shared memory. */
 AuTileCost tile_conversion_cost(const AuTilePlaces *const *from, const AuTilePlaces *const *to,

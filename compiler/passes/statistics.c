@@ -238,36 +238,53 @@ static const AuTileStmt *opens(const AuTileStmts *body, uint32_t n)
     return body->at[n];
 }
 
+/* The body itself, or that of a loop in it over parts of the rows, in which sources are loaded; how many statements of it there are up to the last
+ * load. NULL: rows are not loaded, or not the same ones. */
+static AuTileStmts *loads_in(Stats *x, AuTileStmts *body, uint32_t *count)
+{
+    for (uint32_t n = 0; n < body->count; n++) {
+        AuTileStmt *s = body->at[n];
+        if (x->source_count < STATS_MOST) stats_add_stage(x, s);
+        StatsSource *source = stats_loaded(x, s);
+        if (!source || x->made_count == STATS_MOST / 2) continue;
+        if (x->made_count && !same_rows(x->made[0].load, s)) return NULL;
+        x->made[x->made_count++] = (StatsMade){.var = s->var,
+                                               .load = s,
+                                               .behind = source->fill ? s : NULL,
+                                               .opens = source->fill ? opens(body, n) : NULL,
+                                               .source = source};
+        *count = n + 1;
+    }
+    if (x->made_count) return body;
+    for (uint32_t n = 0; n < body->count; n++) {
+        AuTileStmt *s = body->at[n];
+        if (s->kind != TILE_S_FOR || s->loop.list_name) continue;
+        AuTileStmts *pairs = loads_in(x, &s->loop.body, count);
+        if (pairs || x->made_count) return pairs;
+    }
+    return NULL;
+}
+
 static void loop(Stats *x, AuTileStmts *body)
 {
-    uint32_t last_copy = 0, last_load = 0;
+    const AuTileStmt *last_copy = NULL;
     x->source_count = x->made_count = 0;
     x->writes = x->loads = (AuTileStmts){0};
     for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];
-        if (stats_is_copy(x, s) && x->source_count < STATS_MOST && !x->made_count) {
-            x->sources[x->source_count++] =
-                (StatsSource){.memory = s->move.dest->memory, .copy = s};
-            last_copy = n;
-        }
-        if (x->source_count < STATS_MOST) stats_add_stage(x, s);
-        StatsSource *source = stats_loaded(x, s);
-        if (!source || x->made_count == STATS_MOST / 2) continue;
-        if (x->made_count && !same_rows(x->made[0].load, s)) return;
-        x->made[x->made_count++] = source->fill
-                                       ? (StatsMade){.var = s->var,
-                                                     .load = s,
-                                                     .behind = s,
-                                                     .opens = opens(body, n),
-                                                     .source = source}
-                                       : (StatsMade){.var = s->var, .load = s, .source = source};
-        last_load = n;
+        if (x->source_count && stats_loaded(x, s)) break;
+        if (!stats_is_copy(x, s) || x->source_count == STATS_MOST) continue;
+        x->sources[x->source_count++] = (StatsSource){.memory = s->move.dest->memory, .copy = s};
+        last_copy = s;
     }
-    if (!x->made_count) return;
+    uint32_t first = 0;
+    AuTileStmts *pairs = loads_in(x, body, &first);
+    if (!pairs) return;
     const uint32_t loads = x->made_count;
-    look(x, body, last_load + 1);
+    const AuTileStmt *last_load = pairs->at[first - 1];
+    look(x, pairs, first);
     if (x->made_count == loads && !x->loads.count) return;
-    stats_put_in(x, body, last_copy, last_load);
+    stats_put_in(x, body, pairs, last_copy, last_load);
 }
 
 static void walk(Stats *x, AuTileStmts *body)

@@ -63,8 +63,9 @@ AuTileStmt *stats_load_of(Stats *x, const AuTileStmt *like, const char *name, Au
 /* A memory of rows like that of [source], filled with what the assignment makes; [lanes]: its name where it is made. NULL: there is no room. */
 const AuTileMemory *stats_rows_of(Stats *x, const AuTileStmt *s, StatsSource *source,
                                   const char **lanes);
-/* Copies become loads and stores, new loads stand behind the old ones. */
-void stats_put_in(Stats *x, AuTileStmts *body, uint32_t last_copy, uint32_t last_load);
+/* Copies of [body] become loads and stores; in [pairs], the same or a loop in it, new loads stand behind the old ones. */
+void stats_put_in(Stats *x, AuTileStmts *body, AuTileStmts *pairs, const AuTileStmt *last_copy,
+                  const AuTileStmt *last_load);
 /* Loads of the memory go if nobody reads what they load, and it goes, too, if nobody loads it. */
 void stats_leave_out(Stats *x, const AuTileMemory *memory);
 

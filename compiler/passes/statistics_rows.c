@@ -362,7 +362,7 @@ static void touch(Stats *x, const AuTileMemory *memory)
     if (x->touched_count < 2 * STATS_MOST) x->touched[x->touched_count++] = memory;
 }
 
-void stats_put_in(Stats *x, AuTileStmts *body, uint32_t last_copy, uint32_t last_load)
+static void put_writes_in(Stats *x, AuTileStmts *body, const AuTileStmt *last)
 {
     AuTileStmts out = {0};
     for (uint32_t n = 0; n < body->count; n++) {
@@ -370,13 +370,25 @@ void stats_put_in(Stats *x, AuTileStmts *body, uint32_t last_copy, uint32_t last
         for (uint32_t i = 0; i < x->source_count; i++)
             brought |= x->sources[i].copy == body->at[n] && x->sources[i].lanes;
         if (!brought) pass_push(x->p, &out, body->at[n]);
-        for (uint32_t i = 0; n == last_copy && i < x->writes.count; i++)
+        for (uint32_t i = 0; body->at[n] == last && i < x->writes.count; i++)
             pass_push(x->p, &out, x->writes.at[i]);
-        for (uint32_t i = 0; i < x->loads.count; i++)
-            if (x->behind[i] ? x->behind[i] == body->at[n] : n == last_load)
-                pass_push(x->p, &out, x->loads.at[i]);
     }
     *body = out;
+}
+
+void stats_put_in(Stats *x, AuTileStmts *body, AuTileStmts *pairs, const AuTileStmt *last_copy,
+                  const AuTileStmt *last_load)
+{
+    put_writes_in(x, body, last_copy);
+    AuTileStmts out = {0};
+    for (uint32_t n = 0; n < pairs->count; n++) {
+        const AuTileStmt *s = pairs->at[n];
+        pass_push(x->p, &out, pairs->at[n]);
+        for (uint32_t i = 0; i < x->loads.count; i++)
+            if (x->behind[i] ? x->behind[i] == s : s == last_load)
+                pass_push(x->p, &out, x->loads.at[i]);
+    }
+    *pairs = out;
     for (uint32_t n = 0; n < x->source_count; n++)
         if (x->sources[n].lanes) touch(x, x->sources[n].memory);
 }

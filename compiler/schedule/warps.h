@@ -75,9 +75,11 @@ const char *warps_brought(Lanes *x, uint32_t operand); /* "K_codes", or "K": wha
 void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_forward.c */
 
 /* ---- warps_turned.c: tiles whose rows are columns of the tensor */
-/* Does the machine read operand B by vectors along the contracted axis alone? */
+/* Does nothing copy by itself, so that tiles pass through registers? */
+bool warps_passes(const AuProblem *p);
+/* Does the machine besides read operand B by vectors along the contracted axis alone, so that some lie turned? */
 bool warps_turns(const AuProblem *p);
-/* And do such tiles come to registers under the work on the tile before? */
+/* Do tiles that pass come to registers under the work on the tile before? */
 bool warps_passes_ahead(const AuProblem *p);
 /* The layout of a fragment in which so many rows and columns of a tensor pass through registers: vectors of rows come, of columns go. */
 void warps_passing_layout(Lanes *x, const char *name, int32_t rows,

@@ -58,10 +58,12 @@ const char *warps_part_from(Lanes *x,
                             int32_t whole); /* where the warp's part of so many columns begins */
 int32_t warps_keys_width(const Lanes *x);   /* columns of tiles of keys and queries, */
 int32_t warps_values_width(const Lanes *x); /* of output gradients */
+bool warps_back_passes(const Lanes *x);     /* Do tiles of queries pass through registers? */
 bool warps_back_turns(const Lanes *x);
 bool warps_keys_are_direct(const Lanes *x);
+bool warps_keys_are_shared(const Lanes *x);
 void warps_back_layouts(Lanes *x);
-/* Where warps_back_turns: the warp's share of tile [m] to registers, and of the tile at hand from there to shared memory. */
+/* Where warps_back_passes: the warp's share of tile [m] to registers, and of the tile at hand from there to shared memory. */
 void warps_load_queries(Lanes *x, const char *m);
 void warps_store_queries(Lanes *x);
 void warps_back_memories(Lanes *x); /* and the role */

@@ -99,7 +99,8 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
                (warps_back_via_shared(x) ? 2 * x->block * warps_row_bytes(x->p, span, m) : 0) +
                (x->with_dq ? (w->own + m) * warps_row_bytes(x->p, span, x->block) : 0);
     }
-    return WARPS_ALIGNMENT + x->block * (d_bytes + w->own_e_bytes) +
+    return WARPS_ALIGNMENT + (warps_keys_are_shared(x) ? x->block * d_bytes : 0) +
+           (warps_keys_are_direct(x) ? 0 : x->block * w->own_e_bytes) +
            s->stages * (s->query_tile * w->row_bytes + statistics) +
            of_pairs * x->block *
                warps_row_bytes(x->p, warps_back_swizzle_span(x->p), s->query_tile);
@@ -218,9 +219,9 @@ static bool spills(const Lanes *x, const Cost *cost)
         s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
     const AuTileCaps *caps = x->p->caps;
     if (caps->lone_rows && s->rows > x->atom->m) return true;
-    if (warps_back_turns(x) && cost->copied > MOST_PASSING) return true;
+    if (warps_back_passes(x) && cost->copied > MOST_PASSING) return true;
     /* Beside a tile that passes through registers pairs were seen to take three and a half. */
-    const int32_t passing = warps_back_turns(x) && warps_passes_ahead(x->p) ? cost->pairs / 2 : 0;
+    const int32_t passing = warps_back_passes(x) && warps_passes_ahead(x->p) ? cost->pairs / 2 : 0;
     if (caps->back_held &&
         cost->sums + cost->held + passing + 3 * cost->pairs > tile_share(caps, caps->back_held))
         return true;

@@ -23,7 +23,7 @@ static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
-    const bool passing = warps_back_turns(x), early = passing && warps_passes_ahead(x->p);
+    const bool passing = warps_back_passes(x), early = passing && warps_passes_ahead(x->p);
     if (passing && !early) warps_load_queries(x, "m");
     if (ahead)
         tile_wait(t, warps_query_tokens(x));
@@ -72,7 +72,7 @@ static void walk_queries(Lanes *x)
     warps_open_heads(x);
     warps_issue_dot_keys(x);
     if (ahead) warps_issue_queries(x, "first(queries)", warps_stage(x, false));
-    if (warps_back_turns(x) && warps_passes_ahead(x->p)) warps_load_queries(x, "first(queries)");
+    if (warps_back_passes(x) && warps_passes_ahead(x->p)) warps_load_queries(x, "first(queries)");
     tile_for_tiles(t, "m", "queries", NULL);
     step(x);
     tile_end(t);
@@ -124,7 +124,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     warps_back_layouts(&x);
-    if (warps_back_turns(&x)) warps_pass_tiles(&x);
+    if (warps_back_passes(&x)) warps_pass_tiles(&x);
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */
     const bool own_queries =

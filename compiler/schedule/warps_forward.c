@@ -185,6 +185,6 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     warps_forward_layouts(&x);
-    if (warps_turns(p)) warps_pass_tiles(&x);
+    if (warps_passes(p)) warps_pass_tiles(&x);
     return lanes_forward_built(&x, diags, warps_forward_kernel);
 }

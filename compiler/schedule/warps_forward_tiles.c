@@ -69,6 +69,8 @@ void warps_forward_layouts(Lanes *x)
     if (warps_values_are_turned(x->p, x->shape))
         warps_turned_layout(x, "turned_v", share, passing_channels(x));
     if (!warps_passes_ahead(x->p)) return;
+    if (x->own_v && !warps_values_are_turned(x->p, x->shape))
+        warps_passing_layout(x, "passing_v", share, x->p->e);
     for (uint32_t n = 0; n < lanes_term_count(x); n++)
         warps_passing_layout(x, lanes_term_name(x, "passing_k", n).text, share,
                              warps_padded(x->atom, lanes_term(x, n).width));
@@ -91,7 +93,8 @@ void warps_forward_load_tiles(Lanes *x, const char *n)
                   lanes_term_rows(x, i, LANES_KEYS, warps_columns(x, lanes_term(x, i).width)), n,
                   lanes_term_name(x, "passing_k", i).text, i == 0 && !x->own_v);
     if (x->own_v)
-        load_rows(x, TILE_NAME("value_rows"), lanes_operand_rows(x, 2, ":"), n, "turned_v", true);
+        load_rows(x, TILE_NAME("value_rows"), lanes_operand_rows(x, 2, ":"), n,
+                  warps_values_are_turned(x->p, x->shape) ? "turned_v" : "passing_v", true);
 }
 
 void warps_forward_store_tiles(Lanes *x)
@@ -100,7 +103,11 @@ void warps_forward_store_tiles(Lanes *x)
     for (uint32_t i = 0; i < lanes_term_count(x); i++)
         tile_store(x->t, "%v -> %v[%s, :]", lanes_term_name(x, "key_rows", i),
                    lanes_term_name(x, "K", i), share.to);
-    if (x->own_v) tile_store(x->t, "value_rows -> V[:, %s]", share.to);
+    if (!x->own_v) return;
+    tile_store(x->t,
+               warps_values_are_turned(x->p, x->shape) ? "value_rows -> V[:, %s]"
+                                                       : "value_rows -> V[%s, :]",
+               share.to);
 }
 
 /* The values of a tile that does not come ahead, some channels after the other. */
@@ -210,7 +217,7 @@ AuTileHandle warps_forward_row(Lanes *x, uint32_t n)
  * of 8 bytes a lane, once. */
 bool warps_rows_are_direct(const AuProblem *p, const AuShape *s)
 {
-    return warps_turns(p) && s->query_in_registers && !s->keys_apart;
+    return warps_passes(p) && s->query_in_registers && !s->keys_apart;
 }
 
 void warps_forward_issue_rows(Lanes *x)

@@ -68,7 +68,7 @@ static void pairs(Lanes *x, const char *from)
     const bool turned = warps_back_turns(x);
     if (turned && x->with_dq)
         tile_store(t, "ds_operand -> dST[%s +: %d, %s +: %d]", from, m, rows, x->rows);
-    if ((!turned || warps_back_via_shared(x)) && warps_has_ds(x))
+    if (warps_has_ds(x))
         tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "",
                    rows, x->rows, from, m);
     if (warps_back_via_shared(x)) tile_store(t, "weight -> P%s", own);

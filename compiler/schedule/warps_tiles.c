@@ -9,8 +9,12 @@
 
 bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
 
-/* Does anybody take dS' from memory? Where dQ is summed apart, other warps may. */
-bool warps_has_ds(const Lanes *x) { return !x->atom->by_place || warps_back_via_shared(x); }
+/* Does anybody take dS' from memory as it lies? Where dQ is summed apart, other warps may. */
+bool warps_has_ds(const Lanes *x)
+{
+    return warps_back_via_shared(x) ||
+           (!x->atom->by_place && !warps_back_turns(x) && (x->with_dq || !warps_back_passes(x)));
+}
 
 /* Do several warps share keys? */
 bool warps_is_split(const Lanes *x) { return x->shape->column_parts > 1; }
@@ -45,22 +49,36 @@ static bool both_orders_fit(const Lanes *x)
            (3 * KEYS / 2 + 2 * QUERIES) * row + WARPS_ALIGNMENT <= x->p->caps->shared_bytes;
 }
 
-/* Do tiles that products contract along the rows of tensors lie turned (warps_turned.c)? */
-bool warps_back_turns(const Lanes *x)
+bool warps_back_passes(const Lanes *x)
 {
-    return warps_turns(x->p) && x->own_v && !x->p->hooks->dot_count && both_orders_fit(x);
+    return warps_passes(x->p) && x->own_v && !x->p->hooks->dot_count &&
+           (!warps_turns(x->p) || both_orders_fit(x));
 }
+
+/* Do tiles that products contract along the rows of tensors lie turned (warps_turned.c)? */
+bool warps_back_turns(const Lanes *x) { return warps_turns(x->p) && warps_back_passes(x); }
 
 /* Do keys and values that registers hold come there past shared memory, and their gradients leave so? */
 bool warps_keys_are_direct(const Lanes *x)
 {
-    return warps_back_turns(x) && x->shape->keys_in_registers;
+    return warps_back_passes(x) && x->shape->keys_in_registers;
+}
+
+/* Do keys lie in shared memory as in the tensor: for S', or for dQ where nothing turns them on their way there? */
+bool warps_keys_are_shared(const Lanes *x)
+{
+    return !warps_keys_are_direct(x) || (x->with_dq && !warps_back_turns(x));
 }
 
 void warps_back_layouts(Lanes *x)
 {
     const int32_t warps = x->shape->executors;
-    if (!warps_back_turns(x)) return;
+    if (!warps_back_passes(x)) return;
+    if (!warps_back_turns(x)) {
+        warps_passing_layout(x, "passing_q", x->shape->query_tile / warps, warps_keys_width(x));
+        warps_passing_layout(x, "passing_do", x->shape->query_tile / warps, warps_values_width(x));
+        return;
+    }
     warps_turned_layout(x, "turned_q", x->shape->query_tile / warps, warps_keys_width(x));
     warps_turned_layout(x, "turned_do", x->shape->query_tile / warps, warps_values_width(x));
     warps_turned_layout(x, "turned_k", x->block / warps, warps_keys_width(x));
@@ -83,15 +101,16 @@ void warps_back_memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
-    if (!warps_keys_are_direct(x)) {
+    const bool direct = warps_keys_are_direct(x);
+    if (warps_keys_are_shared(x))
         warps_tile(x, TILE_NAME("K"), "kv", x->block, "d", warps_keys_width(x), 1);
-        if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", x->block, "e", warps_values_width(x), 1);
-    }
+    if (x->own_v && !direct)
+        warps_tile(x, TILE_NAME("V"), "kv", x->block, "e", warps_values_width(x), 1);
     if (warps_back_turns(x)) turned_memories(x);
     warps_tile(x, TILE_NAME("Q"), "q", m, "d", warps_keys_width(x), x->shape->stages);
     warps_tile(x, TILE_NAME("dO"), "q", m, x->own_v ? "e" : "d", warps_values_width(x),
                x->shape->stages);
-    if ((!warps_back_turns(x) || warps_back_via_shared(x)) && warps_has_ds(x))
+    if (warps_has_ds(x))
         warps_tile(x, TILE_NAME("dS"), "kv", x->block, "q", m, warps_dq_is_late(x) ? 2 : 1);
     if (warps_back_via_shared(x)) warps_tile(x, TILE_NAME("P"), "kv", x->block, "q", m, 1);
     const char *stages = x->shape->stages > 1 ? tile_text(t, "stage:%d, ", x->shape->stages) : "";
@@ -158,9 +177,10 @@ void warps_issue_queries(Lanes *x, const char *m, const char *stage)
 void warps_load_queries(Lanes *x, const char *m)
 {
     const char *rows = query_rows(x, m);
-    tile_load(x->t, "q_rows", "%v @ turned_q pad 0",
-              lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows));
-    tile_load(x->t, "do_rows", "%v @ turned_do pad 0", output_gradients(x, rows));
+    const char *how = warps_back_turns(x) ? "turned" : "passing";
+    tile_load(x->t, "q_rows", "%v @ %s_q pad 0",
+              lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows), how);
+    tile_load(x->t, "do_rows", "%v @ %s_do pad 0", output_gradients(x, rows), how);
 }
 
 void warps_store_queries(Lanes *x)
@@ -168,8 +188,10 @@ void warps_store_queries(Lanes *x)
     const WarpsShare share = warps_share(x, "m", x->shape->query_tile, "", "");
     tile_store(x->t, "q_rows -> Q[%s, :]", share.to);
     tile_store(x->t, "do_rows -> dO[%s, :]", share.to);
-    tile_store(x->t, "q_rows -> QT[:, %s]", share.to);
-    tile_store(x->t, "do_rows -> dOT[:, %s]", share.to);
+    if (warps_back_turns(x)) {
+        tile_store(x->t, "q_rows -> QT[:, %s]", share.to);
+        tile_store(x->t, "do_rows -> dOT[:, %s]", share.to);
+    }
     issue_statistics(x, &share);
 }
 
@@ -191,7 +213,7 @@ void warps_issue_keys(Lanes *x)
         tile_load(t, "k_rows", "%v @ turned_k pad 0", keys);
         if (!direct) tile_store(t, "k_rows -> K[%s, :]", share.to);
         if (x->with_dq) tile_store(t, "k_rows -> KT[:, %s]", share.to);
-    } else
+    } else if (warps_keys_are_shared(x))
         warps_issue(x, TILE_NAME("tk"), keys, tile_part(t, "K[%s, :]", share.to));
     if (x->own_v && !direct)
         warps_issue(x, TILE_NAME("tv"),

@@ -2,13 +2,13 @@
  * as values in P V.
  *
  * An instruction's operand B wants several numbers of a lane along the contracted axis, side by side. Where nothing exchanges rows and
- * columns on the way from shared memory (ldmatrix does), a tile stored as the tensor lies would be read a number at a time. So
+ * columns on the way from shared memory (ldmatrix does, and loads that lanes turn), a tile stored as the tensor lies would be read a number at a time. So
  * it is turned while it is copied: a lane loads vectors of a few rows and stores what columns have of these rows, in registers one below the
  * other, as vectors. Such lanes follow each other along the rows, so that what they store at once lies side by side in shared memory. */
 #include "key_layout.h"
 #include "warps.h"
 
-bool warps_turns(const AuProblem *p)
+bool warps_passes(const AuProblem *p)
 {
     const AuTileAtom *atom = warps_atom(p);
     if (!atom || atom->opaque || atom->by_place || atom->turns || atom->rounds ||
@@ -18,7 +18,12 @@ bool warps_turns(const AuProblem *p)
     return along && along->digits.count && along->digits.at[0].unit == TILE_UNIT_REG;
 }
 
-bool warps_passes_ahead(const AuProblem *p) { return warps_turns(p) && p->caps->passes_ahead; }
+bool warps_turns(const AuProblem *p)
+{
+    return warps_passes(p) && !(p->caps->loads & TILE_LOADS_TURNED);
+}
+
+bool warps_passes_ahead(const AuProblem *p) { return warps_passes(p) && p->caps->passes_ahead; }
 
 /* What a lane takes of a tile: the largest block of which there is one for each lane. */
 typedef struct Block {

@@ -18,7 +18,8 @@ enum {
     SWAP_IF = 4 << 16,
     MAX_U32 = 5 << 16,
     ADD_PK_F16 = 6 << 16,
-    ATOMIC = 0xf << 16
+    ATOMIC = 0xf << 16,
+    TURNED = 1 << 20 /* 16 lanes exchange 16-bit elements */
 };
 
 static unsigned registers_of(int more) { return ((more & BYTES) + 3u) / 4u; }
@@ -295,9 +296,9 @@ static void run_scalar_load(Wave *w, const Inst *in)
 
 /* ---- LDS */
 
-static bool lds_check(Wave *w, uint32_t at, unsigned bytes, int lane)
+static bool lds_check(Wave *w, uint32_t at, unsigned bytes, int lane, unsigned align)
 {
-    const unsigned element = bytes < 4 ? bytes : 4, room = w->g->lds_bytes;
+    const unsigned element = bytes < align ? bytes : align, room = w->g->lds_bytes;
     if (at <= room && bytes <= room - at && at % element == 0) return true;
     fail(w, "lane %d: %u bytes at byte %u of the %u of LDS%s", lane, bytes, at, room,
          at % element ? ", misaligned" : "");
@@ -310,6 +311,32 @@ static uint32_t lds_offset(const Inst *in, unsigned place)
     if (!(more & TWO)) return (uint32_t)in->m.offset;
     return (uint32_t)(place ? in->m.offset1 : in->m.offset0) * (more & BYTES) *
            (more & FAR ? 64 : 1);
+}
+
+/* CDNA4 ISA, "LDS transpose loads", DS_READ_B64_TR_B16: each 16 lanes bring a matrix of 4 rows of 16 elements, four lanes 8 bytes each of a row,
+ * and lane l gets column l: its element of row 0 in the lowest bits. All lanes take part: EXEC is not looked at, so it must be full. */
+static bool turn_lanes(Wave *w, Vec *words)
+{
+    enum { GROUP = 16, BESIDE = 4 };
+    Vec got[2];
+    if (exec_of(w) != (w->wide ? ~0ull : 0xffffffffull)) {
+        fail(w, "a load that lanes turn, with some of them off");
+        return false;
+    }
+    memset(got, 0, sizeof got);
+    for (unsigned n = 0; n < LANES; n++)
+        for (unsigned row = 0; row < 4; row++) {
+            const unsigned column = n % GROUP, element = column % 4,
+                           from = n / GROUP * GROUP + row * BESIDE + column / 4;
+            const Vec *source = &words[element / 2];
+            Vec *to = &got[row / 2];
+            to->u[n] |= (source->u[from] >> 16 * (element % 2) & 0xffff) << 16 * (row % 2);
+            if (!(source->half[element % 2] >> from & 1)) continue;
+            to->half[row % 2] |= 1ull << n;
+            to->undef |= 1ull << n;
+        }
+    memcpy(words, got, sizeof got);
+    return true;
 }
 
 static void run_lds_load(Wave *w, const Inst *in)
@@ -325,7 +352,7 @@ static void run_lds_load(Wave *w, const Inst *in)
         for (int n = 0; n < LANES; n++) {
             if (!(lanes >> n & 1)) continue;
             const uint32_t at = address.u[n] + lds_offset(in, p);
-            if (!lds_check(w, at, bytes, n)) return;
+            if (!lds_check(w, at, bytes, n, more & TURNED ? bytes : 4)) return;
             lds_touch(w, at, bytes, false, 0);
             for (unsigned r = 0; r < count; r++) {
                 Vec *word = &words[p * count + r];
@@ -336,6 +363,7 @@ static void run_lds_load(Wave *w, const Inst *in)
                     if (!w->g->shadow[at + 4 * r + b].written) not_known(word, n, b);
             }
         }
+    if (more & TURNED && !turn_lanes(w, words)) return;
     const uint32_t at = issue(w, C_LDS, true);
     allow_rewrite(w, in->o[0].reg, count * places, C_LDS);
     bring(w, in, 0, words, 0, count * places, lanes);
@@ -356,7 +384,7 @@ static void run_lds_store(Wave *w, const Inst *in)
         for (int n = 0; n < LANES; n++) {
             if (!(lanes >> n & 1)) continue;
             const uint32_t at = address.u[n] + lds_offset(in, p);
-            if (!lds_check(w, at, bytes, n)) return;
+            if (!lds_check(w, at, bytes, n, 4)) return;
             lds_touch(w, at, bytes, true, at_counter);
             for (unsigned r = 0; r < count; r++) {
                 const unsigned part = bytes < 4 ? bytes : 4;
@@ -383,7 +411,7 @@ static void run_lds_atomic(Wave *w, const Inst *in)
     for (int n = 0; n < LANES; n++) {
         if (!(lanes >> n & 1)) continue;
         const uint32_t at = address.u[n] + (uint32_t)in->m.offset;
-        if (!lds_check(w, at, 4, n)) return;
+        if (!lds_check(w, at, 4, n, 4)) return;
         memcpy(&old.u[n], w->g->lds + at, 4);
         const uint32_t made = combine(in->op->more, old.u[n], value.u[n], 0);
         memcpy(w->g->lds + at, &made, 4);
@@ -461,6 +489,7 @@ const Op memory_ops[] = {
     L("read_u8", 1) L("read_i8", 1 | SIGNED) L("read_u16", 2) L("read_i16", 2 | SIGNED)
     L("read_u16_d16", 2 | D16) L("read_u16_d16_hi", 2 | D16 | HIGH)
     L("read2_b32", 4 | TWO) L("read2_b64", 8 | TWO) L("read2st64_b32", 4 | TWO | FAR) L("read2st64_b64", 8 | TWO | FAR)
+    L("read_b64_tr_b16", 8 | TURNED)
     L("load_b32", 4) L("load_b64", 8) L("load_b96", 12) L("load_b128", 16)
     L("load_u8", 1) L("load_i8", 1 | SIGNED) L("load_u16", 2) L("load_i16", 2 | SIGNED)
     L("load_u16_d16", 2 | D16) L("load_u16_d16_hi", 2 | D16 | HIGH)

@@ -16,6 +16,7 @@ typedef struct Mistake {
 } Mistake;
 
 #define CDNA  "hip:0/gfx942"
+#define CDNA4 "hip:4/gfx950"
 #define RDNA3 "hip:1/gfx1100"
 #define RDNA4 "hip:5/gfx1200"
 static const Mistake mistakes[] = {
@@ -29,6 +30,8 @@ static const Mistake mistakes[] = {
     {CDNA, "v_perm_b32", 24, EMU_SWAPPED, NULL}, /* values, turned in registers */
     {CDNA, "ds_write2_b64", 0, EMU_SWAPPED, NULL},
     {CDNA, "ds_write2_b64", 0, EMU_REMOVED, "what nobody wrote"},
+    {CDNA4, "ds_read_b64_tr_b16", 0, EMU_REMOVED, NULL},
+    {CDNA4, "ds_read_b64_tr_b16", 1, EMU_SHIFTED, NULL},
     {RDNA3, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
     {RDNA3, "v_wmma", 0, EMU_SWAPPED, NULL},
     {RDNA3, "v_permlanex16", 0, EMU_REMOVED, NULL},

@@ -325,6 +325,50 @@ static void rows_are_stored(void **state)
         }
 }
 
+/* Each lane names [n] of 512 elements, those of lane (l ^ other), and all of them turn them. */
+static bool are_pieces_turned(Bench *bench, uint32_t n, uint32_t other)
+{
+    enum { LANES = 64, BLOCK = 64 };
+    const char *text = au_format(
+        bench->arena,
+        "kernel k lanes 64 warps 1\n"
+        "memory @a: global bf16 reads\nmemory @out: global bf16 writes\n"
+        "memory @s: shared bf16[512] align 16\narg a: pointer @a\narg out: pointer @out\n{\n"
+        "  %%1 = lane.i32\n  %%2 = mul.i32 %%1, %u\n  %%3 = load.bf16x%u @a[%%2]\n"
+        "  store @s[%%2], %%3\n  barrier #1\n"
+        "  %%4 = xor.i32 %%1, %u\n  %%5 = mul.i32 %%4, %u\n"
+        "  %%6 = load_matrix.bf16x%u @s[%%5] #%u\n  store @out[%%2], %%6\n}\n",
+        n, n, other, n, n, 16 + n);
+    uint16_t a[512], out[512];
+    for (uint32_t i = 0; i < LANES * n; i++) a[i] = (uint16_t)i;
+    AuKBuffer buffers[2] = {{a, LANES * n, true}, {out, LANES * n, false}};
+    const uint64_t slots[2] = {0};
+    const AuKRun run = {.slots = slots, .buffers = buffers, .grid = {1, 1, 1}};
+    const char *why = NULL;
+    AuKernel *k = bench_kernel(bench, text);
+    assert_string_equal(bench_print(bench, k), text);
+    if (!kernel_run(k, &run, bench->arena, &why)) fail_msg("%s", why);
+    /* "CDNA4 ISA, LDS transpose loads": 16 lanes bring 4 rows of 16, of which lane c gets column c; RDNA4's, of global memory: 8 rows of 8 */
+    const uint32_t columns = BLOCK / n;
+    for (uint32_t l = 0; l < LANES; l++)
+        for (uint32_t row = 0; row < n; row++)
+            if (out[l * n + row] != a[l / columns * BLOCK + row * columns + l % columns])
+                return false;
+    return true;
+}
+
+static void pieces_are_turned(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    for (uint32_t n = 4; n <= 8; n *= 2) {
+        assert_true(are_pieces_turned(&b, n, 0));
+        assert_false(are_pieces_turned(&b, n, 1));
+        assert_false(are_pieces_turned(&b, n, 16));
+    }
+    bench_free(&b);
+}
+
 /* 1 + 2^-11 lies between two numbers of tf32 and goes away from zero. */
 static void tf32_is_rounded(void **state)
 {
@@ -354,6 +398,7 @@ int main(void)
         cmocka_unit_test(fragments_of_other_vendors),
         cmocka_unit_test(products_of_lanes_are_right),
         cmocka_unit_test(rows_are_stored),
+        cmocka_unit_test(pieces_are_turned),
         cmocka_unit_test(tf32_is_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

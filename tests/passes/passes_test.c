@@ -221,6 +221,12 @@ static void test_statistics(void **state)
         assert_null(strstr(before, there[n]));
         if (!strstr(after, there[n])) fail_msg("no '%s' in\n%s", there[n], after);
     }
+    /* In parts of a tile, too, all of whose rows come at once. */
+    after = backward_text(&s, "gfx950", TILE_F16, "statistics");
+    assert_non_null(strstr(after, "shared exponent_rows: f32[q:64]"));
+    assert_non_null(strstr(after, "store exponent_all -> exponent_rows["));
+    assert_non_null(strstr(after, "exponent = load exponent_rows[part * 32 +: 32] like score"));
+    assert_null(strstr(after, "copy final_lse"));
     assert_string_equal(backward_text(&s, "sm_90", TILE_F16, "exponents"),
                         backward_text(&s, "sm_90", TILE_F16, "statistics"));
     session_end(&s);

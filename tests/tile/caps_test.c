@@ -311,6 +311,9 @@ static void test_numbers(void **state)
         assert_true(c->private_words >= c->registers);
         assert_true(c->has_private || c->shared_bytes > 0);
         assert_int_equal(c->direct_bytes > 0, (c->copies & TILE_COPIES_DIRECT) != 0);
+        assert_int_equal(c->turned > 0,
+                         (c->loads & (TILE_LOADS_TURNED | TILE_LOADS_TURNED_FAR)) != 0);
+        assert_true(c->turned == 0 || c->turned == 4 || c->turned == 8);
         assert_true(!c->pipelines || c->copies & TILE_COPIES_BULK);
         if (!has_unit(c)) continue;
         units++;
