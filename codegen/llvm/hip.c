@@ -27,14 +27,14 @@ static const AuArch archs[] = {
 #define GPU(name, wave) {"amdgcn-amd-amdhsa", name, "", .device = &wave.device}
 #define RDNA(name, ...) {GPU(name, hip_wave32), .rows_cross = true, __VA_ARGS__}
 static const HipHost gpus[] = {
-    {GPU("gfx908", hip_wave64), .mfma = true, .half_rate_bf16 = true},
-    {GPU("gfx90a", hip_wave64), .mfma = true, .one_file = true},
-    {GPU("gfx942", hip_wave64), .mfma = true, .one_file = true},
+    {GPU("gfx908", hip_wave64), .mfma = true, .half_rate_bf16 = true, .mixes = true},
+    {GPU("gfx90a", hip_wave64), .mfma = true, .one_file = true, .mixes = true},
+    {GPU("gfx942", hip_wave64), .mfma = true, .one_file = true, .mixes = true},
     {GPU("gfx950", hip_wave64), .mfma = true, .one_file = true, .mfma_wide = true, .turns = true},
     RDNA("gfx1030", .mfma = false),  RDNA("gfx1100", .wmma11 = true), RDNA("gfx1101", .wmma11 = true), RDNA("gfx1102", .wmma11 = true),
     RDNA("gfx1103", .wmma11 = true), RDNA("gfx1150", .wmma11 = true), RDNA("gfx1151", .wmma11 = true), RDNA("gfx1152", .wmma11 = true),
     RDNA("gfx1153", .wmma11 = true), RDNA("gfx1200", .wmma12 = true), RDNA("gfx1201", .wmma12 = true),
-    {GPU("gfx9-4-generic", hip_wave64), .mfma = true, .one_file = true, .generic = true}, RDNA("gfx10-3-generic", .generic = true),
+    {GPU("gfx9-4-generic", hip_wave64), .mfma = true, .one_file = true, .mixes = true, .generic = true}, RDNA("gfx10-3-generic", .generic = true),
     RDNA("gfx11-generic", .wmma11 = true, .generic = true), RDNA("gfx12-generic", .wmma12 = true, .generic = true),
 };
 // clang-format on
@@ -78,6 +78,10 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     if (good && optimize > 1 && gpus[arch - archs].one_file) {
         hip_pairs(arena, unit.module);
         good = llvm_is_sound(&unit, diags, first) && llvm_optimise(&unit, diags, PAIRS);
+    }
+    if (good && optimize > 1 && gpus[arch - archs].mixes) {
+        hip_halves(unit.module);
+        good = llvm_is_sound(&unit, diags, first);
     }
     if (good && stage == AU_CODE_IR) {
         llvm_ir(&unit, arena, kernels, count, out);

@@ -14,7 +14,8 @@ typedef struct HipHost {
     bool mfma, half_rate_bf16, mfma_wide, wmma11, wmma12; /* products, by generation */
     bool
         one_file; /* products take and give vector registers, too: accumulation registers are more of these (CDNA 2 on) */
-    bool turns;   /* ds_read_b64_tr_b16 */
+    bool mixes; /* f16 of one f32 alone: v_fma_mixlo_f16 and v_fma_mixhi_f16 save what packs two */
+    bool turns; /* ds_read_b64_tr_b16 */
     bool generic; /* an ISA of several machines */
 } HipHost;
 
@@ -32,6 +33,9 @@ void hip_atomic_add(AuEmit *e, AuVal v);
 
 /* hip_pairs.c: operations of f32 in twos, for machines with one file of registers; the module has been optimised. */
 void hip_pairs(AuArena *arena, LLVMModuleRef module);
+
+/* hip_halves.c: f32 to halves of registers, for machines that round one number an instruction; the module has been optimised. */
+void hip_halves(LLVMModuleRef module);
 
 /* hip_matrix.c */
 void hip_mma(AuEmit *e, AuVal v);
