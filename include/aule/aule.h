@@ -388,7 +388,7 @@ typedef struct aule_vulkan_queue {
 typedef struct aule_run {
     size_t struct_size;
     /* opencl: the caller's cl_command_queue of the device's context; cuda: the caller's CUstream, CU_STREAM_LEGACY ((CUstream)1) for
-     * the default one; levelzero: as aule_device_options.queue_kind says; vulkan: an aule_vulkan_queue, read during the call, or NULL, which
+     * the default one; hip: the caller's hipStream_t, and 1 for the default one, too; levelzero: as aule_device_options.queue_kind says; vulkan: an aule_vulkan_queue, read during the call, or NULL, which
      * waits for and signals nothing; NULL: the device's own (cuda: one that is ordered with the default one) */
     void *queue;
     void *

@@ -12,7 +12,7 @@ from typing import Any
 
 from ._errors import Error
 from ._libaule import library
-from ._tensors import CPU, CUDA, is_torch
+from ._tensors import GPUS, gpu_of
 
 KINDS = ("cpu", "gpu", "other")
 
@@ -135,13 +135,10 @@ def chosen() -> str | None:
     return f"{backend}:{device}"
 
 
-def _cuda_index(x: Any) -> int | None:
-    """Of a tensor in CUDA's memory."""
-    if is_torch(x):
-        return (x.device.index or 0) if x.device.type == "cuda" else None
-    device = getattr(x, "__dlpack_device__", None)
-    kind, index = device() if device is not None else (CPU, 0)
-    return int(index) if int(kind) == CUDA else None
+def _where(x: Any) -> tuple[str, int] | None:
+    """Backend and number of the device in whose memory a tensor is; None: in the host's, or where no backend of ours looks for it."""
+    gpu = None if type(x).__module__ == "numpy" else gpu_of(x)
+    return None if gpu is None else (GPUS[gpu[0]], gpu[1])
 
 
 class Device:
@@ -190,11 +187,12 @@ class Device:
     def of(cls, device: str | None, x: Any) -> "Device":
         """The device for a call: what the caller names, else what the environment names, else where the tensor [x] is."""
         name = device if device is not None and device != "auto" else chosen()
-        index = None if type(x).__module__ == "numpy" else _cuda_index(x)
+        at = _where(x)
         if name is None:
-            return cls.get("cpu" if index is None else f"cuda:{index}")
-        return cls.get(f"cuda:{index}" if name == "cuda" and index is not None else name)
+            return cls.get("cpu" if at is None else f"{at[0]}:{at[1]}")
+        return cls.get(f"{name}:{at[1]}" if at is not None and name == at[0] else name)
 
     def sees(self, x: Any) -> bool:
         """Whether kernels can work on the tensor where it is; what is on a wrong device is the library's to refuse."""
-        return self.backend == "cpu" or (self.backend == "cuda" and _cuda_index(x) is not None)
+        at = None if self.backend == "cpu" else _where(x)
+        return self.backend == "cpu" or (at is not None and at[0] == self.backend)

@@ -20,7 +20,7 @@ from ._builds import tell_of
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._staging import Staged, span
-from ._tensors import LEGACY_STREAM, View, check_writeable, describe, finished, heads_inside, is_cupy, is_torch, maker, view
+from ._tensors import GPUS, LEGACY_STREAM, View, check_writeable, describe, finished, heads_inside, is_cupy, is_torch, maker, view
 from ._workspaces import HostMemory, give_back, take
 
 MOST = 256  # prepared calls an attention keeps; the oldest goes
@@ -130,7 +130,7 @@ class _Buffer:
 
 def _queue(like: Any, device: Device) -> int:
     """The stream on which the caller's library works; 0, the device's own queue, for copies that are ours (no [like])."""
-    if device.backend != "cuda" or like is None:
+    if device.backend not in GPUS.values() or like is None:
         return 0
     if is_torch(like):
         import torch
@@ -145,7 +145,7 @@ def _queue(like: Any, device: Device) -> int:
 
 def _reads_at_once(like: Any, device: Device) -> bool:
     """Whether the library of GPU arrays reads results on streams of its own, as JAX does, and does not know of the one that we use."""
-    return device.backend == "cuda" and like is not None and not is_torch(like) and not is_cupy(like)
+    return device.backend in GPUS.values() and like is not None and not is_torch(like) and not is_cupy(like)
 
 
 def _workspace(like: Any, device: Device, size: int, align: int) -> tuple[int, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple
 
 from ._errors import ArgumentError
-from ._tensors import NAMES, TORCH_DEVICES, View, is_torch, not_a_tensor
+from ._tensors import GPUS, NAMES, TORCH_DEVICES, View, is_torch, not_a_tensor
 
 
 class State(NamedTuple):
@@ -40,7 +40,7 @@ def bind_states(attention: str, names: tuple[str, ...], initial: Any, what: str 
 
 def _place(view: View) -> str:
     kind, number = view.device
-    names = {code: name for name, code in TORCH_DEVICES.items()}
+    names = {**GPUS, **{code: name for name, code in TORCH_DEVICES.items()}}
     return f"{names.get(kind, f'device type {kind}')}:{number}"
 
 

@@ -17,7 +17,8 @@ import numpy
 from ._errors import ArgumentError
 from ._libaule import BF16, F16, F32, DLDataType, DLManagedTensorVersioned, DLTensor
 
-CPU, CUDA = 1, 2  # kDLCPU, kDLCUDA
+CPU, CUDA, ROCM = 1, 2, 10  # kDLCPU, kDLCUDA, kDLROCM
+GPUS = {CUDA: "cuda", ROCM: "hip"}  # backends that work on the caller's streams
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6  # DLDataTypeCode
 
 # (code, bits) of DLPack by the name that NumPy and torch share
@@ -30,8 +31,8 @@ TYPES = {
 STORED_AS = {name: TYPES["uint8"] for name in ("float8_e4m3fn", "float8_e5m2")}
 NAMES = {code: name for name, code in TYPES.items()}
 OPERANDS = {TYPES["float32"]: F32, TYPES["float16"]: F16, TYPES["bfloat16"]: BF16}
-TORCH_DEVICES = {"cpu": CPU, "cuda": CUDA, "mps": 8, "xpu": 14}
-LEGACY_STREAM = 1  # CUDA's default stream, by the handle that is not NULL; the array API's number for it as well
+TORCH_DEVICES = {"cpu": CPU, "mps": 8, "xpu": 14}  # and "cuda": torch_gpu
+LEGACY_STREAM = 1  # the default stream, by the handle that is not NULL; of CUDA the array API's number for it as well, of ROCm that is 0
 
 
 class View:
@@ -66,6 +67,12 @@ class View:
 def _torch() -> Any:
     """torch, if the program has imported it: a tensor of it cannot exist otherwise."""
     return sys.modules.get("torch")
+
+
+@lru_cache(maxsize=1)
+def torch_gpu() -> int:
+    """What torch's devices "cuda" are to DLPack: a torch made for ROCm calls AMD's so, too."""
+    return ROCM if getattr(_torch().version, "hip", None) else CUDA
 
 
 def check_writeable(tensors: Mapping[str, Any], operation: str) -> None:
@@ -136,7 +143,7 @@ def _view_torch(x: Any, what: str) -> View:
     if trouble is not None:
         raise ArgumentError(f"{what} {trouble}", "tensor")
     dtype = _type_named(str(x.dtype).removeprefix("torch."), what)
-    kind = TORCH_DEVICES.get(x.device.type)
+    kind = torch_gpu() if x.device.type == "cuda" else TORCH_DEVICES.get(x.device.type)
     if kind is None:
         raise ArgumentError(f"{what} is on device {x.device}, which aule does not know", "tensor")
     return View(x, x.data_ptr(), (kind, x.device.index or 0), dtype, tuple(x.shape), x.stride())
@@ -150,7 +157,8 @@ _capsule_is.restype, _capsule_is.argtypes = ctypes.c_int, [py_object, c_char_p]
 
 def _view_dlpack(x: Any, what: str) -> View:
     """The capsule is kept, not consumed: its destructor gives the memory back when the call is over."""
-    capsule = x.__dlpack__(stream=LEGACY_STREAM) if on_cuda(x) else x.__dlpack__()
+    gpu = gpu_of(x)
+    capsule = x.__dlpack__() if gpu is None else x.__dlpack__(stream=0 if gpu[0] == ROCM else LEGACY_STREAM)
     if _capsule_is(capsule, b"dltensor"):
         tensor = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     elif _capsule_is(capsule, b"dltensor_versioned"):
@@ -168,9 +176,13 @@ def _view_dlpack(x: Any, what: str) -> View:
     return view
 
 
-def on_cuda(x: Any) -> bool:
+def gpu_of(x: Any) -> tuple[int, int] | None:
+    """(type, id) of DLPack where a tensor is in memory of CUDA or ROCm."""
+    if is_torch(x):
+        return (torch_gpu(), x.device.index or 0) if x.device.type == "cuda" else None
     device = getattr(x, "__dlpack_device__", None)
-    return device is not None and int(device()[0]) == CUDA
+    kind, index = device() if device is not None else (CPU, 0)
+    return (int(kind), int(index)) if int(kind) in GPUS else None
 
 
 def compact(shape: list[int]) -> list[int]:
@@ -242,7 +254,7 @@ def _empty(x: Any, shape: tuple[int, ...], name: str) -> Callable[[], Any]:
         return partial(torch.empty, shape, dtype=getattr(torch, name), device=x.device)
     if is_cupy(x):
         return partial(_empty_cupy, x.device, shape, name)
-    if on_cuda(x):
+    if gpu_of(x) is not None:
         library = x.__array_namespace__()
         return partial(library.empty, shape, dtype=getattr(library, name), device=x.device)
     if name != "bfloat16":

@@ -145,6 +145,13 @@ aule_status rt_cuda_open(const CudaKind *kind, AuHeap memory, uint32_t index,
 
 /* ---- memory */
 
+CUstream rt_cuda_stream(const Cuda *c, void *queue)
+{
+    const uintptr_t legacy = 1;
+    if (!queue) return c->stream;
+    return c->kind->legacy_is_null && (uintptr_t)queue == legacy ? NULL : queue;
+}
+
 aule_status rt_cuda_synchronize(void *state, void *queue, AuSink sink)
 {
     Cuda *c = state;
@@ -152,7 +159,7 @@ aule_status rt_cuda_synchronize(void *state, void *queue, AuSink sink)
     aule_status status = rt_cuda_enter(c, &pushed, sink);
     if (status) return status;
     status = rt_cuda_check(c, sink, "cuStreamSynchronize",
-                           c->cu.cuStreamSynchronize(queue ? queue : c->stream));
+                           c->cu.cuStreamSynchronize(rt_cuda_stream(c, queue)));
     rt_cuda_leave(c, pushed);
     return status;
 }
@@ -242,7 +249,7 @@ static aule_status record(Cuda *c, void *queue, Point *point, AuSink sink)
 {
     CUresult code = c->cu.cuEventCreate(&point->event, CU_EVENT_DEFAULT);
     if (code != 0) return rt_cuda_check(c, sink, "cuEventCreate", code);
-    code = c->cu.cuEventRecord(point->event, queue ? queue : c->stream);
+    code = c->cu.cuEventRecord(point->event, rt_cuda_stream(c, queue));
     if (code != 0) c->cu.cuEventDestroy(point->event);
     return rt_cuda_check(c, sink, "cuEventRecord", code);
 }

@@ -26,7 +26,9 @@ typedef struct CudaKind {
     const char *name;      /* of the backend */
     const char *forked;    /* what is said where nothing was begun in this process */
     uint64_t most_threads; /* of a grid along x */
-    uint32_t format;       /* of code, and its name */
+    bool
+        legacy_is_null; /* the default stream has no name but NULL, which is ours for a device's own: callers say CU_STREAM_LEGACY */
+    uint32_t format;    /* of code, and its name */
     const char *code;
     bool (*begin)(AuCuda *cu, int *count, int *driver, AuText *why); /* rt_cuda_begin */
     void (*describe)(Cuda *c);             /* fills in capability and shared_most */
@@ -48,6 +50,9 @@ struct Cuda {
     uint32_t capability;
     atomic_int lost; /* the result with which the context was lost; 0: it was not */
 };
+
+/* The stream that a caller's queue means. */
+CUstream rt_cuda_stream(const Cuda *c, void *queue);
 
 /* Between these the device's context is the thread's current one; what was current before is so again. Refused where the context was
  * lost. */

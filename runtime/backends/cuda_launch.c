@@ -88,8 +88,8 @@ aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaun
         return status;
     }
     const bool early = given->early && overlaps(c);
-    const CUresult code = early ? launch_early(c, kernel, grid, queue ? queue : c->stream, params)
-                                : launch(c, kernel, grid, queue ? queue : c->stream, params);
+    const CUresult code = early ? launch_early(c, kernel, grid, rt_cuda_stream(c, queue), params)
+                                : launch(c, kernel, grid, rt_cuda_stream(c, queue), params);
     if (code != 0)
         status = fail_launch(c, kernel, early ? "cuLaunchKernelEx" : "cuLaunchKernel", code, sink);
     rt_cuda_leave(c, pushed);
@@ -105,7 +105,7 @@ aule_status rt_cuda_zero(void *state, void *queue, void *data, uint64_t offset, 
     if (status) return status;
     status = rt_cuda_check(c, sink, "cuMemsetD8Async",
                            c->cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)data + offset, 0,
-                                                 (size_t)bytes, queue ? queue : c->stream));
+                                                 (size_t)bytes, rt_cuda_stream(c, queue)));
     rt_cuda_leave(c, pushed);
     return status;
 }

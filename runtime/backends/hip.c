@@ -234,6 +234,7 @@ static const CudaKind kind = {
     .name = "hip",
     .forked = "HIP does not work in a process that was forked after it began",
     .most_threads = UINT32_MAX,
+    .legacy_is_null = true, /* hipStreamLegacy came late; NULL always was that stream */
     .format = AULE_CODE_HSACO,
     .code = "a code object",
     .begin = begin,

@@ -229,6 +229,38 @@ static void test_failures(void **state)
     }
 }
 
+/* 1 is the default stream, which HIP's functions call NULL; NULL is the device's own, and others are the caller's. */
+static void test_streams(void **state)
+{
+    (void)state;
+    Setup s;
+    MockContext context;
+    void *mine = NULL;
+    open_hip(&s, "hip:0", "gfx942", first_code);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    assert_int_equal(cuCtxSetCurrent(context), 0);
+    assert_int_equal(cuStreamCreate(&mine, 0), 0);
+    void *const queues[] = {NULL, (void *)(uintptr_t)1, mine};
+    for (size_t n = 0; n < 3; n++) {
+        const int before = atomic_load(&cuda_mock.launch_count);
+        s.c->run.queue = queues[n];
+        cuda_run(&s);
+        const int after = atomic_load(&cuda_mock.launch_count);
+        assert_true(after > before && after <= MOCK_LAUNCHES);
+        for (int i = before; i < after; i++) {
+            const void *stream = cuda_mock.launches[i].stream;
+            assert_true(n == 0 ? stream && stream != mine : stream == (n == 1 ? NULL : mine));
+        }
+        assert_int_equal(aule_device_synchronize(s.device, queues[n], NULL), AULE_OK);
+    }
+    cuda_fetch(&s);
+    assert_true(case_is_right(s.c));
+    assert_int_equal(cuStreamDestroy_v2(mine), 0);
+    assert_int_equal(cuCtxSetCurrent(NULL), 0);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), 0);
+    cuda_close(&s);
+}
+
 static void test_loss(void **state)
 {
     (void)state;
@@ -259,6 +291,7 @@ int main(void)
         CUDA_TEST(test_cut_off),
         CUDA_TEST(test_code_that_is_refused),
         CUDA_TEST(test_failures),
+        CUDA_TEST(test_streams),
         CUDA_TEST(test_loss),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
