@@ -25,7 +25,7 @@ static const AuArch archs[] = {
 };
 /* ORDER archs. xnack and sramecc are left open: the code runs with and without. */
 #define GPU(name, wave) {"amdgcn-amd-amdhsa", name, "", .device = &wave.device}
-#define RDNA(name, ...) {GPU(name, hip_wave32), .rows_cross = true, __VA_ARGS__}
+#define RDNA(name, ...) {GPU(name, hip_wave32), .rows_cross = true, .mixes = true, __VA_ARGS__}
 static const HipHost gpus[] = {
     {GPU("gfx908", hip_wave64), .mfma = true, .half_rate_bf16 = true, .mixes = true},
     {GPU("gfx90a", hip_wave64), .mfma = true, .one_file = true, .mixes = true},

@@ -1,5 +1,5 @@
-/* hip_halves.c - f32 becomes halves of a register by v_fma_mixlo_f16 and v_fma_mixhi_f16, where no instruction rounds two numbers at once (before
- * gfx950).
+/* hip_halves.c - f32 becomes halves of a register by v_fma_mixlo_f16 and v_fma_mixhi_f16, where no instruction rounds two numbers at once (all
+ * machines but gfx950).
  *
  * LLVM converts each number (v_cvt_f16_f32) and packs two of them, three instructions. It knows that the rounding of a product is an
  * instruction, of either half: so a number that goes into a vector is multiplied by 1, of which LLVM is not told that it is 1. Numbers are

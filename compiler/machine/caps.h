@@ -57,6 +57,8 @@ typedef struct AuTileCaps {
                            pairs; 0: not known */
     bool passes_ahead;  /* registers hold a tile that passes through them to shared memory under the
                            work on the one before */
+    bool
+        lags; /* where tiles pass through registers, running maxima may lie behind without a spill */
     bool pairs; /* an instruction adds, or multiplies and adds, two f32 of neighbouring registers */
     bool lone_rows; /* its compiler spills where a warp has a second set of rows of products */
 

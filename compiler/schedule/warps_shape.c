@@ -265,7 +265,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
         const double now = cycles_of_pair(p, atom, &s);
         if (!best || now < best) best = now, *out = s, *why = NULL;
     }
-    if (warps_passes(p)) {
+    if (warps_passes(p) && p->caps->lags) {
         enum { LAG = 8 }; /* as in group_shape.c */
         out->grown = p->hooks->has_scale;
         out->lag = p->hooks->free_reference ? LAG : 0;
