@@ -20,11 +20,11 @@ static const char *shares(Lanes *x)
     return hooks_name(x->arena, x->p->attn->sizes[layout(x)->shares].name);
 }
 
-/* Rows that a kernel changes, and scales of what is stored, are each sequence's. */
-bool lanes_may_share_keys(const AuProblem *p)
+/* Rows that a kernel before them changes are each sequence's. */
+bool lanes_may_share_keys(Lanes *x)
 {
-    return p->attn->keys.has_groups && !p->attn->queries.layout && !p->invariant &&
-           !p->hooks->has_k_mod && !p->hooks->has_v_mod && !attn_is_stored(p->attn);
+    return layout(x)->has_groups && !x->p->attn->queries.layout && !x->p->invariant &&
+           !lanes_changed_type(x, 1) && !lanes_changed_type(x, 2);
 }
 
 bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }

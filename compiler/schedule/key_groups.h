@@ -6,7 +6,7 @@
 #include "key_layout.h"
 
 /* Are there such keys, and may kernels for few queries read them once? Do these? */
-bool lanes_may_share_keys(const AuProblem *p);
+bool lanes_may_share_keys(Lanes *x);
 bool lanes_shares_keys(const Lanes *x);
 
 /* ---- in kernels of a sequence `b`, after lanes_let_key_length */

@@ -27,15 +27,16 @@ int32_t lanes_stored_width(const Lanes *x, uint32_t n, int32_t width)
     return lanes_stores_halves(x, n) ? width / 2 : width;
 }
 
-/* Of the scale or the zero point: of channels of a group. */
-static const char *scale_at(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at)
+/* Of the scale or the zero point: of channels of a group. Of keys in pages those of a sequence are [sequence]'s. */
+static const char *scale_at(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at,
+                            const char *sequence)
 {
     const AuRowLayout *keys = &x->p->attn->keys;
     const char *scale = lanes_tensor(x, tensor), *line = lanes_key_line(x),
                *group = at.group ? at.group : "0";
     const bool paged = lanes_keys_are_paged(x);
     if (!storage(x, n)->by_token)
-        return tile_text(x->t, "%s[%s, %s, 0, %s]", scale, paged ? "b" : line, at.head, group);
+        return tile_text(x->t, "%s[%s, %s, 0, %s]", scale, paged ? sequence : line, at.head, group);
     if (!paged) return tile_text(x->t, "%s[%s, %s, %s, %s]", scale, line, at.head, at.rows, group);
     const char *slots = hooks_name(x->arena, x->p->attn->sizes[keys->slots].name),
                *pages = hooks_name(x->arena, x->p->attn->sizes[keys->pages].name);
@@ -46,7 +47,7 @@ static const char *scale_at(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at
 
 const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *rows)
 {
-    return scale_at(x, n, storage(x, n)->scale, (LanesPlace){.head = head, .rows = rows});
+    return scale_at(x, n, storage(x, n)->scale, (LanesPlace){.head = head, .rows = rows}, "b");
 }
 
 /* Of values that are channels of the keys, a channel of those. */
@@ -85,15 +86,19 @@ static LanesPlace with_group(Lanes *x, uint32_t n, LanesPlace at)
     return at;
 }
 
+/* Elements of a tile are made once for the rows of all of a group: its sequences have the same keys, so the first one's scales are theirs. */
+static const char *sequence_of(const Lanes *x) { return x->of_group ? "leader" : "b"; }
+
 const char *lanes_scale_at(Lanes *x, uint32_t n, LanesPlace at)
 {
-    return scale_at(x, n, storage(x, n)->scale, with_group(x, n, at));
+    return scale_at(x, n, storage(x, n)->scale, with_group(x, n, at), sequence_of(x));
 }
 
 const char *lanes_zero_at(Lanes *x, uint32_t n, LanesPlace at)
 {
-    return storage(x, n)->has_zero ? scale_at(x, n, storage(x, n)->zero, with_group(x, n, at))
-                                   : NULL;
+    return storage(x, n)->has_zero
+               ? scale_at(x, n, storage(x, n)->zero, with_group(x, n, at), sequence_of(x))
+               : NULL;
 }
 
 const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace at)

@@ -344,7 +344,7 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     lanes_decode_begin(&x);
-    if (lanes_may_share_keys(p)) x.shared_tile = out->shape.key_tile;
+    if (lanes_may_share_keys(&x)) x.shared_tile = out->shape.key_tile;
     out->shares_keys = lanes_shares_keys(&x);
     /* Whether few are all that there are is nothing that a sequence says of itself. */
     out->by_batch = !p->invariant && (out->shares_keys || p->attn->queries.layout);

@@ -5,6 +5,7 @@
  * tiles of keys, as in forward kernels for many queries: a tile is brought once for all of a block. Which sequence a row is of is a tile
  * `b` along the rows, and `kv_length` another: hooks see each row's own. A block's keys are a part of what some row of it sees. */
 #include "key_groups.h"
+#include "key_storage.h"
 #include "warps_decode.h"
 
 /* ---- the shape: the largest tiles that fit, of which a sequence's own tiles are whole ones */
@@ -29,7 +30,7 @@ static bool shape_of(AuArena *arena, const AuProblem *p, const AuShape *own, AuS
 void warps_prefix_begin(Lanes *x)
 {
     AuShape shape;
-    if (!lanes_may_share_keys(x->p) || !shape_of(x->arena, x->p, x->shape, &shape)) return;
+    if (!lanes_may_share_keys(x) || !shape_of(x->arena, x->p, x->shape, &shape)) return;
     AuShape *kept = AU_NEW(x->arena, AuShape);
     *kept = shape;
     x->group_shape = kept;
@@ -177,6 +178,7 @@ static void part(Lanes *x)
     lanes_begin_states(x);
     warps_pages_begin(x);
     warps_forward_loop(x);
+    lanes_scale_values(x);
     store_part(x);
 }
 

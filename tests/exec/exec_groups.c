@@ -67,9 +67,11 @@ static int64_t length_of(const Run *r, int64_t b)
     return b % 4 == 2 || all - 5 * b < 0 ? shared : all - 5 * b;
 }
 
+/* [r] has what is stored. */
 static Run *uneven(Run *r, AuAttn *attn)
 {
     Run *out = exec_paged(r, attn);
+    if (attn_is_stored(attn)) out = exec_with_scales(r, out, attn);
     Tensor *lengths = &out->tensors[attn->keys.lengths];
     for (size_t b = 0; b < lengths->elements; b++)
         exec_put_at(lengths, b, (double)length_of(r, (int64_t)b));
@@ -131,7 +133,8 @@ static bool run_wild(Run *r, const AuVariant *with)
 
 bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
 {
-    Run *some = uneven(r, with->attn), *none = uneven(r, without->attn);
+    Run *stored = attn_is_stored(with->attn) ? exec_stored(r, with->attn) : r,
+        *some = uneven(stored, with->attn), *none = uneven(stored, without->attn);
     const uint32_t own = r->attn->tensor_count;
     for (uint32_t n = 0; n < own; n++) none->tensors[n] = some->tensors[n];
     for (uint32_t n = own; n < r->tensor_count; n++) { /* outputs of their own */
@@ -141,7 +144,7 @@ bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
         memcpy(bytes, t->bytes, t->span * exec_bytes_of(t->dtype));
         t->bytes = bytes;
     }
-    if (!run_wild(r, with) || !exec_run_variant(some, with) || !exec_run_variant(none, without))
+    if (!run_wild(stored, with) || !exec_run_variant(some, with) || !exec_run_variant(none, without))
         return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + with->attn->tensor_count - own];

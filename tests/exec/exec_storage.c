@@ -69,6 +69,15 @@ static double as_operand(const Run *r, double x, bool is_changed)
     return exec_get(bytes, d);
 }
 
+/* Whose scale scale [g] is: where sequences share keys, that of the group's first one. */
+static size_t scale_of(const Run *r, const Tensor *t, const AuStorage *s, size_t groups, size_t g)
+{
+    const int64_t heads = t->shape[1], tokens = s->by_token ? t->shape[2] : 1,
+                  token = (int64_t)(g / groups), b = token / tokens / heads;
+    if (s->by_token && token % tokens >= exec_shared(r)) return g;
+    return g - (size_t)((b - exec_leader(r, b)) * heads * tokens) * groups;
+}
+
 /* The tensor's elements become those that codes have. */
 static void encode(Run *r, Tensor *t, const AuStorage *s, bool is_changed, Run *out, uint32_t n)
 {
@@ -83,10 +92,12 @@ static void encode(Run *r, Tensor *t, const AuStorage *s, bool is_changed, Run *
     *scale = exec_new_tensor(r, "scale", AU_DT_F32, scales, 4);
     *zero = exec_new_tensor(r, "zero", AU_DT_F32, scales, 4);
     for (size_t g = 0; g < scale->elements; g++) {
-        const size_t rows = s->by_token ? 1 : keys;
+        const size_t rows = s->by_token ? 1 : keys, from = scale_of(r, t, s, groups, g);
         const Group at = {g / groups * rows, rows, g % groups * each, each};
-        const float factor = (float)(largest(t, &at) / most[s->as] * (s->has_zero ? 1.2 : 0.9)),
-                    shift = s->has_zero ? (float)(((double)(g % 7) - 2.75) / 16 * most[s->as]) : 0;
+        const float own = (float)(largest(t, &at) / most[s->as] * (s->has_zero ? 1.2 : 0.9)),
+                    factor = from == g ? own : (float)scale->values[from],
+                    shift =
+                        s->has_zero ? (float)(((double)(from % 7) - 2.75) / 16 * most[s->as]) : 0;
         exec_put_at(scale, g, (double)factor);
         exec_put_at(zero, g, (double)shift);
         for (size_t i = 0; i < rows * each; i++) {

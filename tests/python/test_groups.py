@@ -10,6 +10,7 @@ import numpy as np
 
 import aule
 from support import OTHERS
+import test_storage
 from test_layouts import SCRIPTS, Case, compiled, is_softmax, outputs
 
 # Lengths of the sequences of each group, and what they share. Of one, of none, one that is shorter, one without a key, a first one that is shorter, nothing shared
@@ -49,6 +50,21 @@ class Shared(Case):
 
     def lists(self, groups=True):
         return {"T_lengths": self.lengths, "T_table": self.table} | ({"T_groups": self.groups, "T_shared": self.shared} if groups else {})
+
+
+def share_codes(case, first, sequences, keys):
+    """The first keys of [sequences], those long enough, become those of the first one, on its pages; what is one scale for all of a sequence is its for all."""
+    slots = case.args["k"].shape[2]
+    for b in sequences:
+        shares = case.lengths[b] >= keys <= case.lengths[first]
+        for n, name in enumerate("kv"):
+            scale = case.args[f"{name}_scale"]
+            if scale.shape[0] == len(case.lengths):
+                case.exact[n][b] *= scale[first].astype(np.float64) / scale[b]
+                scale[b] = scale[first]
+            case.exact[n][b, :, : keys * shares] = case.exact[n][first, :, : keys * shares]
+        if shares:
+            case.table[b, : keys // slots] = case.table[first, : keys // slots]
 
 
 def check(test, path, slots, groups, queries, device=None, bound=1e-5, params=None):
@@ -185,6 +201,20 @@ class Groups(unittest.TestCase):
         for layout, lists in (("T=paged:rows:groups", by_rows), ("T=paged:csr:groups", one)):
             for x, y in zip(outputs(compiled(path, layout), tensors | lists, case.params), want):
                 np.testing.assert_array_equal(x, y, err_msg=layout)
+
+    def test_stored(self):
+        """Codes of 8 and 4 bits, of which scales lie beside the pages, or are one for the sequences of a group: against the formula, in double precision."""
+        ragged, long = [([100, 64, 70, 10, 0, 65], 64), ([70], 48), ([], 16), ([40, 41], 0), ([33, 32, 34, 48], 32)], [([2100, 2049, 2048, 1024, 2500] * 2, 2048), ([1040, 1100], 1024)]
+        for storage, groups, queries in (("e4m3", ragged, 1), ("k=i8:token,v=e5m2", ragged, 3), ("k=e4m3:channels16,v=i8:token:zero", ragged, 2), ("i4:channels8:zero", ragged, 1), ("k=i8,v=i4", long, 2)):
+            with self.subTest(storage):
+                case = test_storage.Case(storage, [length for of, _ in groups for length in of], "T=paged", queries=queries)
+                borders, shared = np.cumsum([0] + [len(of) for of, _ in groups]), [keys for _, keys in groups]
+                for first, end, keys in zip(borders, borders[1:], shared):
+                    share_codes(case, first, range(first, end), keys)
+                f = aule.compile(test_storage.GQA, layout="T=paged:groups", storage=storage, optimize=1)
+                lists = {"T_groups": borders.astype(np.int32), "T_shared": np.array(shared, np.int32)}
+                got, want = f(case.q, **case.args, **lists).astype(np.float64), case.expected(True)
+                self.assertLess(np.abs(got - want).max(), 2e-5 * max(np.abs(want).max(), 1))
 
     @unittest.skipIf(not OTHERS, "no device but processors")
     def test_other_devices(self):
