@@ -16,7 +16,7 @@ void lanes_let_own_keys(Lanes *x);
 const char *lanes_own_low(Lanes *x);
 
 /* ---- the kernel `prefix`: rows of a group's sequences in items of Lanes.block */
-/* Rows of queries of a sequence that share a head of keys. */
+/* Rows of queries of a sequence that share a head of keys; as many as a sequence may have. */
 const char *lanes_group_rows(Lanes *x);
 /* How many items; blocks of a grid of them, none where there are no rows. */
 const char *lanes_group_items(Lanes *x);
@@ -26,5 +26,15 @@ void lanes_shared_arguments(Lanes *x, AuTileMode mode, const char *parts);
 /* After a grid that has `item`: lets leader, the group's first sequence, shared_end, the keys that it shares, 0 for an item without rows,
  * and the item's rows first_row .. last_row, numbered over all sequences. [x] then reads keys by the leader. */
 void lanes_let_item(Lanes *x);
+/* Has an item several blocks of rows, one after the other? Then turns, of them that are first_row + turn * turn_rows and the rows behind it. */
+bool lanes_has_turns(const Lanes *x);
+/* In the role: of row [r], one or a tile of them, sets `b`, kv_length, and, where sequences have rows of their own, q_start and q_length. */
+void lanes_name_group_rows(Lanes *x, const char *r);
+/* "r % rows": the number of such a row in its sequence, query after query, all heads of each. */
+const char *lanes_row_in_sequence(Lanes *x, const char *r);
+/* Of the sequences of such rows: do they have the keys that are shared? */
+const char *lanes_takes_part(const Lanes *x);
+/* The number of row [row] of sequence `b` among those, in kernels that have own_low. */
+const char *lanes_group_place(Lanes *x, const char *row);
 
 #endif

@@ -168,26 +168,55 @@ const char *lanes_key_room(Lanes *x)
     return most ? most : lanes_axis(x, 1, 2);
 }
 
-/* Clamped to the rows that there are, and to begin no later than they end: no numbers make an address outside. Where kernels have room for
- * as many rows as a call says, to that; sequences whose rows are others' have none. */
-static void let_packed(Lanes *x, LanesSide side)
+/* Clamped to the rows that there are, and to begin no later than they end: no numbers make an address outside. */
+static const char *start_of(Lanes *x, LanesSide side, const char *b)
 {
     const AuRowLayout *rows = side == LANES_KEYS ? &x->p->attn->keys : &x->p->attn->queries;
-    const LanesOnly only = side == LANES_KEYS ? LANES_ALL : x->only;
-    const char *of = prefix(side), *starts = lanes_tensor(x, rows->starts),
-               *all = lanes_axis(x, side == LANES_KEYS, 2),
-               *few = only ? lanes_few_queries(x) : NULL, *end = only == LANES_MANY ? "all" : "end";
-    tile_let(x->t, tile_text(x->t, "%s_start", of), "clamp(%s[b], 0, %s)", starts, all);
-    tile_let(x->t, tile_text(x->t, "%s_%s", of, end), "clamp(%s[b + 1], %s_start, %s)", starts, of,
-             all);
-    if (only == LANES_MANY)
-        tile_let(x->t, "q_end", "where(q_all - q_start > %s, q_all, q_start)", few);
-    const char *length = tile_text(x->t, "%s_end - %s_start", of, of),
-               *most = schedule_packs_rows(x->p) && !only ? said_most(x, side) : NULL;
-    if (only == LANES_FEW) length = tile_text(x->t, "where(%s <= %s, %s, 0)", length, few, length);
-    tile_let(x->t, tile_text(x->t, "%s_length", of), "%s",
-             most ? tile_text(x->t, "min(%s, %s)", length, most) : length);
+    return tile_text(x->t, "clamp(%s[%s], 0, %s)", lanes_tensor(x, rows->starts), b,
+                     lanes_axis(x, side == LANES_KEYS, 2));
 }
+
+static const char *end_of(Lanes *x, LanesSide side, const char *b, const char *start)
+{
+    const AuRowLayout *rows = side == LANES_KEYS ? &x->p->attn->keys : &x->p->attn->queries;
+    return tile_text(x->t, "clamp(%s[%s + 1], %s, %s)", lanes_tensor(x, rows->starts), b, start,
+                     lanes_axis(x, side == LANES_KEYS, 2));
+}
+
+/* Where kernels have room for as many rows as a call says, those of so many; sequences whose rows are others' have none. */
+static const char *length_in_room(Lanes *x, LanesSide side, const char *length)
+{
+    const LanesOnly only = side == LANES_KEYS ? LANES_ALL : x->only;
+    if (only == LANES_FEW)
+        return tile_text(x->t, "where(%s <= %s, %s, 0)", length, lanes_few_queries(x), length);
+    const char *most = schedule_packs_rows(x->p) && !only ? said_most(x, side) : NULL;
+    return most ? tile_text(x->t, "min(%s, %s)", length, most) : length;
+}
+
+static void let_packed(Lanes *x, LanesSide side)
+{
+    const bool many = side == LANES_QUERIES && x->only == LANES_MANY;
+    const char *of = prefix(side), *start = tile_text(x->t, "%s_start", of);
+    tile_let(x->t, start, "%s", start_of(x, side, "b"));
+    tile_let(x->t, tile_text(x->t, "%s_%s", of, many ? "all" : "end"), "%s",
+             end_of(x, side, "b", start));
+    if (many)
+        tile_let(x->t, "q_end", "where(q_all - q_start > %s, q_all, q_start)",
+                 lanes_few_queries(x));
+    tile_let(x->t, tile_text(x->t, "%s_length", of), "%s",
+             length_in_room(x, side, tile_text(x->t, "%s_end - %s_start", of, of)));
+}
+
+const char *lanes_queries_of(Lanes *x, const char *b, const char *start)
+{
+    if (lanes_queries_are_padded(x))
+        return tile_text(x->t, "clamp(%s[%s], 0, %s)", lanes_tensor(x, x->p->attn->queries.lengths),
+                         b, lanes_axis(x, 0, 2));
+    return length_in_room(x, LANES_QUERIES,
+                          tile_text(x->t, "%s - %s", end_of(x, LANES_QUERIES, b, start), start));
+}
+
+const char *lanes_query_start_of(Lanes *x, const char *b) { return start_of(x, LANES_QUERIES, b); }
 
 /* Where the sequence's pages begin in the list of all; the room that they have. */
 static const char *let_pages(Lanes *x)
@@ -251,8 +280,7 @@ void lanes_let_key_length(Lanes *x)
 {
     if (lanes_is_packed(x, LANES_QUERIES)) let_packed(x, LANES_QUERIES);
     if (lanes_queries_are_padded(x))
-        tile_let(x->t, "q_length", "clamp(%s[b], 0, %s)",
-                 lanes_tensor(x, x->p->attn->queries.lengths), lanes_axis(x, 0, 2));
+        tile_let(x->t, "q_length", "%s", lanes_queries_of(x, "b", NULL));
     if (lanes_is_packed(x, LANES_KEYS))
         let_packed(x, LANES_KEYS);
     else if (layout(x)->layout)

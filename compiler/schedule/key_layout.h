@@ -18,6 +18,9 @@ void lanes_let_key_length(Lanes *x);
 void lanes_let_leader_length(Lanes *x);
 /* What kv_length is of the sequences `b`, a number or a tile of them. */
 const char *lanes_length_of(Lanes *x);
+/* What q_start and q_length are of sequence [b], or a tile of them, whose rows begin at [start]; padded ones have no start. */
+const char *lanes_query_start_of(Lanes *x, const char *b);
+const char *lanes_queries_of(Lanes *x, const char *b, const char *start);
 /* Of padded keys, or of a table: the row that a kernel's sequence has, as an index; how many there are. */
 const char *lanes_key_line(const Lanes *x);
 const char *lanes_key_lines(Lanes *x);

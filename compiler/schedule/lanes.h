@@ -174,6 +174,8 @@ bool lanes_forward_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuS
                          Lanes *x);
 void lanes_forward_kernel(Lanes *x);
 void lanes_decode_begin(Lanes *x);
+/* Keys that sequences share are read once, where there are such and these kernels can. */
+void lanes_decode_share_keys(Lanes *x);
 void lanes_decode_kernels(Lanes *x);
 
 #endif

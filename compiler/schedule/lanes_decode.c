@@ -77,20 +77,39 @@ static void fragments(Lanes *x)
     tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
 }
 
+static const char *heads_of_group(Lanes *x)
+{
+    return tile_text(x->t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+}
+
+/* Row `row` of a group's: its sequence, its head, its query. One that its sequence has not, fewer than its group's first, is another's: what
+ * comes of it is nobody's. */
+static void set_row_of_group(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *group = heads_of_group(x);
+    lanes_name_group_rows(x, "(first_row + row)");
+    tile_set(t, "of", "%s", lanes_row_in_sequence(x, "(first_row + row)"));
+    tile_set(t, "h", "hk * %s + of %% %s", group, group);
+    tile_set(t, "mb", "of / %s", group);
+    if (!x->p->attn->queries.layout) return;
+    tile_set(t, "mb", "min(mb, max(q_length - 1, 0))");
+    if (lanes_is_packed(x, LANES_QUERIES))
+        tile_set(t, "q_start", "min(q_start, %s - 1)", lanes_axis(x, 0, 2));
+}
+
 /* Row [row] of the block: of a group's its sequence; its head, its query, where its values are. */
 static void begin_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *s = lanes_query_end(x), *heads = lanes_axis(x, 0, 1), *of = "row";
+    const char *s = lanes_query_end(x);
     tile_for_range(t, "row", "0", "rows");
-    if (x->of_group) {
-        const char *rows = lanes_group_rows(x);
-        tile_set(t, "b", "(first_row + row) / %s", rows);
-        tile_set(t, "kv_length", "%s", lanes_length_of(x));
-        of = tile_text(t, "(first_row + row) %% %s", rows);
+    if (x->of_group)
+        set_row_of_group(x);
+    else {
+        tile_set(t, "h", "hk * %s + row / %s", heads_of_group(x), s);
+        tile_set(t, "mb", "row %% %s", s);
     }
-    tile_set(t, "h", "hk * (%s / %s) + %s / %s", heads, lanes_axis(x, 1, 1), of, s);
-    tile_set(t, "mb", "%s %% %s", of, s);
     tile_set(t, "i", "mb + iota(q:1)");
 }
 
@@ -201,7 +220,7 @@ static void keys_kernel(Lanes *x)
     const int32_t keys = x->shape->key_tile;
     const char *s = lanes_query_end(x), *all = lanes_key_end(x);
     if (x->p->attn->queries.layout) all = tile_text(t, "where(q_length > 0, %s, 0)", all);
-    const char *own = tile_text(t, "%s * (%s / %s)", s, lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    const char *own = tile_text(t, "%s * %s", s, heads_of_group(x));
     tile_kernel(t, "keys");
     lanes_arguments(x);
     lanes_changed_arguments(x, 1);
@@ -233,9 +252,10 @@ static void set_range_of_rows(Lanes *x)
     tile_set(t, "k_high", x->p->attn->mask.i ? "0" : "prefix_end");
     if (!x->p->attn->mask.i) return;
     begin_rows(x);
-    tile_set(t, "low, high, full_low, full_high", "key_range(b, 0, 0, %s)", lanes_axis(x, 0, 2));
-    tile_set(t, "k_low", "where(kv_length >= said, min(k_low, max(low, 0)), k_low)");
-    tile_set(t, "k_high", "where(kv_length >= said, max(k_high, min(high, prefix_end)), k_high)");
+    tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
+    tile_set(t, "k_low", "where(%s, min(k_low, max(low, 0)), k_low)", lanes_takes_part(x));
+    tile_set(t, "k_high", "where(%s, max(k_high, min(high, prefix_end)), k_high)",
+             lanes_takes_part(x));
     tile_end(t);
 }
 
@@ -272,11 +292,10 @@ static void prefix_kernel(const Lanes *given)
 static void join_shared(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *s = lanes_axis(x, 0, 2),
-               *group = tile_text(t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    const char *group = heads_of_group(x), *row = tile_text(t, "mb * %s + h %% %s", group, group);
     lanes_begin_states(x);
     tile_set(t, "hk", "h / %s", group);
-    tile_set(t, "place", "b * %s + h %% %s * %s + mb", lanes_group_rows(x), group, s);
+    tile_set(t, "place", "%s", lanes_group_place(x, row));
     tile_for_range(t, "part", "0", tile_text(t, "cdiv(own_low, %d)", PART));
     lanes_join_part(x, "shared_acc", "shared_state%u", "part, hk, place +: 1");
     tile_end(t);
@@ -338,14 +357,19 @@ void lanes_decode_begin(Lanes *x)
     x->makes_elements = lanes_makes_elements(x->p);
 }
 
+void lanes_decode_share_keys(Lanes *x)
+{
+    if (lanes_may_share_keys(x)) x->shared_tile = x->shape->key_tile;
+    x->out->shares_keys = lanes_shares_keys(x);
+}
+
 AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)
 {
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_decode", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     lanes_decode_begin(&x);
-    if (lanes_may_share_keys(&x)) x.shared_tile = out->shape.key_tile;
-    out->shares_keys = lanes_shares_keys(&x);
+    lanes_decode_share_keys(&x);
     /* Whether few are all that there are is nothing that a sequence says of itself. */
     out->by_batch = !p->invariant && (out->shares_keys || p->attn->queries.layout);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);

@@ -20,6 +20,7 @@ static Lanes few_of(const Lanes *many, const AuProblem *p, const AuShape *shape)
     few.values_in_rows = few.values_beside = false;
     lanes_decode_begin(&few);
     few.only = LANES_FEW;
+    lanes_decode_share_keys(&few);
     return few;
 }
 

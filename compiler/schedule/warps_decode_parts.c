@@ -186,7 +186,7 @@ static void let_shared_parts(Lanes *x)
 {
     lanes_let_own_keys(x);
     if (!lanes_shares_keys(x)) return;
-    tile_let(x->t, "place", "b * %s + row", lanes_group_rows(x));
+    tile_let(x->t, "place", "%s", lanes_group_place(x, "row"));
     tile_let(x->t, "shared_parts", "%s", warps_prefix_parts(x));
 }
 

@@ -237,12 +237,15 @@ void warps_forward_issue_rows(Lanes *x)
 void warps_forward_issue_packed_rows(Lanes *x)
 {
     const char *at = lanes_is_packed(x, LANES_QUERIES) ? "q_start + i" : "i";
+    const bool has_rows = x->p->attn->queries.layout;
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
         const char *columns = warps_columns(x, lanes_term(x, n).width);
-        tile_async_copy(
-            x->t, lanes_term_name(x, "tq", n), "%v -> %v pad 0 when %s",
-            lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), at), own_queries(x, n),
-            x->of_group ? "r < last_row" : tile_text(x->t, "i < %s", lanes_query_end(x)));
+        tile_async_copy(x->t, lanes_term_name(x, "tq", n), "%v -> %v pad 0 when %s",
+                        lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), at),
+                        own_queries(x, n),
+                        !x->of_group ? tile_text(x->t, "i < %s", lanes_query_end(x))
+                        : has_rows   ? "r < last_row && i < q_length"
+                                     : "r < last_row");
     }
 }
 

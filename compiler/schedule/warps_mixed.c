@@ -57,6 +57,7 @@ static void kernels(Lanes *given)
     few.rows = few.block = shape->rows;
     few.resident = warps_decode_resident(p, shape);
     few.only = LANES_FEW;
+    warps_prefix_begin(&few);
     many.only = LANES_MANY;
     warps_forward_kernel(&many);
     warps_decode_kernels(&few);

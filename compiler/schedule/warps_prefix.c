@@ -20,6 +20,7 @@ static bool shape_of(AuArena *arena, const AuProblem *p, const AuShape *own, AuS
                      .stages = stages[n / 2 % 2],
                      .query_in_registers = n % 2 == 0};
         warps_complete(p, &s);
+        s.swizzle_span = own->swizzle_span;
         if (own->key_tile % s.key_tile || schedule_warps_refusal(arena, p, &s)) continue;
         *out = s;
         return true;
@@ -27,10 +28,17 @@ static bool shape_of(AuArena *arena, const AuProblem *p, const AuShape *own, AuS
     return false;
 }
 
+static bool has_ranges(const Lanes *x)
+{
+    return x->p->hooks->range_begins || x->p->hooks->needs_lists;
+}
+
 void warps_prefix_begin(Lanes *x)
 {
     AuShape shape;
-    if (!lanes_may_share_keys(x) || !shape_of(x->arena, x->p, x->shape, &shape)) return;
+    if (!lanes_may_share_keys(x) || (x->only && has_ranges(x)) ||
+        !shape_of(x->arena, x->p, x->shape, &shape))
+        return;
     AuShape *kept = AU_NEW(x->arena, AuShape);
     *kept = shape;
     x->group_shape = kept;
@@ -57,31 +65,31 @@ static const char *parts(Lanes *x)
 
 /* ---- rows */
 
+/* The first row of the block's. */
+static const char *first_row(const Lanes *x)
+{
+    return lanes_has_turns(x) ? "first_row + turn_of_rows * turn_rows" : "first_row";
+}
+
 /* So many rows from [first] on, along an axis: of each the sequence and its length, as tiles. */
 static void name_sequences(Lanes *x, const char *first, const char *axis, int32_t count)
 {
     AuTileBuild *t = x->t;
     tile_set(t, "r", "%s + iota(%s:%d)", first, axis, count);
-    tile_set(t, "b", "min(r / %s, %s - 1)", lanes_group_rows(x), lanes_axis(x, 0, 0));
-    tile_set(t, "kv_length", "%s", lanes_length_of(x));
+    lanes_name_group_rows(x, "r");
 }
 
 static void name_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *rows = lanes_group_rows(x), *first = tile_text(t, "first_row + self * %d", x->rows);
-    name_sequences(x, first, "q", x->rows);
-    tile_set(t, "h", "hk * group + r %% %s %% group", rows);
-    tile_set(t, "i", "r %% %s / group", rows);
+    const char *of = lanes_row_in_sequence(x, "r");
+    name_sequences(x, tile_text(t, "%s + self * %d", first_row(x), x->rows), "q", x->rows);
+    tile_set(t, "h", "hk * group + %s %% group", of);
+    tile_set(t, "i", "%s / group", of);
 }
 
 /* ---- where windows begin: before it a kernel writes what some row of each item sees, since loops of a block whose warps meet in them go by
  * what the whole block knows */
-
-static bool has_ranges(const Lanes *x)
-{
-    return x->p->hooks->range_begins || x->p->hooks->needs_lists;
-}
 
 static void range_argument(Lanes *x, AuTileMode mode)
 {
@@ -116,7 +124,7 @@ static void ranges_kernel(Lanes *x)
     tile_frag(t, "number", "i32[copy:%d] @ along_lanes = 0", x->p->caps->lanes);
     name_sequences(x, "first_row", "row", x->block);
     tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
-    tile_set(t, "takes_part", "r < last_row && kv_length >= said");
+    tile_set(t, "takes_part", "r < last_row && %s", lanes_takes_part(x));
     store_end(x, 0, "-", "clamp(low, 0, prefix_end)", "prefix_end");
     store_end(x, 1, "", "clamp(high, 0, prefix_end)", "0");
     store_end(x, 2, "", "clamp(full_low, 0, prefix_end)", "0");
@@ -157,8 +165,8 @@ static void let_tiles(Lanes *x)
 static void store_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *at =
-        tile_text(t, "[span, hk, first_row + self * %d +: %d from 0 to last_row", x->rows, x->rows);
+    const char *at = tile_text(t, "[span, hk, %s + self * %d +: %d from 0 to last_row",
+                               first_row(x), x->rows, x->rows);
     tile_store(t, "acc -> shared_acc%s, :] clip", at);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_store(t, "state%u -> shared_state%u%s] clip", n, n, at);
@@ -205,7 +213,12 @@ void warps_prefix_kernel(const Lanes *given)
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     tile_if(t, "prefix_end > 0");
+    if (lanes_has_turns(x)) tile_for_range(t, "turn_of_rows", "0", "turns");
     part(x);
+    if (lanes_has_turns(x)) {
+        tile_sync(t, "all"); /* before other keys come to where these are read */
+        tile_end(t);
+    }
     tile_end(t);
     tile_end(t);
     tile_end(t);

@@ -1,6 +1,6 @@
 /* exec_groups.c - `groups`: neighbouring sequences whose first keys, `shared=N` among the sizes, are the same, on the same pages: three
  * groups, the second without a sequence. Against the oracle, where all sequences have as many keys; and, since a group's sequences have
- * lengths of their own, one with others (as long as what is shared, shorter than that) against the same call without groups. */
+ * lengths of their own, and rows where these are packed or padded, one with others (as long as what is shared, shorter than that) against the same call without groups. */
 #include "internal.h"
 
 #include "driver.h"
@@ -70,7 +70,10 @@ static int64_t length_of(const Run *r, int64_t b)
 /* [r] has what is stored. */
 static Run *uneven(Run *r, AuAttn *attn)
 {
-    Run *out = exec_paged(r, attn);
+    Run *out = attn->queries.layout == AU_LAYOUT_PACKED   ? exec_packed(r, attn)
+               : attn->queries.layout == AU_LAYOUT_PADDED ? exec_ragged(r, attn)
+                                                          : exec_paged(r, attn);
+    if (attn->queries.layout) exec_own_rows(r, out);
     if (attn_is_stored(attn)) out = exec_with_scales(r, out, attn);
     Tensor *lengths = &out->tensors[attn->keys.lengths];
     for (size_t b = 0; b < lengths->elements; b++)
@@ -144,7 +147,8 @@ bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
         memcpy(bytes, t->bytes, t->span * exec_bytes_of(t->dtype));
         t->bytes = bytes;
     }
-    if (!run_wild(stored, with) || !exec_run_variant(some, with) || !exec_run_variant(none, without))
+    if (!run_wild(stored, with) || !exec_run_variant(some, with) ||
+        !exec_run_variant(none, without))
         return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + with->attn->tensor_count - own];

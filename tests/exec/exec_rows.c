@@ -34,15 +34,20 @@ static Run *laid_out(Run *r, AuAttn *attn)
     return is_packed(attn) ? exec_packed(r, attn) : exec_ragged(r, attn);
 }
 
-static Run *uneven(Run *r, AuAttn *attn)
+void exec_own_rows(const Run *r, Run *out)
 {
-    Run *out = laid_out(r, attn);
     Tensor *list = list_of(out);
     double start = 0;
     for (size_t n = 0; n < list->elements; n++) {
-        exec_put_at(list, n, is_packed(attn) ? start : (double)rows_of(r, n));
+        exec_put_at(list, n, is_packed(out->attn) ? start : (double)rows_of(r, n));
         start += (double)rows_of(r, n);
     }
+}
+
+static Run *uneven(Run *r, AuAttn *attn)
+{
+    Run *out = laid_out(r, attn);
+    exec_own_rows(r, out);
     return out;
 }
 

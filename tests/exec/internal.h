@@ -122,7 +122,9 @@ void exec_share_rows(Run *r, Tensor *t);
 void exec_add_groups(const Run *r, Run *out);
 /* Are elements as near as sums in other parts are? */
 bool exec_are_near(Run *r, const Tensor *a, const Tensor *b, const char *how, const char *other);
-/* exec_rows.c: kernels for few queries in a layout, of sequences with numbers of rows of their own, against such for any number. */
+/* exec_rows.c: kernels for few queries in a layout, of sequences with numbers of rows of their own, against such for any number; such
+ * numbers into the list of a call. */
+void exec_own_rows(const Run *r, Run *out);
 bool exec_uneven_rows(Run *r, const struct AuVariant *few, const struct AuVariant *any);
 bool exec_uneven_groups(Run *r, const struct AuVariant *with, const struct AuVariant *without);
 /* exec_inputs.c: inputs of such a run, and their gradients, which are 0 where no sequence has an element. */
