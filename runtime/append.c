@@ -47,6 +47,20 @@ static bool beyond_32_bits(const DLTensor *k)
     return __builtin_mul_overflow(k->shape[0], k->shape[2], &slots) || slots > INT32_MAX;
 }
 
+/* A forward that is given new rows and no slots: the rows are those of the queries, which are the last of their sequences, too. */
+static aule_status check_queries(const aule_attention_v1 *a, const AuBound *bound, int32_t rows,
+                                 AuSink sink)
+{
+    const int32_t q = rt_passed_of(a, bound, AULE_ROLE_Q);
+    if (!bound->first || q < 0) return AULE_OK;
+    const int64_t *of = bound->tensors[q]->shape;
+    const aule_status status =
+        expect(a, bound, rows, 0, of[0], " as in q: its rows are those of the queries", sink);
+    return status ? status
+                  : expect(a, bound, rows, 2, of[2], " as in q: its rows are those of the queries",
+                           sink);
+}
+
 aule_status rt_check_new_rows(const aule_attention_v1 *a, const AuBound *bound, AuSink sink)
 {
     const int32_t rows = rt_passed_of(a, bound, AULE_ROLE_NEW),
@@ -67,7 +81,9 @@ aule_status rt_check_new_rows(const aule_attention_v1 *a, const AuBound *bound, 
         const aule_status status = expect(a, bound, slots, 1, shape[2], " as in k_new", sink);
         return status || !apart ? status : check_scales(a, bound, shape[0], sink);
     }
-    if (starts >= 0) return expect(a, bound, rows, 0, 1, ": rows are packed", sink);
+    const aule_status alike = check_queries(a, bound, rows, sink);
+    if (alike || starts >= 0)
+        return alike ? alike : expect(a, bound, rows, 0, 1, ": rows are packed", sink);
     const int32_t of = lengths >= 0 ? lengths : lines >= 0 ? lines : cache;
     return expect(a, bound, rows, 0, bound->tensors[of]->shape[0], ": a sequence's rows each",
                   sink);

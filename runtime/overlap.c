@@ -150,7 +150,7 @@ aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound 
         const aule_tensor_v1 *t = rt_tensor(attention, i);
         const DLTensor *given = bound->tensors[i];
         int32_t axis;
-        if (!given || rt_part(bound->operation, t) != AU_PART_WRITTEN) continue;
+        if (!given || rt_bound_part(bound, t) != AU_PART_WRITTEN) continue;
         if (overlaps_itself(given, bound->strides[i], &axis))
             return rt_fail(sink, AULE_ERROR_TENSOR,
                            "%s: %s: it is written and overlaps itself: axis %d has %lld elements "
@@ -158,8 +158,7 @@ aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound 
                            attention->name, t->name, axis, (long long)given->shape[axis],
                            (long long)bound->strides[i][axis]);
         for (uint32_t j = 0; j < attention->tensor_count; j++) {
-            bool seen =
-                j < i && rt_part(bound->operation, rt_tensor(attention, j)) == AU_PART_WRITTEN;
+            bool seen = j < i && rt_bound_part(bound, rt_tensor(attention, j)) == AU_PART_WRITTEN;
             if (j != i && !seen && bound->tensors[j] && share_bytes(bound, i, j, flat))
                 return rt_fail(sink, AULE_ERROR_TENSOR,
                                "%s: %s: it is written and overlaps %s in memory", attention->name,

@@ -246,6 +246,33 @@ static aule_status record_plan(aule_plan *plan, AuSink sink)
                : AULE_OK;
 }
 
+/* Kernels of append, and where they are put on the queue one by one, as those behind them. */
+static aule_status add_first(aule_plan *plan, const aule_call *call, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const AuBackend *backend = plan->device->backend;
+    const int32_t rows = rt_passed_of(a, &plan->bound, AULE_ROLE_NEW);
+    AuFirst *first = rt_alloc(sink.memory, sizeof *first);
+    if (!first) return rt_fail_memory(sink);
+    plan->first = first;
+    if (backend->record)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "%s: %s: %s appends rows by calls of append alone", a->name,
+                       rt_tensor(a, (uint32_t)rows)->name, backend->name);
+    aule_status status = check_operation(a, "append", sink);
+    if (!status)
+        status = rt_choose_variant(a, backend, &plan->device->info, &plan->bound, "append",
+                                   call->arch, false, &first->variant, sink);
+    if (!status && first->variant->workspace_count)
+        status = fail_layout(a, first->variant, "the workspace", "is not the plan's", sink);
+    if (!status)
+        status = rt_layout(a, first->variant, plan->device->info.units, &plan->bound,
+                           &first->layout, sink);
+    if (!status)
+        status = rt_module_program(plan->module, plan->device, first->variant, &first->code, sink);
+    return status;
+}
+
 static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
@@ -264,6 +291,7 @@ static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink
                            sink);
     if (!status)
         status = rt_module_program(plan->module, plan->device, plan->variant, &plan->code, sink);
+    if (!status && plan->bound.first) status = add_first(plan, call, sink);
     return status ? status : record_plan(plan, sink);
 }
 
@@ -301,6 +329,7 @@ void aule_plan_free(aule_plan *plan)
     aule_module *module = plan->module;
     aule_device *device = plan->device;
     if (plan->recording) device->backend->forget(device->state, plan->recording);
+    rt_free(plan->first);
     rt_free(plan);
     rt_module_release(module);
     rt_device_release(device);

@@ -20,6 +20,13 @@ typedef struct AuLayout {
 aule_status rt_layout(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
                       uint32_t processors, const AuBound *bound, AuLayout *layout, AuSink sink);
 
+/* What runs before the plan's variant: the rows that a forward is given are appended by kernels of their own operation, of the same arguments. */
+typedef struct AuFirst {
+    const aule_variant_v1 *variant;
+    void *code;
+    AuLayout layout;
+} AuFirst;
+
 struct aule_plan {
     AuHeap memory;
     aule_module *module;
@@ -28,6 +35,7 @@ struct aule_plan {
     const aule_variant_v1 *variant;
     void *code;
     void *recording; /* of backends that record runs, else NULL */
+    AuFirst *first;  /* NULL: nothing */
     AuBound bound;   /* tensors are NULL or not, and not to be followed: they were the caller's */
     bool empty[AULE_MAX_TENSORS];
     aule_address at[AULE_MAX_TENSORS];

@@ -6,6 +6,8 @@
 typedef struct Run {
     AuRun whole; /* for backends that record: first, so that it leads back here */
     const aule_plan *plan;
+    const aule_variant_v1 *variant;
+    void *code;
     const AuBound *bound;
     const AuLayout *layout;
     const aule_address *at; /* by index of the signature */
@@ -115,8 +117,8 @@ static aule_status launch_all(const Run *run, AuSink sink)
     const aule_plan *plan = run->plan;
     const AuBackend *backend = plan->device->backend;
     void *state = plan->device->state, *queue = run->given.queue;
-    for (uint32_t i = 0; i < plan->variant->workspace_count; i++) {
-        if (!plan->variant->workspaces[i].zeroed || run->layout->region_bytes[i] == 0) continue;
+    for (uint32_t i = 0; i < run->variant->workspace_count; i++) {
+        if (!run->variant->workspaces[i].zeroed || run->layout->region_bytes[i] == 0) continue;
         aule_status status =
             backend->zero(state, queue, run->given.workspace, run->layout->region_at[i],
                           run->layout->region_bytes[i], sink);
@@ -128,9 +130,9 @@ static aule_status launch_all(const Run *run, AuSink sink)
     uint32_t first = 0;
     bool follows =
         false; /* a launch of this run: kernels that overlap know of those before, and of nobody else's */
-    for (uint32_t i = 0; i < plan->variant->launch_count; i++) {
+    for (uint32_t i = 0; i < run->variant->launch_count; i++) {
         const uint32_t *grid = run->layout->grid[i];
-        const aule_launch_v1 *kernel = rt_launch(plan->variant, i);
+        const aule_launch_v1 *kernel = rt_launch(run->variant, i);
         const uint32_t map_count = fill_maps(run, kernel, first, maps);
         first += map_count;
         if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
@@ -142,7 +144,7 @@ static aule_status launch_all(const Run *run, AuSink sink)
                            .maps = maps,
                            .map_count = map_count,
                            .early = follows && rt_is_early(kernel)};
-        aule_status status = backend->launch(state, plan->code, queue, &launch, sink);
+        aule_status status = backend->launch(state, run->code, queue, &launch, sink);
         if (status) return status;
         follows = true;
     }
@@ -171,11 +173,34 @@ static aule_status report(const Run *run, AuSink sink)
     return rt_report(run->plan, run->bound, run->layout, run->given.workspace, run->at, sink);
 }
 
+/* As planned; with new parameters all that depends on them again, out of line, for its stack. */
+static __attribute__((noinline)) aule_status launch_first_anew(Run *first, AuSink sink)
+{
+    const aule_plan *plan = first->plan;
+    AuLayout layout;
+    first->layout = &layout;
+    const aule_status status = rt_layout(plan->attention, first->variant, plan->device->info.units,
+                                         first->bound, &layout, sink);
+    return status ? status : launch_all(first, sink);
+}
+
+static aule_status launch_first(const Run *run, AuSink sink)
+{
+    const AuFirst *of = run->plan->first;
+    Run first = *run;
+    if (!of) return AULE_OK;
+    first.variant = of->variant;
+    first.code = of->code;
+    first.layout = &of->layout;
+    return run->given.params ? launch_first_anew(&first, sink) : launch_all(&first, sink);
+}
+
 /* Where launches are done when they return, so are the checks. */
 static aule_status launch_and_report(const Run *run, AuSink sink)
 {
     const bool later = run->plan->device->backend->synchronize != NULL;
     aule_status status = later ? AULE_OK : rt_check_sequences(run->plan, run->bound, run->at, sink);
+    if (!status) status = launch_first(run, sink);
     if (!status) status = run->plan->recording ? run_recorded(run, sink) : launch_all(run, sink);
     return status || later || !rt_check_count(run->plan->variant) ? status : report(run, sink);
 }
@@ -225,12 +250,22 @@ static aule_status move_tensors(const aule_plan *plan, const aule_address *given
     return rt_check_map_addresses(plan, at, sink);
 }
 
+static Run as_made(const aule_plan *plan)
+{
+    return (Run){.plan = plan,
+                 .variant = plan->variant,
+                 .code = plan->code,
+                 .bound = &plan->bound,
+                 .layout = &plan->layout,
+                 .at = plan->at};
+}
+
 aule_status aule_plan_run(const aule_plan *plan, const aule_run *given, aule_error **error)
 {
     AuSink sink = {plan ? plan->memory : rt_memory(NULL), error};
     if (!plan) return rt_fail(sink, AULE_ERROR_USAGE, "aule_plan_run: plan must not be NULL");
     aule_address moved[AULE_MAX_TENSORS];
-    Run run = {.plan = plan, .bound = &plan->bound, .layout = &plan->layout, .at = plan->at};
+    Run run = as_made(plan);
     aule_status status =
         rt_read_options(&run.given, sizeof run.given, sizeof run.given, given, "aule_run", sink);
     if (!status && run.given.tensors) {
@@ -244,7 +279,7 @@ aule_status aule_plan_report(const aule_plan *plan, const aule_run *given, aule_
 {
     AuSink sink = {plan ? plan->memory : rt_memory(NULL), error};
     if (!plan) return rt_fail(sink, AULE_ERROR_USAGE, "aule_plan_report: plan must not be NULL");
-    Run run = {.plan = plan, .bound = &plan->bound, .layout = &plan->layout, .at = plan->at};
+    Run run = as_made(plan);
     aule_status status =
         rt_read_options(&run.given, sizeof run.given, sizeof run.given, given, "aule_run", sink);
     if (status || !rt_check_count(plan->variant)) return status;

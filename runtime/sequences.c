@@ -216,9 +216,11 @@ static int64_t param_beside(const aule_plan *plan, const AuBound *bound, int32_t
     return INT32_MAX;
 }
 
-/* X_most beside X_starts, a size of inputs or a parameter. */
+/* X_most beside X_starts, a size of inputs or a parameter. Append, which has no queries, takes as many rows as there are. */
 static Most most_rows(const aule_plan *plan, const AuBound *bound, uint32_t starts)
 {
+    if (rt_passed_of(plan->attention, &plan->bound, AULE_ROLE_Q) < 0)
+        return (Most){INT64_MAX, "", ""};
     if (rt_tensor(plan->attention, starts)->flags & AULE_TENSOR_MOST)
         return (Most){size_beside(plan, starts, "_starts", "_most", INT64_MAX), "inputs have",
                       " for each"};

@@ -38,20 +38,27 @@ static aule_status fail_text(const Binding *b, aule_status status, AuText *text)
     return status;
 }
 
+AuPart rt_bound_part(const AuBound *bound, const aule_tensor_v1 *tensor)
+{
+    const AuPart part = rt_part(bound->operation, tensor),
+                 first = bound->first ? rt_part(bound->first, tensor) : AU_PART_NONE;
+    return part == AU_PART_NONE || first == AU_PART_WRITTEN ? (first ? first : part) : part;
+}
+
 /* ---- names */
 
 /* May it be passed? */
 static bool takes_part(const Binding *b, const aule_tensor_v1 *t)
 {
     return !(t->flags & AULE_TENSOR_IN_K) &&
-           (!b->whole || rt_part(b->bound->operation, t) != AU_PART_NONE);
+           (!b->whole || rt_bound_part(b->bound, t) != AU_PART_NONE);
 }
 
 /* Where shapes alone count, the script's own tensors are enough, or the parts that are joined. */
 static bool is_argument(const Binding *b, const aule_tensor_v1 *t)
 {
     return (t->role <= AULE_ROLE_INPUT || t->role == AULE_ROLE_PART || t->role == AULE_ROLE_NEW) &&
-           rt_part(b->bound->operation, t) != AU_PART_NONE;
+           rt_bound_part(b->bound, t) != AU_PART_NONE;
 }
 
 int32_t rt_passed_of(const aule_attention_v1 *attention, const AuBound *bound, uint32_t role)
@@ -71,7 +78,8 @@ static bool is_needed(const Binding *b, const aule_tensor_v1 *t)
 {
     if (!takes_part(b, t)) return false;
     if (!b->whole) return is_argument(b, t);
-    switch (rt_passed(b->bound->operation, t)) {
+    const bool by_first = rt_part(b->bound->operation, t) == AU_PART_NONE;
+    switch (rt_passed(by_first ? b->bound->first : b->bound->operation, t)) {
     case AU_PASSED_IF_CACHED:
         return !(t->flags & AULE_TENSOR_LISTS) || passed_of(b, AULE_ROLE_NEW_SLOTS) < 0;
     case AU_PASSED_IF_JOINED:
@@ -93,12 +101,26 @@ static aule_status fail_unknown(const Binding *b, const char *name)
     return fail_text(b, AULE_ERROR_NAME, &text);
 }
 
+/* Forward that is given new rows appends them first. */
+static const AuOperation *first_operation(const aule_attention_v1 *a, const aule_call *call)
+{
+    const AuOperation *append = rt_operation("append");
+    if (rt_operation(call->operation) != rt_operation("forward")) return NULL;
+    for (size_t i = 0; i < call->tensor_count; i++) {
+        const int32_t index = call->tensors[i].name ? rt_find_tensor(a, call->tensors[i].name) : -1;
+        const uint32_t role = index < 0 ? AULE_ROLES : rt_tensor(a, (uint32_t)index)->role;
+        if (role == AULE_ROLE_NEW || role == AULE_ROLE_NEW_SLOTS) return append;
+    }
+    return NULL;
+}
+
 static aule_status bind_names(const Binding *b, const aule_call *call)
 {
     const char *attention = b->a->name;
     if (call->tensor_count > 0 && !call->tensors)
         return rt_fail(b->sink, AULE_ERROR_USAGE, "aule_call.tensors is NULL, tensor_count is %zu",
                        call->tensor_count);
+    b->bound->first = first_operation(b->a, call);
     for (size_t i = 0; i < call->tensor_count; i++) {
         const aule_tensor_arg *arg = &call->tensors[i];
         if (!arg->name)
@@ -251,7 +273,7 @@ static bool spreads(const Binding *b, uint32_t i, uint32_t axis)
 {
     const aule_tensor_v1 *t = rt_tensor(b->a, i);
     return t->flags & AULE_TENSOR_SPREADS && b->bound->tensors[i]->shape[axis] == 1 &&
-           rt_part(b->bound->operation, t) != AU_PART_WRITTEN;
+           rt_bound_part(b->bound, t) != AU_PART_WRITTEN;
 }
 
 static aule_status bind_layout(const Binding *b, uint32_t index)

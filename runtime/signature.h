@@ -9,6 +9,8 @@
 /* A call's arguments by index of the signature. */
 typedef struct AuBound {
     const AuOperation *operation;
+    const AuOperation *
+        first; /* that the same call does before it: append, of a forward that is given new rows; else NULL */
     const DLTensor *tensors[AULE_MAX_TENSORS]; /* NULL: not passed */
     int64_t strides[AULE_MAX_TENSORS]
                    [AULE_MAX_RANK];    /* in elements, also where DLPack leaves them out */
@@ -37,6 +39,9 @@ aule_status rt_bind_params(const aule_attention_v1 *attention, const aule_param_
 /* What the operation writes must not overlap itself or any other tensor. [flat]: data are addresses. */
 aule_status rt_check_overlaps(const aule_attention_v1 *attention, const AuBound *bound, bool flat,
                               AuSink sink);
+
+/* What the call does with a tensor, by its operation and what it does before that. */
+AuPart rt_bound_part(const AuBound *bound, const aule_tensor_v1 *tensor);
 
 /* The first tensor of a role that was passed; -1: none was. */
 int32_t rt_passed_of(const aule_attention_v1 *attention, const AuBound *bound, uint32_t role);

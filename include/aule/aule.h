@@ -316,7 +316,9 @@ typedef struct aule_param_arg {
 
 /* The arguments of one call, by name, in any order. Tensors are described, not owned: nothing of this is read after the function
  * returns, but the tensors' data. By role (aule_role):
- *   forward   reads q, k, v and inputs; writes o, and finals, "o_kept" and "NAME_kept" if they are passed.
+ *   forward   reads q, k, v and inputs; writes o, and finals, "o_kept" and "NAME_kept" if they are passed. If "k_new" and "v_new" are
+ *             (artifacts of `aulec --append`), it is append and then forward, in one plan: k, v and the scales of tokens are written, too, and
+ *             must overlap nothing. Without "slots" the new rows are those of the queries, [B, Hk, S, D], or packed as q is.
  *   backward  reads what forward read and wrote, finals and what is kept included ("o" may be left out where the attention has an
  *             "o_kept"), "do" and, if they are passed, the gradients "dNAME" given for finals (else 0); writes "dq", "dk", "dv" (not
  *             where v is a part of k: its gradient is in "dk") and "dNAME" of each input marked `grad`: all of them.

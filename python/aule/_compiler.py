@@ -275,6 +275,20 @@ class Compiled(AttentionFunction):
             return self._with("append")
         return self._built(device, dtype, tuple(sizes.get(name, new.shape[3]) for name in self._fixed), False, "append")
 
+    def _that_appends(self) -> AttentionFunction:
+        if self._options.get("append"):
+            return self
+        if not hasattr(self._layouts, "appending"):
+            if is_traced():
+                _add_append(self._key)
+            else:
+                self._add_append()
+        made: Compiled = self._layouts.appending
+        return made
+
+    def _add_append(self) -> None:
+        self._layouts.appending = Compiled(*self._source, self._which, {**self._options, "append": 1, "no_gradients": 1})
+
     def _why_no_parts(self) -> str:
         name, text = self._source
         options = {**_for_signature(self._options), "parts": 1, "no_gradients": 1}
@@ -364,6 +378,16 @@ def _lay_out(key: str, *asked: Any) -> None:
 
 # torch.compile runs it while it traces, and then finds the attention as anybody's attribute.
 _lay_out._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _add_append(key: str) -> None:
+    """Of the attentions of that key those that append, too."""
+    for f in tuple(by_key[key]):
+        if isinstance(f, Compiled):
+            f._add_append()
+
+
+_add_append._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _compile_again(name: str, text: bytes, attention: str | None, options: Mapping[str, Any]) -> Compiled:

@@ -9,7 +9,7 @@ import numpy
 from ._axes import check_shared
 from ._errors import ArgumentError
 from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare, check_unrecorded
-from ._slots import STORED, append, check_rows
+from ._slots import STORED, check_rows
 from ._tensors import is_torch
 
 OVER_A_CACHE = "calls over a cache have"  # no gradients
@@ -119,18 +119,16 @@ def decode(
     for what, x in (("lengths", lengths), ("page_table", table), ("k_cache", k_cache if table is None else None)):
         if x is not None and x.shape[0] != q.shape[0]:
             raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences", "tensor")
-    prefixes = _prefixes(groups, shared, table)
+    prefixes = prefixes_of(groups, shared, table)
     storage, scales = storage_of(caches, {"k": k_scale, "v": v_scale}, q)
     if (k is None) != (v is None):
         raise ArgumentError("k and v are added to the cache together; one of them is missing", "tensor")
-    if k is not None:
-        k, v = (_new_rows(x, name, caches[name], q) for name, x in (("k", k), ("v", v)))
-        append(k, v, caches | scales, storage=storage, device=backend, T_lengths=lengths, **({} if table is None else {"T_table": table}))
+    new = {} if k is None else {f"{name}_new": _new_rows(x, name, caches[name], q) for name, x in (("k", k), ("v", v))}
     f, named = _prepare(
         q, caches["k"], causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
         deterministic=False, gradients=False, alike=caches["k"].shape[1] == caches["v"].shape[1],
     )
-    named |= scales | {"T_lengths": lengths} | ({} if table is None else {"T_table": table}) | prefixes
+    named |= scales | new | {"T_lengths": lengths} | ({} if table is None else {"T_table": table}) | prefixes
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
     f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage, invariant)
     results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, **named)
@@ -138,7 +136,7 @@ def decode(
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
 
 
-def _prefixes(groups: Any, shared: Any, table: Any) -> dict[str, Any]:
+def prefixes_of(groups: Any, shared: Any, table: Any) -> dict[str, Any]:
     """What says which sequences have the same first keys, as calls take it."""
     if not check_shared(groups, shared, None if table is None else table.shape[0]):
         return {}

@@ -15,10 +15,12 @@ from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._libaule import CALL_INVARIANT
+from ._names import Names
 from ._parts import PartNames, Unfinished, by_parts
 from ._plans import Runner, arguments, number
 from ._states import State, bind_states, check_states
 from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
+from ._together import forward_with_rows, is_given_rows
 
 
 SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
@@ -55,34 +57,6 @@ class Call:
 
     def __init__(self, tensors: dict[str, Any], params: dict[str, int | float], device: str | None) -> None:
         self.tensors, self.params, self.device = tensors, params, device
-
-
-class Names:
-    """Names of a signature by what they are for, in the order of the artifact."""
-
-    def __init__(self, tensors: list[TensorSpec]) -> None:
-        def of(*roles: str) -> tuple[str, ...]:
-            return tuple(t.name for t in tensors if t.role in roles and not t.in_k)
-
-        self.positional = of("q", "k", "v")
-        self.inputs = of(*INPUTS)
-        self.outputs = of("output", "final")
-        self.finals = of("final")
-        self.states = of("state")  # of a recurrence: "state_in", and where there is a norm "sum_in"
-        self.states_out = of("state out")
-        self.kept = of("kept", "kept row")
-        self.kept_rows = of("kept row")
-        self.keeps_output = bool(of("kept"))
-        self.gradients = of("gradient")
-        self.has_backward = bool(self.gradients)
-        # "dx" is the gradient of x: those of finals and of the states after the last token are given, the others made
-        self.dstates = of("dstate")  # made where there is an initial state
-        self.differentiable = frozenset(name[1:] for name in self.gradients + self.dstates)
-        self.dfinals = of("dfinal", "dstate out")  # a final that is a running maximum has none
-
-    def gradients_of(self, tensors: Collection[str]) -> tuple[str, ...]:
-        """The gradients that a backward pass of these tensors makes."""
-        return self.gradients + tuple(name for name in self.dstates if name[1:] in tensors)
 
 
 # Attentions that mean the same share an entry, which lives as long as one of them: any of them serves a graph that names their key.
@@ -211,7 +185,8 @@ class AttentionFunction:
                 numbers is an error; on other devices, where they are not waited for, a wrong number counts as the nearest token there is.
             axes: where the rows of length axes lie, by the script's names of them: ``{"S": aule.packed(starts), "T": aule.paged(table, lengths)}``
                 (docs/serving.md). The same as a layout of :func:`aule.compile` with the inputs that belong to it, which are compiled as calls bring them.
-            named: inputs and parameters of the script by name.
+            named: inputs and parameters of the script by name. With ``k_new=`` and ``v_new=`` (and ``slots=``), as :meth:`append` takes them, new rows are
+                written into k and v first, those of the queries, in one call: without slots [B, Hk, S, D], or packed as q is. Nothing is recorded then.
 
         Raises:
             ArgumentError: something does not fit the script; the message names it, with what was expected and found.
@@ -222,6 +197,8 @@ class AttentionFunction:
         if axes:
             f, named = self._placed(axes, named)
             return f(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
+        if is_given_rows(self, named):
+            return forward_with_rows(self, qkv, named, None if out is None else {"o": out}, device, ("o",), torch_calls_for)["o"]
         call = self._bind(qkv, named, device)
         wanted = self._with_states(call, initial_state, return_state, cu_seqlens, ("o",))
         results = self._forward(call, wanted, None if out is None else {"o": out}, False)
@@ -256,6 +233,8 @@ class AttentionFunction:
             made = f.forward(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
             made._of = f
             return made
+        if is_given_rows(self, named):
+            return Results(forward_with_rows(self, qkv, named, out, device, self._names.outputs, torch_calls_for), None, {})
         call = self._bind(qkv, named, device)
         wanted = self._with_states(call, initial_state, return_state, cu_seqlens, self._names.outputs)
         results = self._forward(call, wanted, out, self._names.has_backward)
@@ -460,6 +439,11 @@ class AttentionFunction:
             torch_calls.append(self, call, written)
         else:
             self._run_append(call, written)
+
+    def _that_appends(self) -> "AttentionFunction":
+        """The same with kernels of append beside those of forward."""
+        self._appends()
+        return self
 
     def _run_append(self, call: Call, written: Mapping[str, Any]) -> None:
         self._append_runner.run("append", call.tensors, call.params, written, (), call.device, False)

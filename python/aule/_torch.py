@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 from ._errors import ArgumentError, Error
 from ._function import AttentionFunction, Call, by_key
 from ._tensors import heads_inside, nested
+from ._together import append_alone, run_with_rows
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # what autocast casts
 
@@ -190,6 +191,19 @@ def step(f: AttentionFunction, call: Call, given: Mapping[str, Any]) -> Any:
     o = f._run_step(call, given)
     torch.autograd.graph.increment_version([x for x in given.values() if isinstance(x, Tensor)])
     return o
+
+
+def forward_with_rows(f: AttentionFunction, call: Call, new: Mapping[str, Any], wanted: tuple[str, ...], out: Mapping[str, Any]) -> dict[str, Any]:
+    """New rows into a cache, and what is made of all of it: in one plan, or, of a call that is traced, as two operations."""
+    traced = _unrecorded(f, {**call.tensors, **new}, "a call that appends")
+    if traced:
+        append_alone(f, call, new)
+        return forward(f, call, wanted, out, False)
+    written = {name: call.tensors[name] for name in f._appends().written}  # as they are: what a cast makes of them is no cache
+    call.tensors = {**call.tensors, **_autocast(f, {name: x for name, x in call.tensors.items() if name not in written})}
+    results = run_with_rows(f, call, _autocast(f, dict(new)), wanted, out)
+    torch.autograd.graph.increment_version([x for x in (*written.values(), *out.values()) if isinstance(x, Tensor)])
+    return results
 
 
 def append(f: AttentionFunction, call: Call, written: Mapping[str, Any]) -> None:

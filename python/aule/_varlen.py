@@ -9,10 +9,11 @@ import numpy
 from . import _devices
 from ._axes import check_most
 from ._compiler import Compiled
-from ._decode import OVER_A_CACHE, heads_first, storage_of, tensor, whole_numbers
+from ._decode import OVER_A_CACHE, heads_first, prefixes_of, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError
 from ._function import is_traced
 from ._plain import _check_heads, _flag, _prepare, check_unrecorded
+from ._slots import check_rows
 from ._tensors import is_torch
 
 PACKED = ("cpu", "opencl", "levelzero", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
@@ -99,9 +100,9 @@ def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[st
 
 
 def attention_varlen(
-    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, *, seqused_k: Any = None, page_table: Any = None, causal: bool = False,
+    q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, *, k_new: Any = None, v_new: Any = None, seqused_k: Any = None, page_table: Any = None, causal: bool = False,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
-    k_scale: Any = None, v_scale: Any = None, invariant: bool = False, out: Any = None, return_lse: bool = False, backend: str | None = None,
+    k_scale: Any = None, v_scale: Any = None, groups: Any = None, shared: Any = None, invariant: bool = False, out: Any = None, return_lse: bool = False, backend: str | None = None,
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
@@ -117,11 +118,13 @@ def attention_varlen(
         cu_seqlens_q: int32 [B + 1], from 0 on and never less. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
         cu_seqlens_k: the same of k and v; by default that of the queries. Not with a page_table.
         max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys. Sequences of few queries are then as fast as with :func:`decode`; both must be right.
+        k_new: [total queries, Hk, D], with a page_table: keys of the queries' tokens, written to the cache first, as the last rows of each sequence. v_new as well, or neither.
         seqused_k: int32 [B], with a page_table: how many keys each sequence has, those of its queries among them.
         page_table: int32 [B, entries]: keys lie in pages, row j of sequence b in slot j % slots of page page_table[b, j // slots].
         causal: query i of a sequence sees its keys j <= i + (T - S), S and T of the sequence: its queries are the last S of T positions.
         alibi: slopes [H] or [B, H].
         k_scale: a number, [Hk], or of each token [pages, slots, Hk]: the element is scale times what is stored. v_scale as well.
+        groups, shared: as of :func:`decode`, with a page_table: sequences that have the same first keys, which are read once for those of few queries.
         window, softcap, sinks, scale, backend: as of :func:`attention`.
         invariant: the bits of a sequence's result depend on that sequence alone, whatever else is in the batch and however long others are. Without gradients.
         out: a tensor to write o into.
@@ -152,14 +155,28 @@ def attention_varlen(
     most = _most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")
     into = None if out is None else {"o": _by_heads(out, "out")}
     if page_table is not None:
-        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], invariant, into, named, backend)
+        more = prefixes_of(groups, shared, page_table) | _new_rows(q, k, v, k_new, v_new)
+        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], invariant, into, named | more, backend)
     else:
-        for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale)):
+        for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale), ("groups", groups), ("shared", shared), ("k_new", k_new), ("v_new", v_new)):
             if x is not None:
                 raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
         results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named, backend)
     o = heads_first(results["o"][0]) if out is None else out
     return (o, results["lse"][0].swapaxes(0, 1)) if return_lse else o
+
+
+def _new_rows(q: Any, k: Any, v: Any, k_new: Any, v_new: Any) -> dict[str, Any]:
+    """Rows of the queries' tokens that are appended first, packed as those."""
+    if (k_new is None) != (v_new is None):
+        raise ArgumentError("k_new and v_new are added to the cache together; one of them is missing", "tensor")
+    if k_new is None:
+        return {}
+    for what, x, cache in (("k_new", k_new, k), ("v_new", v_new, v)):
+        check_rows(tensor(x, what, "[total queries, heads, channels]"), cache, what)
+        if x.shape[0] != q.shape[2]:
+            raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[2]}: they are of the same tokens", "tensor")
+    return {"k_new": _by_heads(k_new, "k_new"), "v_new": _by_heads(v_new, "v_new")}
 
 
 def _over_pages(
@@ -180,8 +197,9 @@ def _over_pages(
     storage, given = storage_of({"k": k, "v": v}, scales, q)
     if most is not None:
         named = named | {"S_most": most}
-    # Which kernels a sequence has must not depend on whether a call says how many rows the others have
-    f = f._laid_out("S=packed,T=paged" if most is None and not invariant else "S=packed:most,T=paged", storage, invariant)
+    # Which kernels a sequence has must not depend on whether a call says how many rows the others have; prefixes are read once by those that need to know
+    prefixes = ":groups" if "T_groups" in named else ""
+    f = f._laid_out(("S=packed,T=paged" if most is None and not invariant and not prefixes else "S=packed:most,T=paged") + prefixes, storage, invariant)
     return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, **named, **given)
 
 

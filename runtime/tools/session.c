@@ -31,8 +31,10 @@ static bool is_named(const AuSession *s, const char *operation)
 
 bool session_is_result(const AuSession *s, const aule_tensor_v1 *tensor)
 {
-    if (is_named(s, "append"))
-        return operation_writes("append", tensor->role) || tensor->flags & AULE_TENSOR_APPENDED;
+    const bool appended =
+        operation_writes("append", tensor->role) || tensor->flags & AULE_TENSOR_APPENDED;
+    if (is_named(s, "append")) return appended;
+    if (s->appends && appended) return true;
     return session_is_made(tensor) || (s->on_pool && operation_writes("step", tensor->role));
 }
 
@@ -140,6 +142,12 @@ static int convert(const aule_tensor_v1 *t, AuArray *array, uint32_t dtype)
     return command_fail(EXIT_WRONG, "%s: %s", t->name, why.text);
 }
 
+/* Rows that append writes, and where. Forward takes them, too, and appends them first. */
+static bool is_new(const aule_tensor_v1 *t)
+{
+    return t->role == AULE_ROLE_NEW || t->role == AULE_ROLE_NEW_SLOTS;
+}
+
 static int read_input(AuSession *s, uint32_t index, const char *spec, uint32_t dtype)
 {
     AuWhy why;
@@ -150,6 +158,7 @@ static int read_input(AuSession *s, uint32_t index, const char *spec, uint32_t d
     if (status) return status;
     s->backward = s->backward || t->role == AULE_ROLE_DOUT;
     s->on_pool = s->on_pool || t->role == AULE_ROLE_POOL;
+    s->appends = s->appends || (!s->operation && is_new(t));
     return 0;
 }
 
@@ -212,8 +221,9 @@ static int check_operations(const AuSession *s)
             return command_fail(EXIT_USAGE, "--%s is not for the operation %s", name, s->operation);
         if (!s->operation && t->role == AULE_ROLE_PART)
             return command_fail(EXIT_USAGE, "--%s is for --operation combine", name);
-        if (!s->operation && (t->role == AULE_ROLE_NEW || t->role == AULE_ROLE_NEW_SLOTS))
-            return command_fail(EXIT_USAGE, "--%s is for --operation append", name);
+        if (s->appends && is_new(t) && s->backward)
+            return command_fail(EXIT_USAGE, "--%s is not beside --dout: caches have no gradients",
+                                name);
         if (s->on_pool && !operation_takes("step", t->role))
             return command_fail(EXIT_USAGE, "--%s is not for a step, which --state asks for", name);
         if (!s->on_pool && t->role == AULE_ROLE_SLOTS)
@@ -280,7 +290,8 @@ static aule_call make_call(const AuSession *s, AuDirection step, aule_tensor_arg
                       .arch = s->arch};
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
-        if (s->arrays[i].data && is_of(call.operation, t))
+        const bool first = step == STEP_FORWARD && s->appends && is_new(t);
+        if (s->arrays[i].data && (first || is_of(call.operation, t)))
             args[call.tensor_count++] = (aule_tensor_arg){t->name, &s->tensors[i]};
     }
     return call;

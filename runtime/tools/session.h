@@ -26,6 +26,7 @@ typedef struct AuSession {
     uint32_t operand;      /* of results: --dtype; AULE_OPERAND: that of what was given */
     const char *operation; /* the first one as the command line names it; NULL: forward or step */
     bool on_pool;          /* the first operation is "step", on states in place of "forward" */
+    bool appends;          /* forward is given new rows, which it appends first */
     bool host;             /* the device reads the arrays where they are */
     AuArray arrays[MAX_ARGS]; /* by index of the signature; no data: not given */
     aule_buffer *buffers[MAX_ARGS];

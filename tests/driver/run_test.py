@@ -280,9 +280,9 @@ class Append(unittest.TestCase):
         tensors = [word for name in ("k_new", "v_new", "k", "v", "v_scale") for word in (f"--{name}", f"{name}.npy")]
         return subprocess.run([AULE, "run", "paged.so", *tensors, *words, "--backend", "cpu", "-o", "out"], cwd=self.folder, capture_output=True, text=True)
 
-    def check(self, done, slots):
+    def check(self, done, slots, *results):
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()), ["k.npy", "v.npy", "v_scale.npy"])
+        self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()), sorted(["k.npy", "v.npy", "v_scale.npy", *results]))
         keys, scales = [7.0] * (self.PAGES * self.SLOTS * self.D), [9.0] * (self.PAGES * self.SLOTS)
         for n, slot in enumerate(slots):
             row = self.new[n * self.D : (n + 1) * self.D]
@@ -291,7 +291,19 @@ class Append(unittest.TestCase):
         self.assertEqual(list(read_npy(self.folder / "out/k.npy")), keys)
         self.assertEqual(list(read_npy(self.folder / "out/v_scale.npy")), scales)
 
+    def test_together(self):
+        """Rows that are given to the attention are appended first: as by two runs."""
+        self.check(self.run_tool("--operation", "append", "--T_lengths", "lengths.npy", "--T_table", "table.npy"), [11, 0, 1])
+        lists = ("--q", "k_new.npy", "--T_lengths", "lengths.npy", "--T_table", "table.npy")
+        caches = [word for name in ("k", "v", "v_scale") for word in (f"--{name}", f"out/{name}.npy")]
+        after = subprocess.run([AULE, "run", "paged.so", *caches, *lists, "--backend", "cpu", "-o", "after"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(after.returncode, 0, after.stderr)
+        wanted = list(read_npy(self.folder / "after/o.npy"))
+        self.check(self.run_tool(*lists), [11, 0, 1], "o.npy", "lse.npy")
+        self.assertEqual(list(read_npy(self.folder / "out/o.npy")), wanted)
+
     def test_append(self):
+        self.write("q_one", (1, 1, 1, self.D), self.new[: self.D])
         self.check(self.run_tool("--operation", "append", "--T_lengths", "lengths.npy", "--T_table", "table.npy"), [11, 0, 1])
         self.write("slots", (1, 3), [5, -1, 2], "q", 8)
         self.check(self.run_tool("--operation", "append", "--slots", "slots.npy"), [5, -1, 2])
@@ -304,7 +316,8 @@ class Append(unittest.TestCase):
             (("--operation", "append", "--slots", "slots.npy"), 1, r"paged: slots\[0, 1\] is 12, there are 12 slots"),
             (("--operation", "append"), 2, "paged: T_table is missing"),
             (("--operation", "append", "--q", "k_new.npy"), 2, "--q is not for the operation append"),
-            (("--q", "k_new.npy"), 2, "--k_new is for --operation append"),
+            (("--q", "k_new.npy", "--T_lengths", "lengths.npy"), 2, "paged: T_table is missing"),
+            (("--q", "q_one.npy", "--T_lengths", "lengths.npy", "--T_table", "table.npy"), 1, "paged: k_new: axis 2 has 3 elements, expected 1 as in q"),
         ):
             done = self.run_tool(*words)
             self.assertEqual(done.returncode, status, done.stderr)

@@ -202,6 +202,46 @@ class Groups(unittest.TestCase):
             for x, y in zip(outputs(compiled(path, layout), tensors | lists, case.params), want):
                 np.testing.assert_array_equal(x, y, err_msg=layout)
 
+    def test_packed(self):
+        """Rows of queries one after the other, each sequence its own number: fewer than its group's first, more, none; few beside many. Against kernels for any number."""
+        r = np.random.default_rng(4)
+        for stem, most, params in (("gqa", 3, {}), ("gqa", 1, {}), ("sliding_window", 4, {"window": 30}), ("alibi", 2, {}), ("gqa", 60, {}), ("softcap", 40, {})):
+            path = SCRIPTS / f"{stem}.attn"
+            of_groups, packed = compiled(path, "S=packed:most,T=paged:groups"), compiled(path, "S=packed,T=paged")
+            for slots, groups in ((16, GROUPS), (8, [([1100, 1050, 1040] * 2, 1040), ([70, 90, 64], 64), ([20], 16)])):
+                with self.subTest(stem, most=most, slots=slots):
+                    case = Shared(compiled(path), slots, groups, most)
+                    B = len(case.lengths)
+                    rows = np.minimum(r.integers(0, 3, B), most) if most > 8 else r.integers(0, most + 1, B)
+                    if most > 8:
+                        rows[[1, B - 2]], rows[4] = most, 8
+                    starts = np.cumsum([0, *rows]).astype(np.int32)
+                    q = np.concatenate([case.tensors["q"][b, :, :n] for b, n in enumerate(rows)] + [np.full_like(case.tensors["q"][0, :, :2], np.nan)[:, : 1 + (most > 1)]], 1)
+                    tensors, params = case.tensors | case.pools | {"q": q[None], "S_starts": starts}, case.params | params
+                    got = outputs(of_groups, tensors | case.lists(), params | {"S_most": most})
+                    want = outputs(packed, tensors | case.lists(False), params)
+                    for x, y in zip(got, want):
+                        self.assertFalse(np.isnan(x).any())
+                        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5 * max(1.0, float(np.abs(y[np.isfinite(y)]).max(initial=0))))
+                    self.assertFalse(got[0][:, :, starts[-1] :].any())
+
+    def test_varlen(self):
+        """aule.attention_varlen: a step in which some decode and one is a chunk."""
+        r, slots, lengths, starts = np.random.default_rng(3), 16, np.array([70, 66, 90, 64, 33], np.int32), np.array([0, 1, 1, 41, 43, 44], np.int32)
+        groups, shared = np.array([0, 3, 5], np.int32), np.array([64, 32], np.int32)
+        k, v = (r.standard_normal((40, slots, 2, d)).astype(np.float32) for d in (16, 32))
+        table = r.permutation(40)[:30].reshape(5, 6).astype(np.int32)
+        table[1:3, :4], table[4, :2] = table[0, :4], table[3, :2]
+        q, paged = r.standard_normal((44, 8, 16)).astype(np.float32), {"seqused_k": lengths, "page_table": table}
+        for options in ({"causal": True}, {"causal": True, "max_seqlen_q": 40}, {"window": 20, "max_seqlen_q": 40}, {"causal": True, "max_seqlen_q": 40, "invariant": True}):
+            want = aule.attention_varlen(q, k, v, starts, **paged, **options)
+            np.testing.assert_allclose(aule.attention_varlen(q, k, v, starts, **paged, **options, groups=groups, shared=shared), want, rtol=1e-5, atol=1e-5)
+        for given, message in (({"groups": groups}, "one of them is missing"), ({"groups": groups[:2], "shared": shared}, r"groups is \[2\] and shared \[2\]")):
+            with self.assertRaisesRegex(aule.ArgumentError, message):
+                aule.attention_varlen(q, k, v, starts, **paged, **given)
+        with self.assertRaisesRegex(aule.ArgumentError, "groups is for keys in pages, with a page_table"):
+            aule.attention_varlen(q, k[0], v[0], starts, starts, groups=groups, shared=shared)
+
     def test_stored(self):
         """Codes of 8 and 4 bits, of which scales lie beside the pages, or are one for the sequences of a group: against the formula, in double precision."""
         ragged, long = [([100, 64, 70, 10, 0, 65], 64), ([70], 48), ([], 16), ([40, 41], 0), ([33, 32, 34, 48], 32)], [([2100, 2049, 2048, 1024, 2500] * 2, 2048), ([1040, 1100], 1024)]
