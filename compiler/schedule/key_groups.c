@@ -1,7 +1,7 @@
 /* key_groups.c - see key_groups.h.
  *
  * Blocks of a group's rows begin where a whole number of blocks does, as items of packed rows do (work_list.c): of the rows before group
- * g there are at most rows / block + g blocks. Who has a sequence, or an item, finds its group by halves: a kernel that wrote lists of
+ * g there are at most rows / block + g blocks. Who has a sequence, or an item, finds its group by eighths: a kernel that wrote lists of
  * them would take longer than that. */
 #include "key_groups.h"
 
@@ -89,16 +89,29 @@ static const char *first_item(Lanes *x, const char *n)
     return tile_text(x->t, "%s * %s / %d + %s", first_of(x, n), item_rows(x), x->block, n);
 }
 
-/* Lets share_at: the last group that begins no later than [at], a sequence or an item. */
+/* Does group [n] begin no later than [at]? A number that no group has is asked of the last one, and does not count. */
+static const char *begins_before(Lanes *x, bool of_item, const char *n, const char *at)
+{
+    const char *group = tile_text(x->t, "min(%s, %s - 1)", n, shares(x));
+    return tile_text(x->t, "%s < %s && %s <= %s", n, shares(x),
+                     of_item ? first_item(x, group) : first_of(x, group), at);
+}
+
+/* Lets share_at: the last group that begins no later than [at], a sequence or an item. Each round asks seven groups at once, whose loads do not
+ * wait for each other, and leaves an eighth of the groups. */
 static void let_group(Lanes *x, bool of_item, const char *at)
 {
+    enum { WAYS = 8 };
     AuTileBuild *t = x->t;
     const char *found = "0";
-    for (int32_t step = SCHEDULE_MOST_GROUPS / 2; step; step /= 2) {
-        const char *next = tile_text(t, "min(%s + %d, %s - 1)", found, step, shares(x)),
-                   *name = step > 1 ? tile_text(t, "share_in_%d", step) : "share_at";
-        tile_let(t, name, "where(%s + %d < %s && %s <= %s, %s + %d, %s)", found, step, shares(x),
-                 of_item ? first_item(x, next) : first_of(x, next), at, found, step, found);
+    for (int32_t step = SCHEDULE_MOST_GROUPS / WAYS; step; step /= WAYS) {
+        AuText before = {.arena = x->arena};
+        for (int32_t n = 1; n < WAYS; n++)
+            au_text_add(&before, "%swhere(%s, %d, 0)", n > 1 ? " + " : "",
+                        begins_before(x, of_item, tile_text(t, "%s + %d", found, n * step), at),
+                        step);
+        const char *name = step > 1 ? tile_text(t, "share_in_%d", step) : "share_at";
+        tile_let(t, name, "%s + %s", found, au_text_str(&before));
         found = name;
     }
     tile_let(t, "leader", "min(%s, %s - 1)", first_of(x, "share_at"), lanes_axis(x, 0, 0));
@@ -106,16 +119,19 @@ static void let_group(Lanes *x, bool of_item, const char *at)
              lanes_axis(x, 0, 0));
 }
 
-/* Lets shared_end: keys of the group, whole tiles of them; none where its first sequence has not all. */
+/* Lets shared_end: keys of the group, whole tiles of them; none where its first sequence has not all, or where it takes longer to read them once. */
 static void let_shared(Lanes *x)
 {
     AuTileBuild *t = x->t;
     lanes_let_leader_length(x);
     let_rows(x);
     tile_let(t, "said", "max(%s[share_at], 0)", lanes_tensor(x, layout(x)->shared));
+    const char *enough =
+        x->share_least ? tile_text(t, " && said >= cdiv(%s, max(followers - 1, 1))", x->share_least)
+                       : "";
     tile_let(t, "shared_end",
-             "where(followers > 1 && said <= shared_length, min(said, %d) / %d * %d, 0)", MOST_KEYS,
-             x->shared_tile, x->shared_tile);
+             "where(followers > 1 && said <= shared_length%s, min(said, %d) / %d * %d, 0)", enough,
+             MOST_KEYS, x->shared_tile, x->shared_tile);
 }
 
 void lanes_let_own_keys(Lanes *x)

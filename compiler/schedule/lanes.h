@@ -54,7 +54,9 @@ typedef struct Lanes {
     bool too_many;              /* regions of the workspace */
     bool of_group;              /* keys are those that a group of sequences shares (key_groups.h) */
     int32_t shared_tile; /* of so many keys are whole tiles of them; 0: each sequence has its own */
-    LanesOnly only;      /* whose rows; those of others do not exist to the kernel */
+    const char
+        *share_least; /* so many keys that are read again at least; NULL: groups of two share any */
+    LanesOnly only;   /* whose rows; those of others do not exist to the kernel */
     const AuShape *group_shape; /* warps: of the kernel of such keys; NULL: there is none */
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */

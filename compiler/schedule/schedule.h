@@ -67,6 +67,9 @@ typedef struct AuShape {
     int32_t rows, stages;             /* query rows of a warp; tiles of keys in shared memory */
     int32_t query_tile, column_parts; /* backward: queries a tile (of which there are stages); warps
                                          that share their [rows] keys */
+    int32_t
+        sharing; /* trips to memory that it costs to read keys once that sequences share: groups that save less
+                        are read by each of their sequences; 0: none is */
     bool keys_apart; /* the warps of a block share its [rows]; each has its part of a tile's keys */
     bool query_in_registers; /* else products take queries from shared memory */
     bool keys_in_registers;  /* backward: and keys and values of S and dP */

@@ -11,14 +11,22 @@
 typedef struct Key {
     const char *schedule, *name;
     size_t at;
-    bool is_flag;
+    bool is_flag, is_quiet; /* not in a text where it is 0 */
     int32_t least, most;
 } Key;
 
 static const Key keys[] = {
-#define KEY(schedule, name, member, least, most)                                                   \
-    {schedule, name, offsetof(AuShape, member), sizeof(((AuShape *)0)->member) == sizeof(bool),    \
-     least,    most},
+#define KEY_OF(schedule, name, member, is_quiet, least, most)                                      \
+    {schedule,                                                                                     \
+     name,                                                                                         \
+     offsetof(AuShape, member),                                                                    \
+     sizeof(((AuShape *)0)->member) == sizeof(bool),                                               \
+     is_quiet,                                                                                     \
+     least,                                                                                        \
+     most},
+#define KEY(schedule, name, member, least, most) KEY_OF(schedule, name, member, false, least, most)
+#define SOME_KEY(schedule, name, member, least, most)                                              \
+    KEY_OF(schedule, name, member, true, least, most)
 #include "shape_keys.def"
 };
 enum { KEYS = sizeof keys / sizeof *keys, MOST_DIGITS = 5, WIDEST = 1024 };
@@ -53,7 +61,8 @@ const char *shape_text(AuArena *arena, const char *schedule, const AuShape *s)
     AuText text = {.arena = arena};
     au_text_add(&text, "%s:", schedule);
     for (uint32_t n = 0; n < KEYS; n++)
-        if (is_of(&keys[n], schedule)) au_text_add(&text, " %s=%d", keys[n].name, get(s, &keys[n]));
+        if (is_of(&keys[n], schedule) && (!keys[n].is_quiet || get(s, &keys[n])))
+            au_text_add(&text, " %s=%d", keys[n].name, get(s, &keys[n]));
     return au_text_str(&text);
 }
 

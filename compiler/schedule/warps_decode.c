@@ -14,6 +14,10 @@
 #include "key_storage.h"
 #include "warps_decode.h"
 
+enum {
+    SHARING = 2
+}; /* by docs/performance.md, Prefixes: 64 keys of 64 sequences do not pay, 128 do */
+
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -103,7 +107,8 @@ bool schedule_warps_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
         AuShape s = {.executors = warps[n / 8],
                      .key_tile = keys[n / 4 % 2] * warps[n / 8],
                      .stages = stages[n / 2 % 2],
-                     .query_in_registers = n % 2 == 0};
+                     .query_in_registers = n % 2 == 0,
+                     .sharing = p->attn->keys.has_groups ? SHARING : 0};
         *why = schedule_warps_decode_fit(arena, p, &s);
         if (*why) continue;
         *out = s;

@@ -10,6 +10,9 @@
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
 /* warps_decode.c: kernels for a few queries of values that a warp holds. */
 void warps_decode_kernels(Lanes *x);
+enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
+/* How often a row waits for parts that are loaded together, of so many. */
+const char *warps_rounds_of(Lanes *x, const char *parts);
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);
 /* Lets first_tile, last_tile: those of part `span`, of so many of the tiles n_low .. n_high. */

@@ -4,11 +4,10 @@
 #include "warps_decode.h"
 
 enum {
-    AT_ONCE = 8,      /* parts of a row whose loads are under way together; of wide rows half */
-    WIDE = 256,       /* channels, from which on several warps have each some of them */
-    CUT = 128,        /* so many */
-    OWN_PART = 1024,  /* keys of a part that does not depend on the batch, to whole tiles */
-    PROCESSORS = 132, /* that blocks are made for: an H200 */
+    AT_ONCE = 8,     /* parts of a row whose loads are under way together; of wide rows half */
+    WIDE = 256,      /* channels, from which on several warps have each some of them */
+    CUT = 128,       /* so many */
+    OWN_PART = 1024, /* keys of a part that does not depend on the batch, to whole tiles */
     MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
 };
 
@@ -31,7 +30,7 @@ static const char *row_blocks(Lanes *x)
 const char *warps_parts_for(Lanes *x, const char *blocks)
 {
     return tile_text(x->t, "min(max(%d / max(%s, 1), 1), max(cdiv(%s, %d), 1))",
-                     PROCESSORS * x->resident, blocks, lanes_key_room(x), x->shape->key_tile);
+                     WARPS_PROCESSORS * x->resident, blocks, lanes_key_room(x), x->shape->key_tile);
 }
 
 /* Tiles of a part that does not depend on the batch. */
@@ -134,6 +133,11 @@ static int32_t columns(const Lanes *x)
 
 static int32_t at_once(const Lanes *x) { return columns(x) > WIDE ? AT_ONCE / 2 : AT_ONCE; }
 
+const char *warps_rounds_of(Lanes *x, const char *parts)
+{
+    return tile_text(x->t, "cdiv(%s, %d)", parts, at_once(x));
+}
+
 static const char *own_columns(Lanes *x)
 {
     const int32_t own = columns(x);
@@ -175,7 +179,7 @@ static void join_part(Lanes *x, const Parts *of, int32_t n)
 static void join_parts(Lanes *x, const Parts *of)
 {
     AuTileBuild *t = x->t;
-    tile_for_range(t, "round", "0", tile_text(t, "cdiv(%s, %d)", of->count, at_once(x)));
+    tile_for_range(t, "round", "0", warps_rounds_of(x, of->count));
     for (int32_t n = 0; n < at_once(x); n++) load_part(x, of, n);
     for (int32_t n = 0; n < at_once(x); n++) join_part(x, of, n);
     tile_end(t);

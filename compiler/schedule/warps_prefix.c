@@ -33,19 +33,6 @@ static bool has_ranges(const Lanes *x)
     return x->p->hooks->range_begins || x->p->hooks->needs_lists;
 }
 
-void warps_prefix_begin(Lanes *x)
-{
-    AuShape shape;
-    if (!lanes_may_share_keys(x) || (x->only && has_ranges(x)) ||
-        !shape_of(x->arena, x->p, x->shape, &shape))
-        return;
-    AuShape *kept = AU_NEW(x->arena, AuShape);
-    *kept = shape;
-    x->group_shape = kept;
-    x->shared_tile = x->shape->key_tile;
-    x->out->shares_keys = true;
-}
-
 /* What builds its kernel. */
 static Lanes of_group(const Lanes *x)
 {
@@ -61,6 +48,45 @@ static const char *parts(Lanes *x)
 {
     return warps_parts_for(
         x, tile_text(x->t, "%s * (%s)", lanes_axis(x, 1, 1), lanes_group_blocks(x)));
+}
+
+static int32_t bytes_of_key(const Lanes *x)
+{
+    const AuAttn *a = x->p->attn;
+    int32_t bytes = 0;
+    for (uint32_t n = 1; n < (a->v_in_k ? 2u : 3u); n++) {
+        const int32_t each = lanes_is_stored(x, n) ? 1 : tile_elem(x->p->operand)->bytes;
+        bytes += lanes_stored_width(x, n, n == 1 ? x->p->d : x->p->e) * each;
+    }
+    return bytes;
+}
+
+/* Sequences that read their keys each for itself are brought them by the far cache, since neighbours do so at nearly the same time; what they share costs
+ * trips to memory instead, those of the kernel (Shape.sharing) and two for each round of its parts that a row joins. So many keys of a head as
+ * come from that cache in as long: a group whose sequences would read fewer again does not share. NULL: no machine has told its rates. */
+static const char *least_keys(Lanes *x)
+{
+    const AuTileCaps *rates = tile_rates(x->p->caps);
+    Lanes group = of_group(x);
+    if (!x->shape->sharing || rates->far <= 0) return NULL;
+    const int32_t a_trip =
+        (int32_t)(rates->latency * rates->far * WARPS_PROCESSORS / bytes_of_key(x));
+    return tile_text(x->t, "cdiv(%d * (%d + 2 * %s), max(%s, 1))", a_trip, x->shape->sharing,
+                     warps_rounds_of(x, parts(&group)), lanes_axis(x, 1, 1));
+}
+
+void warps_prefix_begin(Lanes *x)
+{
+    AuShape shape;
+    if (!lanes_may_share_keys(x) || (x->only && has_ranges(x)) ||
+        !shape_of(x->arena, x->p, x->shape, &shape))
+        return;
+    AuShape *kept = AU_NEW(x->arena, AuShape);
+    *kept = shape;
+    x->group_shape = kept;
+    x->shared_tile = x->shape->key_tile;
+    x->share_least = least_keys(x);
+    x->out->shares_keys = true;
 }
 
 /* ---- rows */

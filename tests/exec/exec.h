@@ -23,7 +23,8 @@ typedef struct ExecCase {
                         `first` is the number of a set's first key),
                         paged (keys in pages of `slots=N` among the sizes, exec_pages.c), padded (keys that end before their tensor),
                         invariant (kernels for calls whose results do not depend on the batch),
-                        groups (the first `shared=N` keys are the same in neighbouring sequences, exec_groups.c),
+                        groups (the first `shared=N` keys are the same in neighbouring sequences, exec_groups.c; weighed: only where it saves
+                        more than it costs),
                         wide (gradients by group_back_wide in a shape that its rule does not take),
                         opaque, opaque_forward (gradients by matrices_backward, results by matrices_forward, and by nothing else),
                         driver (gradients on OpenCL devices in the quick round, too),

@@ -64,11 +64,15 @@ static const AuShapes *shapes_of(Run *r)
         {"opaque_forward", "matrices_forward: subgroups=2"},
         {"opaque", "matrices_backward: subgroups=2"},
         {"stored", "group_backward: stmatrix=1"},
-        {"turned", "group_backward: stmatrix=1 turned=1"}};
+        {"turned", "group_backward: stmatrix=1 turned=1"},
+        {"weighed",
+         "warps_decode: sharing=2"}, /* as the rule has it: what groups save is weighed */
+        {"groups", "warps_decode: sharing=0"}};
     const uint32_t all = sizeof asked / sizeof *asked;
     uint32_t n = 0;
     while (n < all && !exec_has(r, asked[n].word)) n++;
-    if (n == all) return NULL;
+    const bool of_warps = n < all && strncmp(asked[n].row, "warps", 5) == 0;
+    if (n == all || (of_warps && !strstr(r->suite->name, ":sm_"))) return NULL;
     AuShapes *shapes = shapes_new(r->arena, r->diags);
     const char *row = asked[n].row;
     return shapes_read(shapes, r->diags, asked[n].word, row, strlen(row), SHAPES_FORCED) ? shapes
