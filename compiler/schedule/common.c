@@ -16,6 +16,13 @@ const char *schedule_rows_refusal(const AuProblem *p)
                : NULL;
 }
 
+AuProblem schedule_problem_for(const AuProblem *p, AuQueries queries)
+{
+    AuProblem of = *p;
+    of.queries = queries;
+    return of;
+}
+
 AuSchedule *schedule_new(AuArena *arena, AuDiags *diags, const AuProblem *p, const char *name,
                          const AuShape *shape, const char *why)
 {

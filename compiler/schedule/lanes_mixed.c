@@ -4,13 +4,6 @@
  * Kernels: `work`, `k_rows`, `v_rows` (rows that the script changes), `forward`, `keys`, `few` (joins), `rest`. */
 #include "key_layout.h"
 
-static AuProblem problem_of(const AuProblem *p, AuQueries queries)
-{
-    AuProblem of = *p;
-    of.queries = queries;
-    return of;
-}
-
 static Lanes few_of(const Lanes *many, const AuProblem *p, const AuShape *shape)
 {
     Lanes few = *many;
@@ -30,7 +23,7 @@ static void kernels(Lanes *given)
     AuProblem *p = AU_NEW(given->arena, AuProblem);
     AuShape *shape = AU_NEW(given->arena, AuShape);
     const char *why;
-    *p = problem_of(given->p, AU_DECODE_QUERIES);
+    *p = schedule_problem_for(given->p, AU_DECODE_QUERIES);
     if (!schedule_lanes_decode_shape(given->arena, p, shape, &why)) return;
     Lanes few = few_of(given, p, shape);
     many.only = LANES_MANY;
@@ -42,7 +35,7 @@ AuSchedule *schedule_lanes_mixed(AuArena *arena, AuDiags *diags, const AuProblem
                                  const AuShape *shape)
 {
     AuProblem *many = AU_NEW(arena, AuProblem);
-    *many = problem_of(p, AU_ANY_QUERIES);
+    *many = schedule_problem_for(p, AU_ANY_QUERIES);
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_mixed", shape, NULL);
     Lanes x;
     if (!lanes_forward_begin(arena, diags, many, out, &x)) return NULL;
@@ -64,20 +57,20 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = lanes_forward_atom(p, TILE_ON_THREAD);
     if (p->hooks->has_v_mod && atom && atom->k > 2)
         return "changed values, which matrix units take as rows of their own";
-    const AuProblem one = problem_of(p, AU_DECODE_QUERIES);
+    const AuProblem one = schedule_problem_for(p, AU_DECODE_QUERIES);
     return schedule_lanes_decode_shape(arena, &one, &few, &why) ? NULL : why;
 }
 
 const char *schedule_lanes_mixed_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    const AuProblem many = problem_of(p, AU_ANY_QUERIES);
+    const AuProblem many = schedule_problem_for(p, AU_ANY_QUERIES);
     const char *why = refusal(arena, p);
     return why ? why : schedule_lanes_forward_fit(arena, &many, s);
 }
 
 bool schedule_lanes_mixed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    const AuProblem many = problem_of(p, AU_ANY_QUERIES);
+    const AuProblem many = schedule_problem_for(p, AU_ANY_QUERIES);
     *why = refusal(arena, p);
     return !*why && schedule_lanes_forward_shape(arena, &many, out, why);
 }

@@ -95,6 +95,9 @@ typedef struct AuShape {
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
 } AuShape;
 
+/* common.c: the same for so many queries. */
+AuProblem schedule_problem_for(const AuProblem *p, AuQueries queries);
+
 typedef struct AuSchedule {
     const char *name;      /* its row: "lanes_forward: executors=1 .." (shape_text) */
     AuTileModule *module;  /* expanded and verified; kernels in the order of their launches */

@@ -12,13 +12,10 @@
 #include "shapes.h"
 #include "warps_decode.h"
 
-static AuProblem problem_of(const AuProblem *p, LanesOnly only)
+static AuProblem problem_of_many(const AuProblem *p)
 {
-    AuProblem of = *p;
-    of.queries = only == LANES_FEW                         ? AU_DECODE_QUERIES
-                 : p->attn->keys.layout == AU_LAYOUT_PAGED ? AU_PAGED_QUERIES
-                                                           : AU_ANY_QUERIES;
-    return of;
+    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
+    return schedule_problem_for(p, paged ? AU_PAGED_QUERIES : AU_ANY_QUERIES);
 }
 
 /* What a row of text says of the kernels where they are alone holds beside others, too: sequences have the same kernels then. */
@@ -50,7 +47,7 @@ static void kernels(Lanes *given)
     AuShape *shape = AU_NEW(given->arena, AuShape);
     AuProblem *p = AU_NEW(given->arena, AuProblem);
     const char *why;
-    *p = problem_of(given->p, LANES_FEW);
+    *p = schedule_problem_for(given->p, AU_DECODE_QUERIES);
     if (!shape_of_few(given->arena, p, given->shape, shape, &why)) return;
     few.p = p;
     few.shape = shape;
@@ -67,7 +64,7 @@ AuSchedule *schedule_warps_mixed(AuArena *arena, AuDiags *diags, const AuProblem
                                  const AuShape *shape)
 {
     AuProblem *many = AU_NEW(arena, AuProblem);
-    *many = problem_of(p, LANES_MANY);
+    *many = problem_of_many(p);
     AuSchedule *out = schedule_new(arena, diags, p, "warps_mixed", shape,
                                    schedule_warps_refusal(arena, many, shape));
     if (!out) return NULL;
@@ -92,7 +89,7 @@ const char *schedule_warps_mixed_fit(AuArena *arena, const AuProblem *p, AuShape
     AuShape few;
     const char *why = refusal(p);
     if (why) return why;
-    const AuProblem one = problem_of(p, LANES_FEW), many = problem_of(p, LANES_MANY);
+    const AuProblem one = schedule_problem_for(p, AU_DECODE_QUERIES), many = problem_of_many(p);
     why = schedule_warps_forward_fit(arena, &many, s);
     if (why) return why;
     return shape_of_few(arena, &one, s, &few, &why) ? NULL : why;
@@ -103,7 +100,7 @@ bool schedule_warps_mixed_shape(AuArena *arena, const AuProblem *p, AuShape *out
     AuShape few;
     *why = refusal(p);
     if (*why) return false;
-    const AuProblem one = problem_of(p, LANES_FEW), many = problem_of(p, LANES_MANY);
+    const AuProblem one = schedule_problem_for(p, AU_DECODE_QUERIES), many = problem_of_many(p);
     if (!schedule_warps_forward_shape(arena, &many, out, why)) return false;
     follow_rows(arena, &many, "warps_forward", schedule_warps_forward_fit, out);
     return shape_of_few(arena, &one, out, &few, why);

@@ -241,10 +241,7 @@ void warps_prefix_kernel(const Lanes *given)
     tile_if(t, "prefix_end > 0");
     if (lanes_has_turns(x)) tile_for_range(t, "turn_of_rows", "0", "turns");
     part(x);
-    if (lanes_has_turns(x)) {
-        tile_sync(t, "all"); /* before other keys come to where these are read */
-        tile_end(t);
-    }
+    if (lanes_has_turns(x)) tile_end(t);
     tile_end(t);
     tile_end(t);
     tile_end(t);

@@ -201,7 +201,6 @@ GROUPS = [
     ("packed rows are numbered as if there were one more", "key_groups.c", '(b - leader) * share_rows + %s"', '(b - leader) * (share_rows + 1) + %s"'),
     ("packed rows are the first sequence's", "key_groups.c", 'tile_set(t, "q_start", "%s", lanes_query_start_of(x, "b"));', 'tile_set(t, "q_start", "%s", lanes_query_start_of(x, "leader"));'),
     ("an item has its first rows alone", "key_groups.c", '"cdiv(last_row - first_row, turn_rows)"', '"min(cdiv(last_row - first_row, turn_rows), 1)"'),
-    ("rows come while others are read", "warps_prefix.c", 'tile_sync(t, "all"); /* before other', '/* before other'),
     ("scales are those of the first sequence of all", "key_storage.c", '.rows = rows}, "b")', '.rows = rows}, "0 * b")'),
     ("sums of what is shared have no scale", "warps_prefix.c", "    lanes_scale_values(x);\n", ""),
     ("processors: what is shared begins with the second part", "lanes_decode.c", 'tile_for_range(t, "part", "0", tile_text(t, "cdiv(own_low', 'tile_for_range(t, "part", "1", tile_text(t, "cdiv(own_low'),
