@@ -216,12 +216,10 @@ static const ExecCase group_cases[] = {
     {"../../../attn_scripts/softcap.attn", "B=7 H=4 Hk=2 S=2 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups csr"},
     {"mha.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16 shared=64", NULL, "decode forward paged groups shares"},
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=6 T=300 D=32 E=32 slots=16 shared=256", NULL, "decode forward paged groups"},
-    /* weighed: groups that save little are read by each of their sequences, all of them, or those of the smaller one */
     {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups weighed"},
     {"mha.attn", "B=23 H=16 Hk=16 S=1 T=640 D=32 E=32 slots=16 shared=576", NULL, "decode forward paged groups weighed"},
     {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups shares e4m3"},
     {"gemma_local.attn", "B=6 H=5 Hk=1 S=2 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode forward paged groups shares i8 token"},
-    {"../../../attn_scripts/softcap.attn", "B=7 H=4 Hk=2 S=2 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups csr i8 zero"},
     {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=2 T=200 D=32 E=64 slots=16 shared=128", NULL, "decode forward paged groups rows i4 channels16 zero"},
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=6 T=200 D=32 E=32 slots=16 shared=144", NULL, "decode forward paged groups e4m3 channels32"},
     {"mha.attn", "B=2 H=2 Hk=1 S=2 T=2300 D=32 E=32 slots=16", NULL, "decode forward paged invariant"},
@@ -257,9 +255,7 @@ static const ExecCase few_cases[] = {
     {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode packed most forward paged groups shares unequal"},
     {"gemma_local.attn", "B=6 H=5 Hk=1 S=3 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode packed most forward paged groups"},
     {"../../../attn_scripts/alibi.attn", "B=9 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward ragged paged groups shares unequal"},
-    {"../../../attn_scripts/softcap.attn", "B=23 H=8 Hk=1 S=1 T=200 D=32 E=32 slots=32 shared=128", NULL, "decode packed most forward paged groups csr"},
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=3 T=200 D=32 E=32 slots=16 shared=144", NULL, "decode packed most forward paged groups"},
-    {"mha.attn", "B=7 H=4 Hk=2 S=2 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode packed most forward paged groups e4m3"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
 };
@@ -277,7 +273,6 @@ static const ExecCase mixed_cases[] = {
     {"mha.attn", "B=6 H=4 Hk=2 S=40 T=1100 D=32 E=32 slots=16", NULL, "mixed packed most forward paged invariant"},
     {"mha.attn", "B=9 H=4 Hk=2 S=40 T=200 D=32 E=32 slots=16 shared=128", NULL, "mixed packed most forward paged groups"},
     {"mha.attn", "B=14 H=8 Hk=1 S=4 T=200 D=32 E=32 slots=16 shared=128", NULL, "mixed packed most forward paged groups shares"},
-    {"gemma_local.attn", "B=6 H=8 Hk=1 S=20 T=400 D=32 E=32 slots=16 shared=256", "window=150", "mixed packed most forward paged groups"},
     {"mha.attn", "B=9 H=4 Hk=2 S=20 T=140 D=64 E=64 slots=16 shared=128", NULL, "mixed packed most forward paged groups e4m3"},
 };
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
