@@ -418,7 +418,8 @@ class Stages(Case):
             plain, named = (aulec(script, *options, *more).stdout.decode() for more in ([], ["--lines"]))
             words = re.compile(r"%\d+")
             kept = [words.sub("%", line) for line in named.splitlines() if "OpLine" not in line and not re.search(r'OpString "(.*[.]attn|<std>)"', line)]
-            self.assertEqual([re.sub(r"Bound: \d+", "", line) for line in kept], [re.sub(r"Bound: \d+", "", words.sub("%", line)) for line in plain.splitlines()])
+            bound = re.compile(r"ids below \d+")
+            self.assertEqual([bound.sub("", line) for line in kept], [bound.sub("", words.sub("%", line)) for line in plain.splitlines()])
             files = dict(re.findall(r'(%\d+) = OpString "(.*)"', named))
             places = {(files[f], int(line)) for f, line in re.findall(r"OpLine (%\d+) (\d+) ", named)}
             lines = script.read_text().splitlines()
