@@ -194,12 +194,13 @@ const char *group_back_slower(const AuProblem *p)
 
 /* Measured (docs/dev/performance-notes.md, tools: bench/shapes.py): two tiles of dS' and two of dQ; where they do not fit, one of dQ and, with a
  * mask, one of dS'. For narrow heads twice the queries, with which units read shared memory less often, and one tile of dS'. Others have some channels
- * of values in registers, where these have room, and store dS' by rows of matrices. */
+ * of values in registers, where these have room. Results by boxes or not, and dS' by rows of matrices or not: as ptxas' order of the loop has it. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
-    enum { WIDER = 2, HELD = 32, TURNS = 2 };
-    const bool narrow = p->d <= NARROW && p->e <= NARROW;
+    enum { WIDER = 2, HELD = 32, HELD_LONG = 64, TURNS = 2 };
+    const bool narrow = p->d <= NARROW && p->e <= NARROW,
+               is_long = !p->attn->mask.i && !p->short_rows;
     const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, rows = GROUP_ROWS;
     const AuShape all[] = {
         {.query_tile = WIDER * rows, .stages = 2, .exchange_stages = 1, .result_stages = RESULTS},
@@ -214,9 +215,9 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     for (uint32_t n = TURNS * from; n < TURNS * count; n++) {
         AuShape s = all[n / TURNS];
         s.executors = 2;
-        s.result_boxes = true;
-        s.value_channels = narrow || n % TURNS ? 0 : HELD;
-        s.matrix_stores = !narrow && p->caps->matrix_stores;
+        s.result_boxes = !is_long;
+        s.value_channels = narrow || n % TURNS ? 0 : is_long ? HELD_LONG : HELD;
+        s.matrix_stores = narrow == is_long && p->caps->matrix_stores;
         group_back_give_registers(fragment_registers(p, &s), &s);
         group_back_complete(p, &s);
         *why = schedule_group_back_refusal(arena, p, &s);

@@ -101,7 +101,7 @@ static const ExecCase wide_cases[] = {
     {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "dfinals"},
     {"mha.attn", "B=2 H=2 Hk=1 S=131 T=150 D=64 E=64", NULL, "elements"},
     {"mha.attn", "B=1 H=2 Hk=1 S=133 T=150 D=64 E=64", NULL, "held dfinals"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=67 T=150 D=128 E=128", NULL, "held"},
+    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=67 T=150 D=128 E=128", NULL, "long"},
     {"mha.attn", "B=2 H=2 Hk=1 S=130 T=150 D=128 E=128", NULL, "dfinals nan"},
     {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "long"},
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=3 Hk=3 S=8000 T=70 D=192 E=128", "window=20", "wide_sections"},

@@ -354,7 +354,7 @@ static void test_groups_backward(void **state)
 {
     static const struct {
         const char *script, *sizes, *said;
-        bool deterministic;
+        bool deterministic, short_rows;
     } all[] = {
         {"mha.attn", "D=64 E=64",
          "group_backward: groups=2 queries=128 stages=2 exchange=1 results=2 held=0 stmatrix=0 "
@@ -362,66 +362,69 @@ static void test_groups_backward(void **state)
          "boxes=1 sections=0 "
          "producer=24 "
          "consumer=240",
-         false},
+         false, false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=128 stages=2 exchange=1 results=2 held=0 stmatrix=0 "
-         "turned=0 "
-         "boxes=1 sections=0 "
-         "producer=24 "
-         "consumer=240",
-         false},
+         "exchange=1 results=2 held=0 stmatrix=1 turned=0 boxes=0 ", false, false},
+        {"../../tile/scripts/full.attn", "D=128 E=128",
+         "exchange=2 results=2 held=64 stmatrix=0 turned=0 boxes=0 ", false, false},
+        {"../../tile/scripts/full.attn", "D=128 E=128",
+         "exchange=2 results=2 held=32 stmatrix=1 turned=0 boxes=1 ", false, true},
+        {"../../tile/scripts/full.attn", "D=64 E=64",
+         "exchange=1 results=2 held=0 stmatrix=0 turned=0 boxes=1 ", false, true},
         {"../../../attn_scripts/softcap.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=0 stmatrix=0 "
          "turned=0 "
          "boxes=1 sections=0 "
          "producer=40 "
          "consumer=232",
-         false},
+         false, false},
         {"mha.attn", "D=96 E=96",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=32 stmatrix=1 "
          "turned=0 "
          "boxes=1 sections=0 "
          "producer=40 "
          "consumer=232",
-         false},
+         false, false},
         {"mha.attn", "D=128 E=128",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=32 stmatrix=1 "
          "turned=0 "
          "boxes=1 sections=0 "
          "producer=24 "
          "consumer=240",
-         false},
-        {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false},
-        {"mha.attn", "D=256 E=256", "where a consumer has 240", false},
-        {"mha.attn", "D=48 E=48", "queries=128", false},
-        {"mha.attn", "D=80 E=80", "80 channels do not divide among 2 groups", false},
-        {"mha.attn", "D=24 E=24", "are no multiples of 16", false},
-        {"mha.attn", "D=64 E=64", "sums of dQ in one order", true},
-        {"mla_train.attn", "D=32 E=16 P=16", "further products", false},
+         false, false},
+        {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false, false},
+        {"mha.attn", "D=256 E=256", "where a consumer has 240", false, false},
+        {"mha.attn", "D=48 E=48", "queries=128", false, false},
+        {"mha.attn", "D=80 E=80", "80 channels do not divide among 2 groups", false, false},
+        {"mha.attn", "D=24 E=24", "are no multiples of 16", false, false},
+        {"mha.attn", "D=64 E=64", "sums of dQ in one order", true, false},
+        {"mla_train.attn", "D=32 E=16 P=16", "further products", false, false},
         {"../../../attn_scripts/documents.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=0 stmatrix=0 "
          "turned=0 "
          "boxes=1 sections=0 "
          "producer=40 consumer=232",
+         false, false},
+        {"documents_bias_sink.attn", "D=64 E=64", "inputs that pairs read by their query", false,
          false},
-        {"documents_bias_sink.attn", "D=64 E=64", "inputs that pairs read by their query", false},
-        {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false},
+        {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false, false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=0 stmatrix=0 "
          "turned=0 "
          "boxes=1 sections=0 "
          "producer=24 "
          "consumer=240",
-         false},
+         false, false},
         {"../../../attn_scripts/alibi.attn", "D=128 E=128",
-         "fragments of 274 registers beside 24 others", false},
+         "fragments of 274 registers beside 24 others", false, false},
         {"../../../attn_scripts/relative_bias.attn", "D=64 E=64 W=9",
-         "inputs that pairs read by their query", false},
+         "inputs that pairs read by their query", false, false},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
         Session s = session_begin();
-        const AuProblem asked = {.deterministic = all[n].deterministic};
+        const AuProblem asked = {.deterministic = all[n].deterministic,
+                                 .short_rows = all[n].short_rows};
         const char *said = backward_rule(&s, all[n].script, all[n].sizes, "group_backward",
                                          schedule_group_backward_shape, &asked);
         if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", all[n].script, all[n].sizes, said);
