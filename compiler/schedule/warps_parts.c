@@ -129,15 +129,18 @@ int32_t warps_lanes_across(const AuProblem *p, int32_t width)
 }
 
 /* 16 bytes a lane, side by side; what lanes a row leaves over take other rows. */
-void warps_across(Lanes *x, const char *name, int32_t width)
+static void across(Lanes *x, const char *name, int32_t width, bool rows_first)
 {
     const int32_t vector = VECTOR / tile_elem(x->p->operand)->bytes, warp = x->p->caps->lanes,
                   lanes = warps_lanes_across(x->p, width);
-    const char *rows = tile_text(x->t, "lane:%d@%d reg", warp / lanes, lanes);
-    tile_layout(x->t, name,
-                lanes > 1 ? tile_text(x->t, "reg:%d lane:%d@1 reg", vector, lanes) : "reg",
-                lanes < warp ? rows : "reg");
+    const char *columns =
+                   lanes > 1 ? tile_text(x->t, "reg:%d lane:%d@1 reg", vector, lanes) : "reg",
+               *rows =
+                   lanes < warp ? tile_text(x->t, "lane:%d@%d reg", warp / lanes, lanes) : "reg";
+    tile_layout(x->t, name, rows_first ? rows : columns, rows_first ? columns : rows);
 }
+
+void warps_across(Lanes *x, const char *name, int32_t width) { across(x, name, width, false); }
 
 void warps_layouts(Lanes *x)
 {
@@ -145,8 +148,8 @@ void warps_layouts(Lanes *x)
     warps_across(x, "across_d", x->p->d);
     warps_across(x, "across_e", x->p->e);
     const int32_t d = warps_padded(x->atom, x->p->d);
-    if (lanes_has_codes(x, 1)) warps_across(x, "wide_d", schedule_scale_width(x->p, 1, d));
+    if (lanes_has_codes(x, 1)) across(x, "wide_d", schedule_scale_width(x->p, 1, d), true);
     if (x->own_v && lanes_has_codes(x, 2))
-        warps_across(x, "wide_e", schedule_scale_width(x->p, 2, x->p->e));
+        across(x, "wide_e", schedule_scale_width(x->p, 2, x->p->e), true);
     x->rows_across = true;
 }

@@ -352,7 +352,7 @@ static const ExecCase stored_cases[] = {
     {"mha.attn", "B=1 H=8 Hk=1 S=2 T=200 D=128 E=128", NULL, "decode forward i4 channels32 zero"},
     {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 zero values"},
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged e4m3 channels16"},
-    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged i4 token"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=128 E=128 slots=48", NULL, "decode forward paged i4 token"},
     {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=300 D=64 E=64 slots=64", "window=150", "decode forward paged i8 channels32 zero"},
     {"gemma_local.attn", "B=1 H=5 Hk=1 S=3 T=300 D=32 E=32", "window=50", "decode forward padded i4 channels16 zero"},
     {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=170 D=64 slots=16", NULL, "decode forward paged e4m3 channels16 zero"},
