@@ -4,8 +4,8 @@
                            [--target cuda] [--arch sm_90a] [--dtype bf16]
     python bench/shapes.py --measure DIR [--pass backward] [--lengths 8x2048,1x16384] [--heads 2048] [--rounds 5] [--top 8]
 
---compile writes an artifact for each combination of the keys' values that the compiler takes (others are counted), and one by rule, for a machine
-without the compiler. --measure calls all of them in turns, in another order each round, and prints TFLOP/s by pairs that take part, medians, the
+--compile writes an artifact for each combination of the keys' values that the compiler takes (it says why it does not take others), and one by rule, for a
+machine without the compiler. --measure calls all of them in turns, in another order each round, and prints TFLOP/s by pairs that take part, medians, the
 best first; `rule` is the compiler's choice. Lengths are BxS, heads so many that H * D is --heads. Results are compared with those of the rule: a shape
 that differs by more than 2 % of the largest value is printed as wrong."""
 
@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -26,11 +27,16 @@ from cases import Case
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ROOT = Path(__file__).parent.parent
+UNFIT = "error E0811: "  # of a shape that the compiler does not take here
 
 
 def combinations(keys: str) -> list[str]:
     axes = [[f"{key}={value}" for value in values.split(",")] for key, values in (word.split("=") for word in keys.split())]
     return [" ".join(c) for c in itertools.product(*axes)]
+
+
+def first_error(said: str) -> str:
+    return next((line for line in said.splitlines() if "error" in line), said.strip() or "nothing was said")
 
 
 def compile_all(a: argparse.Namespace) -> None:
@@ -40,19 +46,29 @@ def compile_all(a: argparse.Namespace) -> None:
     d, e = (a.width.split("/") * 2)[:2]
     jobs = [(script, shape) for script in a.scripts.split(",") for shape in [""] + combinations(a.keys)]
 
-    def build(job: tuple[int, tuple[str, str]]):
+    def build(job: tuple[int, tuple[str, str]]) -> str:
+        """What the compiler has against it."""
         n, (script, shape) = job
-        out = folder / f"{n}.so"
-        command = [aulec, str(SCRIPTS / f"{script}.attn"), "-o", str(out), "--target", a.target, "--arch", a.arch, "--dtype", a.dtype,
+        command = [aulec, str(SCRIPTS / f"{script}.attn"), "-o", str(folder / f"{n}.so"), "--target", a.target, "--arch", a.arch, "--dtype", a.dtype,
                    "--width", f"D={d}", "--width", f"E={e}"] + (["--shape", f"{a.schedule}: {shape}"] if shape else [])
-        ran = subprocess.run(command, capture_output=True, text=True)
-        return {"file": out.name, "script": script, "shape": shape or "rule"} if ran.returncode == 0 else None
+        try:
+            ran = subprocess.run(command, capture_output=True, text=True)
+        except OSError as error:
+            return f"error: {aulec}: {error.strerror}"
+        return "" if ran.returncode == 0 else first_error(ran.stderr)
 
     with ThreadPoolExecutor(a.jobs) as pool:
-        made = list(pool.map(build, enumerate(jobs)))
-    kept = [m for m in made if m]
-    json.dump({"d": int(d), "e": int(e), "dtype": a.dtype, "made": kept}, open(folder / "shapes.json", "w"))
-    print(f"{len(kept)} artifacts, {len(made) - len(kept)} shapes do not do", file=sys.stderr)
+        against = list(pool.map(build, enumerate(jobs)))
+    for (_, shape), error in zip(jobs, against):
+        if error and not (shape and UNFIT in error):  # a key, a schedule, a script or a machine that there is not: nothing to measure
+            sys.exit(f"{error}")
+    for (script, shape), error in zip(jobs, against):
+        if error:
+            print(f"{script}: {error.partition(UNFIT)[2]}", file=sys.stderr)
+    kept = [{"file": f"{n}.so", "script": script, "shape": shape or "rule"} for n, (script, shape) in enumerate(jobs) if not against[n]]
+    with open(folder / "shapes.json", "w") as f:
+        json.dump({"d": int(d), "e": int(e), "dtype": a.dtype, "made": kept}, f)
+    print(f"{len(kept)} artifacts, {len(jobs) - len(kept)} shapes do not do", file=sys.stderr)
 
 
 class Measured:
@@ -141,6 +157,14 @@ def main() -> None:
     p.add_argument("--calls", type=int, default=3)
     p.add_argument("--top", type=int, default=8)
     a = p.parse_args()
+    if not a.compile and not a.measure:
+        p.error("--compile DIR or --measure DIR is needed")
+    if a.compile and not (a.keys.split() and all(re.fullmatch(r"\w+=\d+(,\d+)*", word) for word in a.keys.split())):
+        p.error(f"--keys is '{a.keys}', expected keys and their values, as in 'held=0,64 exchange=1,2'")
+    if not re.fullmatch(r"\d+(/\d+)?", a.width):
+        p.error(f"--width is '{a.width}', expected that of keys, or those of keys and values, as in 192/128")
+    if a.measure and not a.compile and not (Path(a.measure) / "shapes.json").exists():
+        p.error(f"{a.measure} has no shapes.json: --compile makes it")
     if a.compile:
         compile_all(a)
     if a.measure:

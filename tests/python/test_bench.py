@@ -1,16 +1,24 @@
-"""bench/recurrences.py: its passes and peers on the processor, what it refuses, and the table of kernels, of which a stand-in has the times."""
+"""bench/recurrences.py: its passes and peers on the processor, what it refuses, and the table of kernels, of which a stand-in has the times; bench/shapes.py:
+what it compiles and refuses."""
 
 import contextlib
 import importlib.util
 import io
+import json
+import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 from unittest import mock
 
 from support import ROOT, torch
 
 BENCH = ROOT / "bench/recurrences.py"
+AULEC = shutil.which("aulec", path=os.environ.get("AULE_LIBRARY_PATH", ""))
 
 
 @unittest.skipIf(torch is None, "torch is not installed")
@@ -51,6 +59,42 @@ class Recurrences(unittest.TestCase):
         spans = 4 * [("states", 0.25), ("carry", 0.5), ("states", 0.75)]
         self.assertEqual(self.bench.kernel_rows("aule", spans, 4), ["aule: 1.500 ms of kernels a call", "", "| kernel | launches | ms |", "|---|---|---|",
                                                                "| states | 2 | 1.000 |", "| carry | 1 | 0.500 |", ""])
+
+
+@unittest.skipIf(AULEC is None, "aulec is not beside its library")
+class Shapes(unittest.TestCase):
+    """bench/shapes.py --compile: what is written, which shapes do not do, and what it refuses, for a processor, whose kernels compile quickly."""
+
+    def run_it(self, folder, *options):
+        command = [sys.executable, str(ROOT / "bench/shapes.py"), "--target", "cpu", "--arch", "x86-64-v3", "--dtype", "f32", "--width", "16", "--scripts", "causal",
+                   "--schedule", "lanes_forward", "--aulec", AULEC, *(("--compile", folder) if folder else ()), *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    def test_shapes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = self.run_it(folder, "--keys", "registers=4,64 keys=16,1024")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            about = json.loads((Path(folder) / "shapes.json").read_text())
+            said = [line for line in ran.stderr.splitlines() if "does not do for f32" in line]
+            self.assertEqual(len(about["made"]) + len(said), 5, ran.stderr)
+            self.assertEqual((about["made"][0]["shape"], about["made"][1]["shape"]), ("rule", "registers=4 keys=16"))
+            self.assertIn("causal: lanes_forward: registers=64 keys=1024 does not do", ran.stderr)
+            self.assertTrue(all((Path(folder) / made["file"]).stat().st_size for made in about["made"]))
+
+    def test_what_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for options, words in ((("--keys", "registres=4"), "'registres' is no key of lanes_forward"), (("--keys", "keys"), "expected keys and their values"), ((), "--keys is ''"),
+                                   (("--keys", "keys=16", "--schedule", "lanes"), "'lanes' is no schedule"), (("--keys", "keys=16", "--scripts", "causa"), "causa.attn"),
+                                   (("--keys", "keys=16", "--arch", "x86"), "unknown architecture 'x86'"), (("--keys", "keys=16", "--width", "16/"), "--width is '16/'"),
+                                   (("--keys", "keys=16", "--aulec", folder + "/none"), "/none: No such file")):
+                with self.subTest(words):
+                    ran = self.run_it(folder, *options)
+                    self.assertIn(words, ran.stderr)
+                    self.assertNotIn("Traceback", ran.stderr)
+                    self.assertNotEqual(ran.returncode, 0)
+                    self.assertFalse((Path(folder) / "shapes.json").exists())
+            self.assertIn("--compile DIR or --measure DIR is needed", self.run_it(None).stderr)
+            self.assertIn("--compile makes it", self.run_it(None, "--measure", folder).stderr)
 
 
 if __name__ == "__main__":
