@@ -39,7 +39,7 @@ class Results(Dict[str, T]):
 
     def __init__(self, named: Mapping[str, T], call: "Call | None", kept: Mapping[str, Any]) -> None:
         super().__init__(named)
-        self._call = call  # None: of a combine, which has no backward pass
+        self._call = call  # None: of a combine, or of a forward with new rows, which have no backward pass
         self._kept = kept  # results that are only for the backward pass
         self._of: AttentionFunction | None = None  # whose, where `axes` asked for another than the one that was called
 
@@ -293,7 +293,7 @@ class AttentionFunction:
         if unknown:
             raise TypeError(f"{self.name}.backward() does not take {unknown[0]}; gradients of finals are {', '.join(self._names.dfinals) or 'none'}")
         if results._call is None:
-            raise Error(f"{self.name}: there is no backward pass of unfinished and combine", "unsupported")
+            raise Error(f"{self.name}: there is no backward pass of combine, nor of a forward that was given new rows", "unsupported")
         if results._of not in (None, self):
             return results._of.backward(results, do, out=out, **dfinals)
         given = {name: x for name, x in dfinals.items() if x is not None}

@@ -96,6 +96,8 @@ class Together(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "T_lengths"):
             f(q, k, v, k_new=k_new, v_new=v_new, **lists | {"T_lengths": np.array([900, 1, 1], np.int32)})
         np.testing.assert_array_equal(k, before)
+        with self.assertRaisesRegex(aule.Error, "no backward pass of .* a forward that was given new rows"):
+            f.backward(f.forward(q, k.copy(), v.copy(), k_new=k_new, v_new=v_new, **lists), q)
         with self.assertRaisesRegex(aule.CompileError, "it takes no caches by `csr`|append"):
             csr = {"T_table": cache.table.ravel(), "T_table_starts": np.arange(0, 13, 4, dtype=np.int32), "T_lengths": cache.lengths}
             aule.compile(GQA, layout="T=paged:csr", optimize=1)(q, k, v, k_new=k_new, v_new=v_new, **csr)
