@@ -336,13 +336,13 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;
     if (v->by_slots && !set_slots_condition(arena, diags, v)) return false;
+    const char *why;
+    const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
+    if (v->boxes && !boxes) return true;
     if (v->short_rows) {
         if (!schedule_has_short(arena, &problem, v->operation)) return true;
         if (!set_short_condition(arena, diags, v)) return false;
     }
-    const char *why;
-    const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
-    if (v->boxes && !boxes) return true;
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
     if (!boxes && why && !v->queries)

@@ -140,6 +140,8 @@ static void test_rows(void **state)
         {0,
          "lanes_forward: keys=32\nwarps_backward: queries=64",
          {"<shape>:2:1: error E0601: warps_backward makes no kernel here"}},
+        {0, "group_forward: stages=2", {"error E0601: group_forward makes no kernel here"}},
+        {2, "group_backward: held=0", {"error E0601: group_backward makes no kernel here"}},
     };
     char said[4000];
     (void)state;
