@@ -175,6 +175,11 @@ static int fail_option(const AuSession *s, const AuOption *option)
 {
     if (option_is(option, "dout"))
         return command_fail(EXIT_WRONG, "--dout: the artifact has no backward kernels");
+    if (option_is(option, "k_new") || option_is(option, "v_new"))
+        return command_fail(EXIT_WRONG,
+                            "--%.*s: the artifact writes no rows into caches; aulec --append makes "
+                            "one that does",
+                            (int)option->name_length, option->name);
     char names[512] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < s->signature->tensor_count && used < sizeof names - 1; i++)

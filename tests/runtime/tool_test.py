@@ -248,6 +248,7 @@ class Tool(unittest.TestCase):
         self.refused("x.attn: cannot be read: No such file", "check", "x.attn", status=3)
         self.refused("expected: aule run x.so", "run", status=2)
         self.refused("expected -o DIR", "run", SAMPLE, *self.inputs, status=2)
+        self.refused("--k-new: the artifact writes no rows into caches; aulec --append makes one that does", "run", SAMPLE, "--k-new", "q.npy", *out)
         self.refused("unknown option --bias; sample takes --q --k --v --lengths --slope --dout --dlse --scale", "run", SAMPLE, "--bias", "1", *out, status=2)
         self.refused("--window is 'wide', expected a number", "run", SAMPLE, "--window", "wide", *out, status=2)
         self.refused("--window needs a value", "run", SAMPLE, "--window", status=2)
