@@ -434,10 +434,11 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
                                AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    /* Where slots say it all, lists are not read, and some of them may be missing. */
-    if (rt_passed_of(a, &plan->bound, AULE_ROLE_NEW_SLOTS) >= 0)
-        return rt_check_new_slots(plan, at, sink);
-    aule_status status = check_queries(plan, at, sink);
+    /* Where slots say it all, append reads no lists, and some of them may be missing; a forward behind it reads them. */
+    const bool slots = rt_passed_of(a, &plan->bound, AULE_ROLE_NEW_SLOTS) >= 0;
+    aule_status status = slots ? rt_check_new_slots(plan, at, sink) : AULE_OK;
+    if (slots && !plan->bound.first) return status;
+    if (!status) status = check_queries(plan, at, sink);
     if (!status) status = check_layout(plan, bound, at, sink);
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
         const uint32_t role = rt_tensor(a, i)->role;

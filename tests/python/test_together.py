@@ -95,6 +95,10 @@ class Together(unittest.TestCase):
             f(k[:3, :, :2].repeat(2, 1)[:, :4], k, k, k_new=k_new, v_new=v_new, **lists)
         with self.assertRaisesRegex(aule.ArgumentError, "T_lengths"):
             f(q, k, v, k_new=k_new, v_new=v_new, **lists | {"T_lengths": np.array([900, 1, 1], np.int32)})
+        given = {"k_new": k_new, "v_new": v_new, "slots": np.arange(6, dtype=np.int64).reshape(3, 2)}
+        for name, wrong in (("T_lengths", np.array([900, 1, 1], np.int32)), ("T_lengths", np.array([-1, 1, 1], np.int32)), ("T_table", lists["T_table"] + 1000)):
+            with self.subTest(name), self.assertRaisesRegex(aule.ArgumentError, name):  # slots say where rows go, lists what is read then
+                f(q, k, v, **given, **lists | {name: wrong})
         np.testing.assert_array_equal(k, before)
         with self.assertRaisesRegex(aule.Error, "no backward pass of .* a forward that was given new rows"):
             f.backward(f.forward(q, k.copy(), v.copy(), k_new=k_new, v_new=v_new, **lists), q)
