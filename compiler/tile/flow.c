@@ -7,13 +7,18 @@
 
 typedef enum StageState { NOT_A_STAGE, ACQUIRED, WAITED, COMMITTED, RELEASED } StageState;
 
-enum { MOST_CHAINED = 3 };
+/* Another operation that may be in flight behind a variable. Lists are never written again: copies of slots share them. */
+typedef struct Flying {
+    const AuTileStmt *stmt;
+    const struct Flying *next;
+} Flying;
 
 /* One variable at one point of the role. */
 typedef struct Slot {
     const AuTileStmt *flight; /* the operation in flight that the variable stands for */
-    const AuTileStmt *chained[MOST_CHAINED]; /* products in flight that it adds to */
-    uint32_t chained_count;
+    const Flying
+        *others; /* with it: products that it adds to, and those of other paths to this point */
+    uint32_t chained;         /* products that it adds to */
     const AuTileStmt *posted; /* in flight, but somebody else will be told when it ends (`after`) */
     const AuTilePipe *pipe;
     StageState stage;
@@ -28,6 +33,7 @@ typedef struct Flow {
     const AuTileStmt *stmt; /* at hand */
     Slot *slots;
     uint32_t count;
+    bool again; /* within a loop's second walk */
 } Flow;
 
 /* Reports at the statement; `other` is shown in a note, or NULL. Returns false. */
@@ -111,8 +117,8 @@ static const AuTileStmt *user_of(const Flow *f, const AuTileVar *var, bool poste
         const AuTileStmt *flight = f->slots[i].flight,
                          *posted = posted_too ? f->slots[i].posted : NULL;
         if (flight && flight_uses(flight, var)) return flight;
-        for (uint32_t n = 0; flight && n < f->slots[i].chained_count; n++)
-            if (flight_uses(f->slots[i].chained[n], var)) return f->slots[i].chained[n];
+        for (const Flying *o = flight ? f->slots[i].others : NULL; o; o = o->next)
+            if (flight_uses(o->stmt, var)) return o->stmt;
         if (posted && flight_uses(posted, var)) return posted;
     }
     return NULL;
@@ -140,7 +146,8 @@ static bool start(Flow *f, const AuTileStmt *s)
     if (slot->flight)
         return wrong(f, AU_E0705, slot->flight, "%s is still in flight", s->var->name);
     slot->flight = s;
-    slot->chained_count = 0;
+    slot->others = NULL;
+    slot->chained = 0;
     slot->posted = NULL;
     return true;
 }
@@ -150,14 +157,27 @@ static bool is_chained(const Flow *f, const AuTileStmt *s)
 {
     const Slot *slot = &f->slots[s->var->slot];
     return s->product.add && s->product.is_async && !s->product.dest && slot->flight &&
-           slot->flight->kind == TILE_S_PRODUCT && slot->chained_count < MOST_CHAINED;
+           slot->flight->kind == TILE_S_PRODUCT && slot->chained < TILE_MOST_CHAINED;
+}
+
+/* Another one that may be in flight with the slot's. */
+static void add_flying(Flow *f, Slot *slot, const AuTileStmt *s)
+{
+    if (s == slot->flight) return;
+    for (const Flying *o = slot->others; o; o = o->next)
+        if (o->stmt == s) return;
+    Flying *o = AU_NEW(f->arena, Flying);
+    *o = (Flying){s, slot->others};
+    slot->others = o;
 }
 
 static bool chain(Flow *f, const AuTileStmt *s)
 {
     Slot *slot = &f->slots[s->var->slot];
-    slot->chained[slot->chained_count++] = slot->flight;
+    const AuTileStmt *before = slot->flight;
     slot->flight = s;
+    slot->chained++;
+    add_flying(f, slot, before);
     return true;
 }
 
@@ -282,6 +302,19 @@ static bool same_state(Flow *f, const Slot *a, const Slot *b, const AuTileStmt *
     return true;
 }
 
+/* After two paths to one point that agree so far: whatever one of them leaves in flight may be. */
+static void merge_flights(Flow *f, const Slot *other)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        Slot *slot = &f->slots[i];
+        if (!slot->posted) slot->posted = other[i].posted;
+        if (!slot->flight || !other[i].flight) continue;
+        if (slot->chained < other[i].chained) slot->chained = other[i].chained;
+        add_flying(f, slot, other[i].flight);
+        for (const Flying *o = other[i].others; o; o = o->next) add_flying(f, slot, o->stmt);
+    }
+}
+
 /* Both ways through; `other` NULL: the second way is empty. */
 static bool branch(Flow *f, const AuTileStmt *s, const AuTileStmts *one, const AuTileStmts *other)
 {
@@ -291,7 +324,34 @@ static bool branch(Flow *f, const AuTileStmt *s, const AuTileStmts *one, const A
     f->slots = before;
     if (other && !walk(f, other)) return false;
     for (uint32_t i = 0; i < f->count; i++) f->slots[i].unset |= end[i].unset;
-    return same_state(f, end, f->slots, s, "only one path leaves");
+    if (!same_state(f, end, f->slots, s, "only one path leaves")) return false;
+    merge_flights(f, end);
+    return true;
+}
+
+static bool leaves_flights(const Flow *f)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->slots[i].flight) return true;
+    return false;
+}
+
+/* What an iteration leaves in flight, the next one meets. Loops within were walked twice before: once is enough for them. */
+static bool walk_again(Flow *f, const AuTileStmt *s)
+{
+    if (f->again || !leaves_flights(f)) return true;
+    const Slot *before = copy_slots(f, f->slots);
+    f->again = true;
+    const bool ok = walk(f, &s->loop.body);
+    f->again = false;
+    if (!ok) return false;
+    f->stmt = s;
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->slots[i].flight && f->slots[i].chained > before[i].chained)
+            return wrong(f, AU_E0705, f->slots[i].flight,
+                         "each iteration adds to %s in flight; wait for it first",
+                         f->role->vars.at[i]->name);
+    return true;
 }
 
 static bool do_for(Flow *f, const AuTileStmt *s)
@@ -302,9 +362,13 @@ static bool do_for(Flow *f, const AuTileStmt *s)
     if (!walk(f, &s->loop.body)) return false;
     if (!same_state(f, before, f->slots, s, "the loop body begins and ends differently"))
         return false;
+    if (!walk_again(f, s)) return false;
     const bool runs = low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
                       low->integer < high->integer;
-    if (!runs) f->slots = before;
+    if (runs) return true;
+    const Slot *end = f->slots;
+    f->slots = before;
+    merge_flights(f, end);
     return true;
 }
 

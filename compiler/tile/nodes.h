@@ -81,7 +81,8 @@ typedef TILE_LIST(const char *) AuTileNames;
 
 /* ---- types */
 
-enum { TILE_MAX_AXES = 8 }; /* of a tile, a memory or a view */
+enum { TILE_MAX_AXES = 8 };     /* of a tile, a memory or a view */
+enum { TILE_MOST_CHAINED = 3 }; /* products in flight that one is added to: chains of four */
 
 /* An axis of a tile or memory. Verified: `size`, the value of the extent, 0 while not known when compiling; `places`, NULL for
  * memory and for virtual axes, which have no home: every lane computes the elements it needs. */

@@ -222,19 +222,21 @@ static bool touch_operands(Agent *a, const AsyncOp *op, Actor actor)
 static bool is_chained(const Agent *a, const AuTileStmt *s)
 {
     const AsyncOp *flight = a->vars[s->var->slot].flight;
+    uint32_t before = 0;
+    for (const AsyncOp *op = flight; op; op = op->sums) before++;
     return s->product.add && s->product.is_async && !s->product.dest && flight &&
-           flight->stmt->kind == TILE_S_PRODUCT;
+           flight->stmt->kind == TILE_S_PRODUCT && before <= TILE_MOST_CHAINED;
 }
 
 /* What the product adds to, in the order of its result; zeros if it starts. */
 static bool begin_result(Agent *a, const AuTileStmt *s, Tile *c)
 {
     const Var *var = &a->vars[s->var->slot];
-    if (!s->product.add || is_chained(a, s))
-        return true; /* what is in flight gives it when it ends */
+    if (is_chained(a, s)) return true; /* what is in flight gives it when it ends */
     if (var->flight)
         return run_error(a, AU_E0705, var->flight->stmt, "%s is in flight; wait for it first",
                          s->product.name);
+    if (!s->product.add) return true;
     if (!var->set)
         return run_error(a, AU_E0707, NULL, "fragment %s has no value yet", s->product.name);
     spread(s->product.result, c, &var->tile);

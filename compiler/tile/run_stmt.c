@@ -14,8 +14,29 @@ bool is_ready(const Agent *a)
     return true;
 }
 
+static bool is_operand(const Agent *a, const AuTileExpr *e, const Var *var)
+{
+    return e->op == TILE_X_NAME && e->var->origin == TILE_FROM_BODY &&
+           &a->vars[e->var->slot] == var;
+}
+
+/* A product in flight that reads the fragment, or NULL. */
+static const AuTileStmt *reader_of(const Agent *a, const Var *var)
+{
+    for (uint32_t i = 0; i < a->role->vars.count; i++)
+        for (const AsyncOp *op = a->vars[i].flight; op; op = op->sums)
+            if (op->stmt->kind == TILE_S_PRODUCT && (is_operand(a, op->stmt->product.a, var) ||
+                                                     is_operand(a, op->stmt->product.b, var)))
+                return op->stmt;
+    return NULL;
+}
+
 bool set_var(Agent *a, Var *var, const AuTileType *type, const Tile *value)
 {
+    const AuTileStmt *reader = var->flight ? var->flight->stmt : reader_of(a, var);
+    if (reader)
+        return run_error(a, AU_E0705, reader, "a fragment is written while %s",
+                         var->flight ? "in flight" : "a product in flight still reads it");
     if (!var->tile.type) var->tile = stored_tile(a->m->block, type);
     const bool itself = value->f == var->tile.f && value->i == var->tile.i;
     if (!itself) spread(type, &var->tile, value);
@@ -82,7 +103,7 @@ static bool run_wait(Agent *a, const AuTileStmt *s)
         join(a->m, &a->clock, &op->clock);
         if (v->kind != TILE_VALUE) continue;
         const Tile result = {op->stmt->product.result, op->result, NULL};
-        set_var(a, var, v->type, &result);
+        if (!set_var(a, var, v->type, &result)) return false;
     }
     a->progress = 0;
     return true;

@@ -346,6 +346,100 @@ static void test_codes(void **state)
     }
 }
 
+/* Runs the kernel of test_chained_products on ones; [checks]: acc is of one product or two. */
+static bool ran_chain(Session *s, AuTileModule *m, bool checks)
+{
+    static float x[64 * 64], v[64 * 64], y[64 * 64];
+    for (int i = 0; i < 64 * 64; i++) x[i] = v[i] = 1;
+    AuTileTensor tensors[3] = {
+        {.name = "x", .rank = 2, .shape = {64, 64}, .f32 = x},
+        {.name = "v", .rank = 2, .shape = {64, 64}, .f32 = v},
+        {.name = "y", .rank = 2, .shape = {64, 64}, .f32 = y, .fresh = true}};
+    const AuTileScalar n = {"n", 3};
+    const AuTileLaunch launch = {
+        .tensors = tensors, .tensor_count = 3, .params = &n, .param_count = 1};
+    if (!tile_run(s->diags, m, &launch)) return false;
+    for (int i = 0; checks && i < 64 * 64; i++) assert_true(y[i] == 128);
+    return true;
+}
+
+/* Products that are added to one in flight. What is refused the interpreter refuses, too, when the order was not looked at before. */
+static void test_chained_products(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"acc = async wgmma(u, z.V)\nacc += async wgmma(w, z.V)\nwait acc\n", "", ""},
+        {"acc = async wgmma(u, z.V)\nif n > 0 {\nacc += async wgmma(w, z.V)\n}\nwait acc\nw = u\n",
+         "", ""},
+        {"for i in range(0, 3) {\nacc = async wgmma(u, z.V)\nacc += async wgmma(w, z.V)\nwait "
+         "acc\n}\n",
+         "", ""},
+        {"acc = async wgmma(u, z.V)\nfor i in range(0, 3) {\nwait acc\nacc = async wgmma(u, z.V)\n"
+         "acc += async wgmma(w, z.V)\n}\nwait acc\n",
+         "", ""},
+        {"acc = async wgmma(u, z.V)\nw = u\nacc += async wgmma(w, z.V)\nwait acc\n", "", ""},
+        {"acc = async wgmma(u, z.V)\nu = w\nacc += async wgmma(w, z.V)\nwait acc\n",
+         "still reads it", "still reads it"},
+        {"acc = async wgmma(u, z.V)\nacc += async wgmma(w, z.V)\nu = w\nwait acc\n",
+         "still reads it", "still reads it"},
+        {"acc = async wgmma(u, z.V)\nacc = async wgmma(w, z.V)\nwait acc\n",
+         "written while in flight", "acc is in flight"},
+        {"acc = async wgmma(u, z.V)\nacc = acc * 2.0\nwait acc\n", "acc is in flight",
+         "acc is in flight"},
+        {"acc = async wgmma(u, z.V)\nacc = zero\nacc += async wgmma(w, z.V)\nwait acc\n",
+         "written while in flight", "written while in flight"},
+        {"acc = async wgmma(u, z.V)\nacc += async wgmma(w, z.V)\nacc += async wgmma(w, z.V)\n"
+         "acc += async wgmma(w, z.V)\nacc += async wgmma(w, z.V)\nwait acc\n",
+         "acc is in flight", "acc is in flight"},
+        {"acc = async wgmma(u, z.V)\nacc += async wgmma(w, z.V)\n", "still reads the stage",
+         "acc is in flight"},
+        {"acc = async wgmma(u, z.V)\nacc += async wgmma(w, t.V)\nrelease z\nwait acc\n",
+         "still reads the stage", NULL},
+        {"acc = async wgmma(u, z.V)\nif n > 0 {\nacc += async wgmma(w, z.V)\n}\nw = u\nwait acc\n",
+         "still reads it", "still reads it"},
+        {"if n > 0 {\nacc = async wgmma(w, z.V)\n} else {\nacc = async wgmma(u, z.V)\n}\nw = u\n"
+         "wait acc\n",
+         "still reads it", "still reads it"},
+        {"acc = async wgmma(u, z.V)\nfor i in range(0, n) {\nw = u\nwait acc\nacc = async wgmma(w, "
+         "z.V)\n"
+         "}\nwait acc\n",
+         "still reads it", "still reads it"},
+        {"acc = async wgmma(u, z.V)\nfor i in range(0, n) {\nwait acc\nacc = async wgmma(w, z.V)\n"
+         "}\nw = u\nwait acc\n",
+         "still reads it", "still reads it"},
+        {"acc = async wgmma(u, z.V)\nfor i in range(0, 5) {\nacc += async wgmma(w, z.V)\n}\nwait "
+         "acc\n",
+         "each iteration adds to acc in flight", "acc is in flight"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int typed = 0; typed < 2; typed++) {
+            Session s = session_begin();
+            const char *text = au_format(
+                s.arena,
+                "target sm_90a\nkernel k(x: in bf16[q:64, d:64], v: in bf16[d:64, e:64], y: out "
+                "f32[q:64, e:64], n: i32)\ngrid() {\n"
+                "    pipeline p[2] load -> mma { V: bf16[d:64, e:64] swizzle 128 }\n"
+                "    role load on warp {\n        for i in range(0, 2) {\n        s = acquire p\n"
+                "        async copy v -> s.V pad 0\n        commit s\n        }\n    }\n    role "
+                "mma on warpgroup {\n"
+                "    frag acc: f32[q:64, e:64] @ wgmma.C\n"
+                "    frag zero: f32[q:64, e:64] @ wgmma.C = 0.0\n    z = wait p\n    t = wait p\n"
+                "    u = load x @ wgmma.A\n    w = load x @ wgmma.A\n%s"
+                "    release z, t\n    store acc -> y\n    }\n}\n",
+                cases[i][0]);
+            AuTileModule *m = expanded(&s, text);
+            if (!m) fail_msg("%s", session_errors(&s));
+            const char *wanted = cases[i][1 + typed];
+            bool good = tile_verify(s.diags, m, typed ? TILE_TYPES_ONLY : TILE_ALL_RULES);
+            if (typed && !good) fail_msg("%s: %s", cases[i][0], session_errors(&s));
+            if (good && wanted && (typed || !*wanted)) good = ran_chain(&s, m, !*wanted);
+            if (wanted && (good != !*wanted || !strstr(session_errors(&s), wanted)))
+                fail_msg("%s (%s): expected '%s', got '%s'", cases[i][0],
+                         typed ? "interpreter" : "verifier", wanted, session_errors(&s));
+            session_end(&s);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_packed_refuses),
         cmocka_unit_test(test_launch_arguments),
         cmocka_unit_test(test_one_instance),
+        cmocka_unit_test(test_chained_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
