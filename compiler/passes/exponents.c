@@ -1,7 +1,8 @@
 /* exponents.c - exponents of rows and the gradients that are made of them.
  *
  *     exp(x - y), y of a row               exp2(x * log2(e) + r),  r = y * -log2(e) once a row; where r is large: references.c
- *     exp(x - y - rest), both of a row     the same: rest is less than y's rounding, and counts where r is large
+ *     exp(x - y - rest), both of a row     the same: rest is less than y's rounding, and counts where r is large; with
+ *                                          `option parted` y + rest is y
  *     where(test, exp(x - y), 0)           the same, 0 where y and x are -inf (references.c), and no selection, if
  *                                          the test is x != -inf, or that for a row (hooks.c)
  *     t = exp(x - y), where(test, t * (u + z) * c, 0)
@@ -89,14 +90,17 @@ static AuTileExpr *by_exp2(Algebra *x, const AuTileStmts *run, uint32_t at, cons
 {
     AuTileExpr *a = of->x;
     AlgebraReference r = {0};
-    AuTileExpr *y = reference(x, a, of->y, &r);
+    const bool parted = of->rest && x->p->module->options.parted;
+    AuTileExpr *whole =
+        parted ? algebra_node(x, TILE_X_ADD, of->y->type, of->y, of->rest, NULL) : of->y;
+    AuTileExpr *y = reference(x, a, whole, &r);
     AuTileExpr *row =
         algebra_node(x, TILE_X_MUL, y->type, y, algebra_number(x, -ALGEBRA_LOG2E), NULL);
     r.guarded = guarded;
     r.lift = run->at[at]->var == x->lift.t ? x->lift.k : 0;
     if (r.lift != 0)
         row = algebra_node(x, TILE_X_ADD, y->type, row, algebra_number(x, r.lift), NULL);
-    if (of->rest) r.rest = named(x, of->rest);
+    if (of->rest && !parted) r.rest = named(x, of->rest);
     row = algebra_new_value(x, "exponent", row);
     r.row = row->var;
     r.factor = take_factor(run, at, &a);

@@ -36,6 +36,31 @@ AuSchedule *schedule_new(AuArena *arena, AuDiags *diags, const AuProblem *p, con
     return out;
 }
 
+/* Is the final what rounding took from another, u - (u + v) + v, where a row has a pair? */
+static bool is_rest(const AuAttn *a, const AuFinal *rest)
+{
+    AuExpr e = rest->value;
+    if (attn_at(a, e)->op == AU_OP_WHERE) e = attn_arg(a, e, 1);
+    if (!rest->kept || attn_at(a, e)->op != AU_OP_ADD) return false;
+    for (uint32_t n = 0; n < 2; n++) {
+        const AuExpr difference = attn_arg(a, e, n), v = attn_arg(a, e, 1 - n);
+        if (attn_at(a, difference)->op != AU_OP_SUB) continue;
+        const AuExpr u = attn_arg(a, difference, 0), sum = attn_arg(a, difference, 1);
+        if (sum.i == attn_find(a, AU_OP_ADD, u, v).i || sum.i == attn_find(a, AU_OP_ADD, v, u).i)
+            return true;
+    }
+    return false;
+}
+
+/* Weights may be exp(score - y - z) of two finals, each of which counts. */
+static bool has_parts(const AuAttn *a)
+{
+    uint32_t whole = 0;
+    for (uint32_t n = 0; a->online && n < a->online->final_count; n++)
+        whole += !is_rest(a, &a->online->finals[n]);
+    return whole > 1;
+}
+
 AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             const AuSchedule *out)
 {
@@ -45,6 +70,7 @@ AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
     if (s->product_columns) tile_set_option(t, "product_columns", s->product_columns);
     if (s->swizzle_span) tile_set_option(t, "swizzle_span", s->swizzle_span);
     if (s->split_segments) tile_set_option(t, "split", 1);
+    if (has_parts(p->attn)) tile_set_option(t, "parted", 1);
     if (s->lag) tile_set_option(t, "lag", s->lag);
     if (s->persistent) tile_set_option(t, "persistent", 1);
     if (s->matrix_stores) tile_set_option(t, "matrix_stores", 1);

@@ -380,20 +380,23 @@ struct AuTileLayout {
 };
 
 /* What a schedule asks of passes and lowering. A row: name in the text, member, what it is where nothing is said. */
-#define TILE_OPTIONS(OPTION)                                                                       \
-    OPTION(product_rows, 4)    /* register block of a product without matrix units: rows, */       \
-    OPTION(product_columns, 1) /* and registers along the lanes */                                 \
-    OPTION(swizzle_span, 16)   /* bytes of a swizzled row that stay together: 16, 32, 64, 128 */   \
-    OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */      \
-    OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */    \
-    OPTION(persistent, 0)      /* as many blocks as processors work through the grid's */          \
-    OPTION(written, 0)      /* instructions at most where loops over registers are written out */  \
-    OPTION(late_strides, 0) /* addresses of copies element by element are made beside them */      \
-    OPTION(together, 0)     /* loads side by side ask once whether all tensors lie in vectors */   \
+#define TILE_OPTIONS(OPTION)                                                                        \
+    OPTION(product_rows, 4)    /* register block of a product without matrix units: rows, */        \
+    OPTION(product_columns, 1) /* and registers along the lanes */                                  \
+    OPTION(swizzle_span, 16)   /* bytes of a swizzled row that stay together: 16, 32, 64, 128 */    \
+    OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */       \
+    OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */     \
+    OPTION(persistent, 0)      /* as many blocks as processors work through the grid's */           \
+    OPTION(written, 0)      /* instructions at most where loops over registers are written out */   \
+    OPTION(late_strides, 0) /* addresses of copies element by element are made beside them */       \
+    OPTION(together, 0)     /* loads side by side ask once whether all tensors lie in vectors */    \
     OPTION(passing, 0)      /* tiles pass through registers: loads side by side ask once whether \
                                 all of their rows are inside, and a lane keeps vectors; what is \
-                                seldom asked of a row is asked in a branch */ \
-    OPTION(fused, 0)        /* a * b + c in expressions is one instruction, of lanes too */        \
+                                seldom asked of a row is asked in a branch */  \
+    OPTION(                                                                                         \
+        parted,                                                                                     \
+        0) /* of exp(x - y - z), both of a row, z may be anything, not what rounding took from y */ \
+    OPTION(fused, 0)         /* a * b + c in expressions is one instruction, of lanes too */        \
     OPTION(matrix_stores, 0) /* fragments of 16 bits go to shared memory by rows of matrices */
 typedef struct AuTileOptions {
 #define OPTION(name, otherwise) int32_t name;
