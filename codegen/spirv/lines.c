@@ -2,20 +2,6 @@
  * when something of theirs is first met. A line holds until the next one or the end of its block. */
 #include "emit.h"
 
-typedef struct Position {
-    uint32_t line, column; /* from 1 on */
-} Position;
-
-static Position position(const AuSource *source, uint32_t offset)
-{
-    Position p = {1, 1};
-    for (uint32_t n = 0; n < offset && n < source->length; n++) {
-        p.column++;
-        if (source->text[n] == '\n') p = (Position){p.line + 1, 1};
-    }
-    return p;
-}
-
 void spirv_open_lines(SpvModule *m, const AuKernel *k)
 {
     if (!k->source_count || !k->span.source) return;
@@ -43,6 +29,6 @@ void spirv_line(SpvEmit *e, AuSpan span)
     SpvFunction *f = m->f;
     if (f->lined == f->label && f->source == span.source && f->begin == span.begin) return;
     f->lined = f->label, f->source = span.source, f->begin = span.begin;
-    const Position p = position(&m->sources[span.source], span.begin);
+    const AuPosition p = au_position_in(&m->sources[span.source], span.begin);
     spirv_do(m, SPV_Line, SPV_WORDS(file_of(m, span.source), p.line, p.column));
 }

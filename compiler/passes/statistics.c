@@ -27,8 +27,6 @@
  * were to start, which then wait for loads. Loads that nobody reads any more go, and with them what nobody loads. */
 #include "statistics.h"
 
-#include <string.h>
-
 /* ---- what there is */
 
 static bool same_rows(const AuTileStmt *a, const AuTileStmt *b)

@@ -198,10 +198,11 @@ const char *group_back_slower(const AuProblem *p)
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
-    enum { WIDER = 2, HELD = 32, HELD_LONG = 64, TURNS = 2 };
+    enum { WIDER = 2, HELD = 32, HELD_LONG = 64 };
     const bool narrow = p->d <= NARROW && p->e <= NARROW,
                is_long = !p->attn->mask.i && !p->short_rows;
     const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, rows = GROUP_ROWS;
+    const int32_t held[] = {narrow ? 0 : is_long ? HELD_LONG : HELD, 0};
     const AuShape all[] = {
         {.query_tile = WIDER * rows, .stages = 2, .exchange_stages = 1, .result_stages = RESULTS},
         {.query_tile = rows, .stages = 2, .exchange_stages = 2, .result_stages = RESULTS},
@@ -211,19 +212,19 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     *why = group_back_refusal_of_problem(arena, p);
     if (!*why) *why = group_back_slower(p);
     if (*why) return false;
-    const uint32_t from = narrow && are_pairs_plain(p) ? 0 : 1, count = sizeof all / sizeof *all;
-    for (uint32_t n = TURNS * from; n < TURNS * count; n++) {
-        AuShape s = all[n / TURNS];
-        s.executors = 2;
-        s.result_boxes = !is_long;
-        s.value_channels = narrow || n % TURNS ? 0 : is_long ? HELD_LONG : HELD;
-        s.matrix_stores = narrow == is_long && p->caps->matrix_stores;
-        group_back_give_registers(fragment_registers(p, &s), &s);
-        group_back_complete(p, &s);
-        *why = schedule_group_back_refusal(arena, p, &s);
-        if (*why) continue;
-        *out = s;
-        return true;
-    }
+    for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1; n < sizeof all / sizeof *all; n++)
+        for (uint32_t h = *held ? 0 : 1; h < sizeof held / sizeof *held; h++) {
+            AuShape s = all[n];
+            s.executors = 2;
+            s.value_channels = held[h];
+            s.result_boxes = !is_long;
+            s.matrix_stores = narrow == is_long && p->caps->matrix_stores;
+            group_back_give_registers(fragment_registers(p, &s), &s);
+            group_back_complete(p, &s);
+            *why = schedule_group_back_refusal(arena, p, &s);
+            if (*why) continue;
+            *out = s;
+            return true;
+        }
     return false;
 }

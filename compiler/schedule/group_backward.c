@@ -115,19 +115,24 @@ static void query_gradient(Lanes *x)
                  tile_text(t, "x.K[:, %s]", part_column(x)));
 }
 
+/* Channels of the group's own values. */
+static const char *own_values(Lanes *x, int32_t first, int32_t count)
+{
+    return tile_text(x->t, "x.V[self * %d +: %d, %d +: %d]", x->rows, x->rows, first, count);
+}
+
 /* dP' = V dO'. Values that lie in registers all the time are not read from shared memory by each tile's product, which is what limits it. */
 static void start_value_product(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t held = x->shape->value_channels, rest = x->p->e - held;
-    const char *own = tile_text(t, "x.V[self * %d +: %d", x->rows, x->rows);
     if (!held) {
         tile_product(t, "dp", x->atom, TILE_START, group_own_rows(x, "x.V"), "z.dO");
         return;
     }
     tile_product(t, "dp", x->atom, TILE_START, "value", tile_text(t, "z.dO[:, 0 +: %d]", held));
     if (!rest) return;
-    tile_product(t, "dp", x->atom, TILE_ADD, tile_text(t, "%s, %d +: %d]", own, held, rest),
+    tile_product(t, "dp", x->atom, TILE_ADD, own_values(x, held, rest),
                  tile_text(t, "z.dO[:, %d +: %d]", held, rest));
 }
 
@@ -166,8 +171,8 @@ static void group_role(Lanes *x)
     fragments(x);
     tile_wait_stage(t, "x", "keys");
     if (x->shape->value_channels)
-        tile_load(t, "value", "x.V[self * %d +: %d, 0 +: %d] @ %s.A", x->rows, x->rows,
-                  x->shape->value_channels, x->atom->name);
+        tile_load(t, "value", "%s @ %s.A", own_values(x, 0, x->shape->value_channels),
+                  x->atom->name);
     if (is_late(x))
         tile_acquire(t, "r", "result"); /* carries nothing: step() hands over the one before */
     group_back_open_walk(x);

@@ -22,6 +22,21 @@ int32_t matrices_unit(const AuTileAtom *atom);                             /* of
 /* The one for the operands; NULL: the machine has none. */
 const AuTileAtom *matrices_atom(const AuProblem *p);
 
+/* A block, and the tiles that pass it. */
+typedef struct MatrixBlock {
+    const AuShape *shape;
+    int32_t tile;        /* rows of it */
+    const char *passing; /* "32 keys", as they are called */
+    int32_t held, bytes; /* registers of a lane that operands and sums take; shared memory */
+} MatrixBlock;
+/* Why it does not do for the machine, whatever the problem is; NULL: it does. */
+const char *matrices_block_refusal(AuArena *arena, const AuProblem *p, const MatrixBlock *b);
+/* As many pairs a block as shared memory holds; of as many pairs those with more rows, for which tiles come less often. [fit] completes a shape of
+ * that query_tile and says why it does not do. */
+bool matrices_shape(AuArena *arena, const AuProblem *p,
+                    const char *(*fit)(AuArena *arena, const AuProblem *p, AuShape *s),
+                    AuShape *out, const char **why);
+
 /* The layout `rows_over_lanes`, in which lanes hold rows. */
 void matrices_layout(Lanes *x);
 /* P and scores, of pairs [rows, columns]; what a row of both takes. */

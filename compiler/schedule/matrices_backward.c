@@ -15,8 +15,6 @@
 #include "lanes_back.h"
 #include "matrices.h"
 
-enum { SCORES_SHARE = 8 }; /* of a lane's registers: as matrices_forward.c has it */
-
 typedef enum Kind { KEYS, QUERIES, ROW_PASS } Kind;
 
 /* What is called how: axes of pairs; tiles that pass, of d and of e channels; operands and sums of the subgroup's rows. */
@@ -266,40 +264,14 @@ static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
     if (!atom) return "no matrices of a subgroup for these operands";
     const char *why = refusal_of_problem(arena, p, atom);
     if (why) return why;
-    const int32_t tile = s->query_tile, most = p->caps->registers / SCORES_SHARE;
-    if (s->rows != atom->m || tile % matrices_unit(atom) || tile % s->executors ||
-        s->executors * p->caps->lanes > p->caps->threads)
-        return au_format(arena, "%d rows or tiles of %d for %d subgroups do not divide into %s",
-                         s->rows, tile, s->executors, atom->name);
-    if (s->rows * tile > most * p->caps->lanes)
-        return au_format(arena, "%d scores a lane of %d", s->rows * tile / p->caps->lanes, most);
-    const int32_t held = s->rows * (p->d + p->e) * 3 / 2 / p->caps->lanes; /* in 2 and 4 bytes */
-    if (held > p->caps->registers)
-        return au_format(arena, "%d registers of sums and operands of %d", held,
-                         p->caps->registers);
-    const int32_t bytes = shared_bytes(p, atom, s);
-    return bytes <= p->caps->shared_bytes
-               ? NULL
-               : au_format(arena, "%d bytes of shared memory of %d", bytes, p->caps->shared_bytes);
-}
-
-/* As many pairs a block as shared memory holds; of as many pairs those with more rows, for which tiles come less often. */
-bool schedule_matrices_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
-                                      const char **why)
-{
-    static const int32_t subgroups[] = {8, 4, 2, 1}, tiles[] = {64, 32, 16, 8};
-    const AuTileAtom *atom = matrices_atom(p);
-    int32_t best = 0;
-    if (!atom) return false;
-    for (uint32_t n = 0; n < 4 * 4; n++) {
-        AuShape s = {.executors = subgroups[n / 4], .rows = atom->m, .query_tile = tiles[n % 4]};
-        const char *refused = schedule_matrices_backward_fit(arena, p, &s);
-        const int32_t pairs = s.executors * s.rows * s.query_tile;
-        if (refused && !best) *why = refused;
-        if (refused || pairs <= best) continue;
-        best = pairs, *out = s, *why = NULL;
-    }
-    return best > 0;
+    return matrices_block_refusal(
+        arena, p,
+        &(MatrixBlock){.shape = s,
+                       .tile = s->query_tile,
+                       .passing = au_format(arena, "tiles of %d", s->query_tile),
+                       .held =
+                           s->rows * (p->d + p->e) * 3 / 2 / p->caps->lanes, /* in 2 and 4 bytes */
+                       .bytes = shared_bytes(p, atom, s)});
 }
 
 const char *schedule_matrices_backward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
@@ -307,6 +279,12 @@ const char *schedule_matrices_backward_fit(AuArena *arena, const AuProblem *p, A
     s->stages = 1, s->column_parts = 1, s->query_parts = 1, s->split_segments = true;
     s->key_tile = s->query_tile; /* of the other kernel */
     return refusal(arena, p, s);
+}
+
+bool schedule_matrices_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                      const char **why)
+{
+    return matrices_shape(arena, p, schedule_matrices_backward_fit, out, why);
 }
 
 AuSchedule *schedule_matrices_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,

@@ -10,10 +10,6 @@
 #include "key_layout.h"
 #include "matrices.h"
 
-enum {
-    SCORES_SHARE = 8
-}; /* of a lane's registers: beside scores are weights, and what functions make of both */
-
 /* Queries of that term, and the sums. */
 static MatrixPieces rows_of(Lanes *x, uint32_t term)
 {
@@ -209,52 +205,27 @@ static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
     if (p->attn->v_in_k && p->attn->v_first % 8)
         return au_format(arena, "values begin at channel %d of the keys, no multiple of 8",
                          p->attn->v_first);
-    const int32_t most = p->caps->registers / SCORES_SHARE;
     const char *dots = lanes_dot_refusal(arena, p, unit);
     if (dots) return dots;
-    if (s->rows != atom->m || s->key_tile % unit || s->key_tile % s->executors ||
-        s->executors * p->caps->lanes > p->caps->threads)
-        return au_format(arena, "%d rows or %d keys for %d subgroups do not divide into %s",
-                         s->rows, s->key_tile, s->executors, atom->name);
-    if (s->rows * s->key_tile > most * p->caps->lanes)
-        return au_format(arena, "%d scores a lane of %d", s->rows * s->key_tile / p->caps->lanes,
-                         most);
-    if (held(p, s) > p->caps->registers)
-        return au_format(arena, "%d registers of sums and operands of %d", held(p, s),
-                         p->caps->registers);
-    const int32_t bytes = shared_bytes(p, atom, s);
-    return bytes <= p->caps->shared_bytes
-               ? NULL
-               : au_format(arena, "%d bytes of shared memory of %d", bytes, p->caps->shared_bytes);
-}
-
-/* As many pairs a block as shared memory holds; of as many pairs those with more rows, whose keys are copied less often. */
-bool schedule_matrices_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
-                                     const char **why)
-{
-    static const int32_t subgroups[] = {8, 4, 2, 1}, keys[] = {64, 32, 16, 8};
-    const AuTileAtom *atom = matrices_atom(p);
-    int32_t best = 0;
-    if (!atom) return false;
-    for (uint32_t n = 0; n < 4 * 4; n++) {
-        const AuShape s = {.executors = subgroups[n / 4],
-                           .rows = atom->m,
-                           .key_tile = keys[n % 4],
-                           .stages = 1,
-                           .split_segments = true};
-        const char *refused = refusal(arena, p, &s);
-        const int32_t pairs = s.executors * s.rows * s.key_tile;
-        if (refused && !best) *why = refused;
-        if (refused || pairs <= best) continue;
-        best = pairs, *out = s, *why = NULL;
-    }
-    return best > 0;
+    return matrices_block_refusal(
+        arena, p,
+        &(MatrixBlock){.shape = s,
+                       .tile = s->key_tile,
+                       .passing = au_format(arena, "%d keys", s->key_tile),
+                       .held = held(p, s),
+                       .bytes = shared_bytes(p, atom, s)});
 }
 
 const char *schedule_matrices_forward_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    s->stages = 1, s->split_segments = true;
+    s->stages = 1, s->split_segments = true, s->query_tile = 0;
     return refusal(arena, p, s);
+}
+
+bool schedule_matrices_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                     const char **why)
+{
+    return matrices_shape(arena, p, schedule_matrices_forward_fit, out, why);
 }
 
 AuSchedule *schedule_matrices_forward(AuArena *arena, AuDiags *diags, const AuProblem *p,

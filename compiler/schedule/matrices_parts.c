@@ -127,3 +127,47 @@ void matrices_take_piece(Lanes *x, const char *as, const MatrixPieces *p, int32_
     tile_store(x->t, "%v -> %v", piece(x, p, n), through);
     tile_load(x->t, as, "%v @ rows_over_lanes", through);
 }
+
+/* ---- shapes */
+
+const char *matrices_block_refusal(AuArena *arena, const AuProblem *p, const MatrixBlock *b)
+{
+    enum {
+        SCORES_SHARE = 8
+    }; /* of a lane's registers: beside scores are weights, and what functions make of both */
+    const AuTileAtom *atom = matrices_atom(p);
+    const AuShape *s = b->shape;
+    const int32_t most = p->caps->registers / SCORES_SHARE;
+    if (s->rows != atom->m || b->tile % matrices_unit(atom) || b->tile % s->executors ||
+        s->executors * p->caps->lanes > p->caps->threads)
+        return au_format(arena, "%d rows or %s for %d subgroups do not divide into %s", s->rows,
+                         b->passing, s->executors, atom->name);
+    if (s->rows * b->tile > most * p->caps->lanes)
+        return au_format(arena, "%d scores a lane of %d", s->rows * b->tile / p->caps->lanes, most);
+    if (b->held > p->caps->registers)
+        return au_format(arena, "%d registers of sums and operands of %d", b->held,
+                         p->caps->registers);
+    return b->bytes <= p->caps->shared_bytes ? NULL
+                                             : au_format(arena, "%d bytes of shared memory of %d",
+                                                         b->bytes, p->caps->shared_bytes);
+}
+
+bool matrices_shape(AuArena *arena, const AuProblem *p,
+                    const char *(*fit)(AuArena *arena, const AuProblem *p, AuShape *s),
+                    AuShape *out, const char **why)
+{
+    static const int32_t subgroups[] = {8, 4, 2, 1}, tiles[] = {64, 32, 16, 8};
+    const AuTileAtom *atom = matrices_atom(p);
+    int32_t best = 0;
+    if (!atom) return false;
+    for (uint32_t n = 0; n < 4 * 4; n++) {
+        const int32_t tile = tiles[n % 4], pairs = subgroups[n / 4] * atom->m * tile;
+        AuShape s = {
+            .executors = subgroups[n / 4], .rows = atom->m, .key_tile = tile, .query_tile = tile};
+        const char *refused = fit(arena, p, &s);
+        if (refused && !best) *why = refused;
+        if (refused || pairs <= best) continue;
+        best = pairs, *out = s, *why = NULL;
+    }
+    return best > 0;
+}

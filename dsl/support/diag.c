@@ -119,15 +119,19 @@ static const AuSource *source_of(const AuDiags *diags, AuSpan span)
     return &diags->sources[span.source < diags->source_count ? span.source : 0];
 }
 
-AuPosition au_position(const AuDiags *diags, AuSpan span)
+AuPosition au_position_in(const AuSource *source, uint32_t offset)
 {
-    const AuSource *source = source_of(diags, span);
-    const uint32_t at = span.begin < source->length ? span.begin : source->length;
+    const uint32_t at = offset < source->length ? offset : source->length;
     AuPosition p = {source->name, source->line, 1};
     for (uint32_t i = 0; i < at; i++) p.line += source->text[i] == '\n';
     for (uint32_t i = line_begin(source, at); i < at; i++)
         p.column += !is_continuation(source->text[i]);
     return p;
+}
+
+AuPosition au_position(const AuDiags *diags, AuSpan span)
+{
+    return au_position_in(source_of(diags, span), span.begin);
 }
 
 /* Bytes of the character at [i] of the source that a terminal shows as it is; 0: it is written as \xNN. The carriage return of

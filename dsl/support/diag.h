@@ -84,6 +84,7 @@ typedef struct AuPosition {
     uint32_t line, column; /* from 1; the column counts characters, not bytes */
 } AuPosition;
 AuPosition au_position(const AuDiags *diags, AuSpan span);
+AuPosition au_position_in(const AuSource *source, uint32_t offset); /* of a byte of that text */
 
 /* Like clang: file:line:col: error E0213: message, the source line, a caret; notes after it. */
 void au_diag_render(const AuDiags *diags, const AuDiag *diag, AuText *out);

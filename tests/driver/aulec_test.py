@@ -403,11 +403,14 @@ class Stages(Case):
         plain, named = (aulec(script, *options, *more).stdout.decode() for more in ([], ["--lines"]))
         kept = [line for line in named.splitlines() if not re.match(r"\t\.(loc|file)\t", line)]
         self.assertEqual(kept, plain.splitlines())
-        files = dict(re.findall(r'\t\.file\t(\d+) "(.*)"', named))
-        places = {(files[f], int(line)) for f, line in re.findall(r"\t\.loc\t(\d+) (\d+) ", named)}
-        lines = script.read_text().splitlines()
+        self.names_places(script, re.findall(r'\t\.file\t(\d+) "(.*)"', named), re.findall(r"\t\.loc\t(\d+) (\d+) ", named))
+
+    def names_places(self, script, files, lines):
+        """Of gemma_local: what the script does, and what the library does for it, have places in these files and lines."""
+        places = {(dict(files)[f], int(line)) for f, line in lines}
+        text = script.read_text().splitlines()
         for words in ("tanh(score", "slope[h]", "distance < window", "attention gemma_local"):
-            number = next(n for n, line in enumerate(lines, 1) if words in line)
+            number = next(n for n, line in enumerate(text, 1) if words in line)
             self.assertIn((str(script), number), places, words)
         self.assertTrue(any(name == "<std>" for name, _ in places))
 
@@ -416,17 +419,10 @@ class Stages(Case):
         for target in (["--target=vulkan", "--arch=vulkan12,vulkan12-coop16,vulkan13-coop16-nv2"], ["--target=opencl", "--arch=spirv"]):
             options = [*target, "--dtype=f16", "--width=D=64", "--emit=spirv-text"]
             plain, named = (aulec(script, *options, *more).stdout.decode() for more in ([], ["--lines"]))
-            words = re.compile(r"%\d+")
+            words, bound = re.compile(r"%\d+"), re.compile(r"ids below \d+")
             kept = [words.sub("%", line) for line in named.splitlines() if "OpLine" not in line and not re.search(r'OpString "(.*[.]attn|<std>)"', line)]
-            bound = re.compile(r"ids below \d+")
             self.assertEqual([bound.sub("", line) for line in kept], [bound.sub("", words.sub("%", line)) for line in plain.splitlines()])
-            files = dict(re.findall(r'(%\d+) = OpString "(.*)"', named))
-            places = {(files[f], int(line)) for f, line in re.findall(r"OpLine (%\d+) (\d+) ", named)}
-            lines = script.read_text().splitlines()
-            for text in ("tanh(score", "slope[h]", "distance < window", "attention gemma_local"):
-                number = next(n for n, line in enumerate(lines, 1) if text in line)
-                self.assertIn((str(script), number), places, text)
-            self.assertTrue(any(name == "<std>" for name, _ in places))
+            self.names_places(script, re.findall(r'(%\d+) = OpString "(.*)"', named), re.findall(r"OpLine (%\d+) (\d+) ", named))
 
     def test_after_a_pass(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad"]

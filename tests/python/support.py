@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,15 @@ FULL = os.environ.get("AULE_TEST_FULL_SIZES") == "1"  # the suite `slow`: what t
 D, E = 8, 4
 # Devices that arrays of NumPy are copied to: OpenCL's, or, where the tests run on a GPU, that GPU alone.
 OTHERS = [d.id for d in aule.devices() if d.available and d.backend == ("opencl" if DEVICE == "cpu" else DEVICE.partition(":")[0])]
+
+
+def run_beside(case, folder: str, variable: str, tests: str, passed: str) -> None:
+    """These tests in a process of their own that loads a stand-in for a driver from the folder; [variable] says so there."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": folder, variable: ""}
+    environment.pop("AULE_BACKEND", None)
+    ran = subprocess.run([sys.executable, "-m", "unittest", "-v", tests], env=environment, capture_output=True, text=True)
+    case.assertEqual(ran.returncode, 0, ran.stderr)
+    case.assertRegex(ran.stderr, rf"{passed}.* ok\n")
 
 
 def narrow(path: Path) -> Path | str:

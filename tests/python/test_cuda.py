@@ -3,7 +3,6 @@ stream a call goes to, and what is copied."""
 
 import ctypes
 import os
-import subprocess
 import sys
 import types
 import unittest
@@ -13,7 +12,7 @@ import numpy as np
 
 import aule
 from aule import _libaule as abi
-from support import inputs, load, sample, sample_gradients
+from support import inputs, load, run_beside, sample, sample_gradients
 
 MOCK = os.environ.get("AULE_TEST_CUDA", "")
 UNDER_MOCK = "MOCK_CUDA" in os.environ
@@ -130,11 +129,7 @@ class Calls(unittest.TestCase):
 @unittest.skipIf(UNDER_MOCK or not os.path.exists(MOCK), "no stand-in for the driver")
 class StandIn(unittest.TestCase):
     def test_stand_in(self):
-        environment = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(MOCK), "MOCK_CUDA": ""}
-        environment.pop("AULE_BACKEND", None)
-        ran = subprocess.run([sys.executable, "-m", "unittest", "-v", "test_cuda"], env=environment, capture_output=True, text=True)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertRegex(ran.stderr, r"test_gpu_tensors_stay.* ok\n")
+        run_beside(self, os.path.dirname(MOCK), "MOCK_CUDA", "test_cuda", "test_gpu_tensors_stay")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@ of ROCm belong to, and that they stay where they are. torch is a stand-in, too: 
 
 import ctypes
 import os
-import subprocess
 import sys
 import types
 import unittest
@@ -14,6 +13,7 @@ import numpy as np
 import aule
 from aule import _devices, _plans, _tensors
 from aule import _libaule as abi
+from support import run_beside
 
 FOLDER = os.environ.get("AULE_TEST_HIP", "")
 EMULATED = "EMULATED_HIP" in os.environ
@@ -144,11 +144,7 @@ class Calls(unittest.TestCase):
 @unittest.skipIf(EMULATED or not os.path.isdir(FOLDER), "no stand-in for the driver")
 class StandIn(unittest.TestCase):
     def test_stand_in(self):
-        environment = {**os.environ, "LD_LIBRARY_PATH": FOLDER, "EMULATED_HIP": ""}
-        environment.pop("AULE_BACKEND", None)
-        ran = subprocess.run([sys.executable, "-m", "unittest", "-v", "test_hip.Calls"], env=environment, capture_output=True, text=True)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertRegex(ran.stderr, r"test_tensors_stay.* ok\n")
+        run_beside(self, FOLDER, "EMULATED_HIP", "test_hip.Calls", "test_tensors_stay")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,459 @@
+/* ladder_cases.h - what ladder_test.c runs: tables of cases, and the rungs on which each table is executed. */
+#ifndef AU_TESTS_LADDER_CASES_H
+#define AU_TESTS_LADDER_CASES_H
+
+#include "exec.h"
+
+// clang-format off
+#define UNSEEN    "../../exec/scripts/unseen.attn"
+#define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
+#define CAPPED_BIAS "../../exec/scripts/capped_bias.attn"
+#define LOW "../../exec/sums/low.attn"
+#define EMPTY "../../exec/scripts/empty_rows.attn"
+#define EMPTY_OF_PLAIN "../../exec/scripts/empty_plain_rows.attn"
+#define HIDDEN "../../exec/scripts/hidden_rows.attn"
+#define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
+static const ExecCase cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=9 D=16 E=16", NULL, NULL},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=16 E=16", "window=20", NULL},
+    {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=16 E=16", NULL, "sorted"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=19 T=23 D=16 E=16", "rate=0.25 seed=987654321", NULL},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=13 T=21 D=16", NULL, "odd"},
+    {"mla_train.attn", "B=1 H=2 S=17 T=19 D=16 E=8 P=8", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=1 S=13 T=41 D=16 E=16", NULL, NULL},
+    {"relu.attn", "B=1 H=1 S=10 T=70 D=16 E=16", NULL, NULL},
+    {"retention.attn", "B=1 H=1 S=30 T=30 D=16 E=16", NULL, NULL},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=70 T=70 D=16 E=16", "window=20", "repeat"},
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=13 T=21 D=16", NULL, "repeat"},
+    {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, "dfinals"},
+    /* distances of positions: near, far, gradients of the slope */
+    {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=40 T=70 D=16 E=16", NULL, "odd"},
+    {"hidden_units.attn", "B=1 H=2 S=21 T=37 D=16 E=16", NULL, NULL},
+    /* rows, and parts of rows, far below 0 */
+    {PAIR_BIAS, "B=1 H=2 S=130 D=16 E=16", NULL, "far_back"},
+    {PAIR_BIAS, "B=1 H=2 S=130 D=16 E=16", NULL, "far_front dfinals"},
+    {PAIR_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_head"},
+    {PAIR_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_all flat dfinals"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=40 T=40 D=16 E=16", NULL, "sorted far_head"},
+    {CAPPED_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_head"},
+    {CAPPED_BIAS, "B=1 H=2 S=70 D=16 E=16", NULL, "far_front dfinals"},
+    /* rows without a pair */
+    {EMPTY, "B=2 H=1 S=70 T=37 D=16 E=16", NULL, "long unseen"},
+    {EMPTY, "B=1 H=1 S=20 T=30 D=32 E=32", NULL, "few"},
+    {EMPTY_OF_PLAIN, "B=1 H=1 S=40 T=17 D=16 E=16", NULL, NULL},
+    /* weights of 2^-20, 2^-26 */
+    {LOW, "B=1 H=1 S=70 T=90 D=32 E=32", "offset=-14.0", "scaled"},
+    {LOW, "B=1 H=1 S=70 T=40 D=32 E=32", "offset=-18.0", "scaled"},
+    /* NaN reaches its row, and no other */
+    {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=16", NULL, "poison"},
+    {PAIR_BIAS, "B=1 H=2 S=37 D=16 E=16", NULL, "poison"},
+    /* kernels for few queries: parts of the keys without a pair, of one tile, no keys at all; a joined maximum, none, NaN */
+    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=300 D=64 E=64", NULL, "few dfinals"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=17 T=37 D=16 E=32", NULL, "few nan odd"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=70 D=16 E=24", NULL, "few poison"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=16 T=300 D=16 E=32", "window=20", "few"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=30 T=30 D=16 E=64", NULL, "few sorted far_head"},
+    {"mla_train.attn", "B=1 H=2 S=17 T=290 D=32 E=16 P=32", NULL, "few"},
+    {"gated_qknorm.attn", "B=1 H=1 Hk=1 S=3 T=150 D=32", NULL, "few odd"},
+    {"sigmoid.attn", "B=1 H=1 S=3 T=200 D=16 E=32", NULL, "few"},
+    {"retention.attn", "B=1 H=1 S=30 T=30 D=16 E=32", NULL, "few"},
+    {"relu.attn", "B=1 H=1 S=10 T=270 D=16 E=32", NULL, "few"},
+    {PAIR_BIAS, "B=1 H=2 S=30 D=16 E=32", NULL, "few far_all flat"},
+    /* widths of matrix units */
+    {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=32 E=48", NULL, "nan odd"},
+    {"gated_qknorm.attn", "B=1 H=1 Hk=1 S=13 T=70 D=32", NULL, "odd"},
+    {"mla_train.attn", "B=1 H=2 S=17 T=19 D=32 E=16 P=32", NULL, NULL},
+    {"documents_bias_sink.attn", "B=1 H=3 S=140 T=140 D=64 E=16", NULL, "sorted dfinals"},
+    /* lists of more than 32 tiles; "slow": on warps, not in the quick suite */
+    {"groups.attn", "B=2 H=2 Hk=2 Hv=2 S=20 T=2300 D=16 E=16", NULL, "sorted slow"},
+    {"groups.attn", "B=1 H=1 Hk=1 Hv=1 S=2300 T=20 D=16 E=16", NULL, "sorted slow"},
+    {"groups.attn", "B=1 H=4 Hk=2 Hv=1 S=70 T=150 D=16 E=32", NULL, "sorted"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=1 S=20 T=2300 D=32 E=32", NULL, "slow"},
+    /* NaN where no query looks */
+    {UNSEEN, "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32 P=16", NULL, "unseen"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=90 T=37 D=32 E=32", NULL, "unseen"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=40 T=150 D=32 E=32", "window=20", "unseen repeat"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=270 T=275 D=32 E=32", NULL, "later slow"},
+    /* four warps that share keys */
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=256 E=256", NULL, "nan"},
+    {"retention_decay.attn", "B=1 H=1 S=31 T=31 D=32 E=32", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
+};
+enum { WIDE = 36 }; /* the first case with widths of matrix units */
+static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
+                                    "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80", "passed-ir:sm_80",
+                                    "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70", "tiled-ir:sm_70", "passed-ir:sm_70",
+                                    "tiled-ir:x86-64-v3", "kernel-ir:x86-64-v3", "tiled-ir:aarch64", "kernel-ir:aarch64",
+                                    "tiled-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v4-bf16"};
+/* Groups of warps, backward too where they have it. */
+static const char *const groups[] = {"kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_90a"};
+/* Heads that two groups share backward, and others: masks, grouped heads, gradients of inputs. */
+static const ExecCase wide_cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "wide"},
+    /* results by boxes and element by element; values in registers, all channels or some; numbers of queries of every kind, since rows'
+     * statistics come by lanes; heads in sections of which the last is not whole; forward of rows that are not short */
+    {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "dfinals"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=131 T=150 D=64 E=64", NULL, "elements"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=133 T=150 D=64 E=64", NULL, "held dfinals"},
+    {"../../tile/scripts/full.attn", "B=1 H=2 Hk=1 S=67 T=150 D=128 E=128", NULL, "long"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=130 T=150 D=128 E=128", NULL, "dfinals nan"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "long"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=3 Hk=3 S=8000 T=70 D=192 E=128", "window=20", "wide_sections"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=192 E=128", NULL, "dfinals"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=68 T=200 D=224 E=224", NULL, "wide dfinals"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=200 T=200 D=128 E=192", "window=90", "wide nan"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=70 T=90 D=128 E=144", NULL, "wide"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=200 T=70 D=128 E=144", NULL, "wide_apart"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=140 D=128 E=208", NULL, "wide"},
+    /* masks of data, tiles of queries from lists */
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=64 E=64", NULL, "listed"},
+    {"../../../attn_scripts/documents.attn", "B=2 H=2 S=140 D=128 E=128", NULL, "listed sorted"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=140 T=190 D=64 E=64", NULL, "listed"},
+    {"../../../attn_scripts/block_causal.attn", "B=1 H=1 S=132 T=132 D=192 E=192", NULL, "listed wide"},
+    /* gradients of inputs that pairs read by their query: tables of distances, a number a pair, a number a row and a key */
+    {"../../../attn_scripts/relative_bias.attn", "B=1 H=2 S=132 T=150 D=64 E=64 W=21", NULL, "queried"},
+    {PAIR_BIAS, "B=1 H=2 S=132 D=64 E=64", NULL, "queried"},
+    {"../../../attn_scripts/t5_decoder.attn", "B=1 H=2 S=132 T=132 D=64 E=64", NULL, "queried"},
+    {"documents_bias_sink.attn", "B=2 H=2 S=140 T=140 D=64 E=64", NULL, "queried sorted"},
+    {PAIR_BIAS, "B=1 H=1 S=68 D=64 E=144", NULL, "wide_queried"},
+    /* dS through store_matrix, as it lies and across */
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", "window=90", "turned nan"},
+    /* blocks that stay, with a tile of its own for results of another width */
+    {"../../../attn_scripts/documents.attn", "B=2 H=1 S=132 D=64 E=128", NULL, "stays forward sorted"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=2 S=200 T=40 D=128 E=64", NULL, "stays forward"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=300 T=70 D=64 E=64", NULL, "stays forward nan"},
+    /* of two groups with keys of their own: rows without a pair, of which NaN is given */
+    {EMPTY, "B=2 H=1 S=68 T=37 D=64 E=64", NULL, "unseen"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=200 T=50 D=64 E=64", NULL, "unseen dfinals"},
+    {HIDDEN, "B=1 H=1 Hk=1 S=70 T=40 D=64 E=64", NULL, "hidden dfinals"}, {"../../exec/scripts/parted.attn", "B=1 H=1 Hk=1 S=20 T=30 D=64 E=64", NULL, NULL},
+};
+/* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
+static const ExecCase decode_cases[] = {
+    {"mha.attn", "B=1 H=4 Hk=2 S=3 T=2100 D=64 E=32", NULL, "decode"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=1037 D=16 E=32", NULL, "decode nan odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=16 E=16", NULL, "decode dfinals"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=0 D=16 E=16", NULL, "decode"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=8 T=1100 D=16 E=16", NULL, "decode poison"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=8 T=2300 D=16 E=32", "window=20", "decode nan"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=1150 D=32", NULL, "decode odd"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=1030 D=16 E=16", "rate=0.25 seed=987654321", "decode"},
+    {"sigmoid.attn", "B=1 H=1 S=3 T=1200 D=16 E=32", NULL, "decode"},
+    {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=16", NULL, "decode dfinals"},
+    {"relu.attn", "B=1 H=1 S=10 T=1270 D=16 E=32", NULL, "decode"},
+    {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
+    {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=32", NULL, "decode"},
+};
+/* Few rows of all heads that share keys, packed: groups of 1 to 7 heads, rows in several blocks, ranges without a key, one key, tiles
+ * that end with the keys or not, row mods, values that are channels of the keys, functions of all kinds whose parts can be joined. */
+static const ExecCase packed_cases[] = {
+    {"mha.attn", "B=1 H=4 Hk=2 S=3 T=700 D=64 E=32", NULL, "decode"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=7 T=1037 D=16 E=32", NULL, "decode nan odd"},
+    {"mha.attn", "B=1 H=5 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode dfinals"},
+    {"mha.attn", "B=1 H=7 Hk=1 S=9 T=0 D=16 E=32", NULL, "decode"},
+    {"mha.attn", "B=3 H=12 Hk=2 S=2 T=257 D=16 E=64", NULL, "decode poison"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=5 T=3 D=64 E=64", NULL, "decode unseen dfinals"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=8 T=900 D=16 E=32", "window=20", "decode nan"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=350 D=32", NULL, "decode odd"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=530 D=16 E=32", "rate=0.25 seed=987654321", "decode"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=300 D=32 E=32", NULL, "decode"},
+    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=32 E=32", NULL, "decode"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=270 D=64", NULL, "decode"},
+    {"relu.attn", "B=1 H=1 S=10 T=470 D=16 E=32", NULL, "decode"},
+    {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
+    {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=32", NULL, "decode dfinals"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=5 T=300 D=128 E=128", NULL, "decode"},
+};
+#define ODD_POSITIONS "../../exec/scripts/odd_positions.attn"
+#define ODD_WINDOW "../../exec/scripts/odd_window.attn"
+/* The same of keys in pages: one page, a key less and more, none; windows that begin within a page, sinks, values in keys, changed keys. */
+static const ExecCase page_cases[] = {
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=47 D=32 E=64 slots=48", NULL, "decode forward paged"},
+    {"mha.attn", "B=1 H=5 Hk=1 S=1 T=48 D=64 E=32 slots=48", NULL, "decode forward paged"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged"},
+    {"mha.attn", "B=2 H=7 Hk=1 S=4 T=1 D=32 E=32 slots=16", NULL, "decode forward paged"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged"},
+    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=32 E=32 slots=128", NULL, "decode forward paged"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=270 D=64 slots=16", NULL, "decode forward paged"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=129 D=32 E=32 slots=16", NULL, "decode forward paged"},
+    {"mha.attn", "B=2 H=6 Hk=2 S=3 T=200 D=32 E=32", NULL, "decode forward padded"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=4 T=128 D=32 E=64", NULL, "decode forward padded"},
+    {"gemma_local.attn", "B=1 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=600 D=64 E=64 slots=16", NULL, "decode forward paged positions"},
+    {ODD_WINDOW, "B=2 H=6 Hk=2 S=4 T=1200 D=32 E=32 slots=32", "window=300", "decode forward paged csr positions"},
+    {ODD_POSITIONS, "B=2 H=2 Hk=1 S=3 T=300 D=32 E=32 slots=16", NULL, "decode forward paged rows positions"},
+    {ODD_WINDOW, "B=3 H=2 Hk=2 S=2 T=98 D=32 E=32", "window=21", "decode forward padded positions"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged csr"},
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged rows csr"},
+    {"gemma_local.attn", "B=2 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged csr"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged rows"},
+    {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged rows"},
+    {"gemma_local.attn", "B=2 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded rows"},
+};
+/* Neighbouring sequences that share their first keys: rows of several in a warp's tile, several tiles of rows, less than a tile of keys; windows that
+ * begin behind what is shared, in it, that see none of it; slopes, sinks, gates; rows of the table, a table that is one list. */
+/* shares: those that planted mistakes are looked for with. */
+static const char *const group_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90"};
+static const ExecCase group_cases[] = {
+    {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups shares"},
+    {"mha.attn", "B=23 H=8 Hk=1 S=1 T=200 D=32 E=32 slots=32 shared=128", NULL, "decode forward paged groups"},
+    {"gemma_local.attn", "B=7 H=6 Hk=2 S=4 T=700 D=32 E=32 slots=64 shared=640", "window=150", "decode forward paged groups"},
+    {"gemma_local.attn", "B=6 H=5 Hk=1 S=2 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode forward paged groups shares"},
+    {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=2 T=390 D=32 E=64 slots=128 shared=384", NULL, "decode forward paged groups"},
+    {"../../../attn_scripts/alibi.attn", "B=10 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward paged groups shares"},
+    {"gated_qknorm.attn", "B=5 H=2 Hk=1 S=3 T=150 D=32 slots=32 shared=128", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=2 H=2 Hk=2 S=1 T=140 D=128 E=128 slots=16 shared=128", NULL, "decode forward paged groups rows"},
+    {"../../../attn_scripts/softcap.attn", "B=7 H=4 Hk=2 S=2 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups csr"},
+    {"mha.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16 shared=64", NULL, "decode forward paged groups shares"},
+    {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=6 T=300 D=32 E=32 slots=16 shared=256", NULL, "decode forward paged groups"},
+    {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups weighed"},
+    {"mha.attn", "B=23 H=16 Hk=16 S=1 T=640 D=32 E=32 slots=16 shared=576", NULL, "decode forward paged groups weighed"},
+    {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups shares e4m3"},
+    {"gemma_local.attn", "B=6 H=5 Hk=1 S=2 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode forward paged groups shares i8 token"},
+    {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=2 T=200 D=32 E=64 slots=16 shared=128", NULL, "decode forward paged groups rows i4 channels16 zero"},
+    {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=6 T=200 D=32 E=32 slots=16 shared=144", NULL, "decode forward paged groups e4m3 channels32"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=2300 D=32 E=32 slots=16", NULL, "decode forward paged invariant"},
+    {"gemma_local.attn", "B=1 H=3 Hk=1 S=3 T=2100 D=32 E=64 slots=64", "window=1200", "decode forward paged invariant"},
+    {"mha.attn", "B=5 H=4 Hk=2 S=1 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups invariant"},
+    {"../../exec/scripts/latent.attn", "B=1 H=7 S=1 T=1100 D=416", NULL, "decode forward invariant"},
+    {"mha.attn", "B=5 H=2 Hk=1 S=60 T=170 D=32 E=32 slots=16 shared=64", NULL, "forward paged groups pages"},
+};
+/* Few queries that are packed, or padded, over keys in all layouts: with rows of their own, none too, against kernels for any number (exec_rows.c); groups of
+ * 1 to 7 heads, rows in several blocks, one row, no keys; windows, sinks, slopes, changed queries and keys, values in keys, inputs that are packed too.
+ * unequal: those that planted mistakes are looked for with. */
+static const char *const few_rungs[] = {"kernel-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:sm_80", "kernel-ir:sm_90", "tiled-ir:x86-64-v4"};
+static const ExecCase few_cases[] = {
+    {"mha.attn", "B=5 H=4 Hk=2 S=3 T=140 D=32 E=32 slots=16", NULL, "decode packed most forward paged unequal"},
+    {"mha.attn", "B=3 H=8 Hk=1 S=5 T=70 D=32 E=32 slots=48", NULL, "decode packed most forward paged warps unequal"},
+    {"mha.attn", "B=4 H=7 Hk=1 S=1 T=49 D=32 E=32 slots=16", NULL, "decode packed most forward paged csr"},
+    {"gemma_local.attn", "B=3 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode packed most forward paged"},
+    {"../../../attn_scripts/attention_sink.attn", "B=4 H=6 Hk=2 S=2 T=190 D=32 E=32 slots=128", NULL, "decode packed most forward paged rows"},
+    {"../../../attn_scripts/alibi.attn", "B=5 H=3 S=4 T=129 D=32 E=32", NULL, "decode packed most forward padded"},
+    {"../../../attn_scripts/rope.attn", "B=5 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16", NULL, "decode packed most forward paged"},
+    {KEYS_AS_VALUES, "B=4 H=4 Hk=1 S=2 T=270 D=64 slots=16", NULL, "decode packed most forward paged"},
+    {"mha.attn", "B=4 H=4 Hk=2 S=3 T=130 D=64 E=32", NULL, "decode packed most forward"},
+    {"gemma_local.attn", "B=5 H=2 Hk=1 S=4 T=170 D=32 E=32", "window=40", "decode packed most forward"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=3 T=70 D=32 E=32", NULL, "decode packed most forward"},
+    {"../../../attn_scripts/gated.attn", "B=4 H=4 Hk=2 S=3 T=70 D=32 E=32", NULL, "decode packed most forward"},
+    {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode packed most forward paged"},
+    {"mha.attn", "B=5 H=4 Hk=2 S=3 T=70 D=32 E=32 slots=16", NULL, "decode forward ragged paged unequal"},
+    {"../../../attn_scripts/gated.attn", "B=4 H=4 Hk=2 S=3 T=70 D=32 E=32", NULL, "decode forward ragged"},
+    {"gemma_local.attn", "B=5 H=2 Hk=1 S=4 T=170 D=32 E=32", "window=40", "decode forward ragged padded"},
+    {"../../../attn_scripts/rope.attn", "B=4 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16", NULL, "decode forward ragged paged"},
+    {ODD_WINDOW, "B=3 H=4 Hk=2 S=3 T=300 D=32 E=32 slots=16", NULL, "decode packed most forward paged positions"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=200 D=64 E=64 slots=16", NULL, "decode packed most forward paged e4m3"},
+    {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode packed most forward paged groups shares unequal"},
+    {"gemma_local.attn", "B=6 H=5 Hk=1 S=3 T=600 D=32 E=32 slots=32 shared=384", "window=100", "decode packed most forward paged groups"},
+    {"../../../attn_scripts/alibi.attn", "B=9 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward ragged paged groups shares unequal"},
+    {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=3 T=200 D=32 E=32 slots=16 shared=144", NULL, "decode packed most forward paged groups"},
+    {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
+    {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
+};
+/* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
+static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
+static const ExecCase mixed_cases[] = {
+    {"mha.attn", "B=6 H=4 Hk=2 S=40 T=70 D=32 E=32 slots=16", NULL, "mixed packed most forward paged unequal"},
+    {"gemma_local.attn", "B=4 H=8 Hk=1 S=20 T=150 D=32 E=32 slots=48", "window=40", "mixed packed most forward paged"},
+    {"../../../attn_scripts/rope.attn", "B=6 H=2 Hk=1 S=36 T=50 D=32 E=32 slots=16", NULL, "mixed packed most forward paged csr"},
+    {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=33 T=90 D=32 E=32", NULL, "mixed packed most forward padded"},
+    {"../../../attn_scripts/alibi.attn", "B=6 H=3 S=50 T=50 D=32 E=32", NULL, "mixed packed most forward"},
+    {KEYS_AS_VALUES, "B=4 H=4 Hk=1 S=20 T=70 D=64 slots=16", NULL, "mixed packed most forward paged"},
+    {"../../../attn_scripts/gated.attn", "B=6 H=4 Hk=2 S=34 T=40 D=32 E=32", NULL, "mixed packed most forward"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=200 D=64 E=64 slots=16", NULL, "mixed packed most forward paged e4m3"},
+    {"mha.attn", "B=6 H=4 Hk=2 S=40 T=1100 D=32 E=32 slots=16", NULL, "mixed packed most forward paged invariant"},
+    {"mha.attn", "B=9 H=4 Hk=2 S=40 T=200 D=32 E=32 slots=16 shared=128", NULL, "mixed packed most forward paged groups"},
+    {"mha.attn", "B=14 H=8 Hk=1 S=4 T=200 D=32 E=32 slots=16 shared=128", NULL, "mixed packed most forward paged groups shares"},
+    {"mha.attn", "B=9 H=4 Hk=2 S=20 T=140 D=64 E=64 slots=16 shared=128", NULL, "mixed packed most forward paged groups e4m3"},
+};
+/* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
+static const ExecCase row_cases[] = {
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "forward packed"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "forward packed"},
+    {"mha.attn", "B=3 H=1 Hk=1 S=130 T=1 D=32 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/alibi.attn", "B=5 H=2 S=1 T=1 D=32 E=32", NULL, "forward packed"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64", NULL, "forward packed"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward packed"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "forward packed"},
+    {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "forward packed padded"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages"},
+    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=129 T=129 D=32 E=32 slots=64", NULL, "forward packed paged pages"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=16", NULL, "forward packed paged pages"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=128 E=128 slots=32", NULL, "forward packed paged pages"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32 slots=16", NULL, "forward paged pages"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=32 E=32 slots=7", NULL, "forward packed paged"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "forward ragged padded"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "forward ragged"},
+    {"../../../attn_scripts/documents.attn", "B=3 H=2 S=140 D=32 E=32", NULL, "forward ragged sorted"},
+    {"../../../attn_scripts/gated.attn", "B=2 H=4 Hk=2 S=33 T=70 D=32 E=32 slots=16", NULL, "forward ragged paged pages"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=3 T=70 D=32 E=32 slots=16", NULL, "decode forward ragged paged"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=140 T=300 D=32 E=64 slots=16", NULL, "forward paged pages positions"},
+    {ODD_WINDOW, "B=2 H=2 Hk=1 S=100 T=600 D=64 E=64 slots=48", "window=170", "forward packed paged pages positions"},
+    {ODD_POSITIONS, "B=2 H=2 Hk=1 S=33 T=140 D=32 E=32 slots=7", "window=50", "forward packed paged positions"},
+    {ODD_POSITIONS, "B=2 H=2 Hk=1 S=200 T=140 D=32 E=32", NULL, "forward padded positions"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged csr pages"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=1", NULL, "forward packed paged csr"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=1", NULL, "forward packed paged rows csr"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32 slots=16", NULL, "forward packed paged csr pages"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged rows pages"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=7", NULL, "forward packed paged rows"},
+    {KEYS_AS_VALUES, "B=3 H=2 Hk=1 S=21 T=130 D=64", NULL, "forward padded rows"},
+    {"../../../attn_scripts/documents.attn", "B=3 H=2 S=140 D=32 E=32", NULL, "forward packed sorted"},
+    {"../../../attn_scripts/pair_bias.attn", "B=2 H=2 S=70 D=32 E=64", NULL, "forward packed"},
+    {"../../../attn_scripts/forgetting.attn", "B=3 H=2 S=33 T=70 D=64 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=17 T=90 D=32 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=4 Hk=2 S=21 T=80 D=32 E=32 slots=16", NULL, "forward packed paged"},
+};
+/* Keys and values in 8 bits and 4: a scale a head or a token, few queries and many, dense, padded and in pages; values alone; row mods, values in keys. */
+static const ExecCase stored_cases[] = {
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=2 T=300 D=128 E=128", NULL, "decode forward e5m2 token"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 values"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged e4m3 token"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged e4m3 token"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged i8"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged e5m2 token"},
+    {"gemma_local.attn", "B=1 H=5 Hk=1 S=3 T=300 D=32 E=32", "window=50", "decode forward padded e4m3 token"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=270 D=64 slots=16", NULL, "decode forward paged e4m3 token"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged i8"},
+    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=32 E=32 slots=128", NULL, "decode forward paged e4m3 values"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward e4m3"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=140 T=300 D=64 E=64", NULL, "forward i8 token"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded e4m3 token"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=128 E=128 slots=32", NULL, "forward paged pages e4m3 token"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages e5m2"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages i8 token values"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=16", NULL, "forward packed paged pages e4m3"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward e4m3 token"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward e4m3"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 odd"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=1", NULL, "forward paged csr e4m3 token"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=600 D=64 E=64 slots=16", NULL, "decode forward paged positions i8 token"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows e4m3"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},
+    /* scales of groups of channels, zero points, two codes a byte */
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 channels32"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token zero"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=2 T=200 D=128 E=128", NULL, "decode forward i4 channels32 zero"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 zero values"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=32", NULL, "decode forward paged e4m3 channels16"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=128 E=128 slots=48", NULL, "decode forward paged i4 token"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=300 D=64 E=64 slots=64", "window=150", "decode forward paged i8 channels32 zero"},
+    {"gemma_local.attn", "B=1 H=5 Hk=1 S=3 T=300 D=32 E=32", "window=50", "decode forward padded i4 channels16 zero"},
+    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=170 D=64 slots=16", NULL, "decode forward paged e4m3 channels16 zero"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged i4 channels8"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward e4m3 channels32"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=140 T=200 D=64 E=64", NULL, "forward i4 zero"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded e5m2 channels16 zero"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=64 E=64 slots=32", NULL, "forward paged pages i4 channels32 zero"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages i8 channels32"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=200 D=64 E=64 slots=48", "window=70", "forward paged pages i4 token values"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=16", NULL, "forward packed paged pages i8 channels16"},
+    {"../../../attn_scripts/mla_decode.attn", "B=1 H=2 S=2 T=40 slots=16", NULL, "decode forward paged i4 channels32 zero"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward e4m3 token zero"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward i4 channels8 zero"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 channels4 odd"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged positions i8 channels32 zero"},
+    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows i4 zero"},
+};
+static const char *const stored_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90", "kernel-ir:sm_89", "passed-ir:sm_80", "kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3",
+                                           "kernel-ir:sm_70", "kernel-ir:generic", "kernel-ir:x86-64-v4-amx", "kernel-ir:sm_90a"};
+/* And their gradients: groups of heads, fewer queries than keys and more, one row, sums of inputs, mods of rows, block lists, values in keys. */
+static const ExecCase row_gradients[] = {
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "laid packed planted"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "laid packed planted"},
+    {"mha.attn", "B=3 H=1 Hk=1 S=130 T=1 D=32 E=32", NULL, "laid packed"},
+    {"../../../attn_scripts/alibi.attn", "B=5 H=2 S=1 T=1 D=32 E=32", NULL, "laid packed"},
+    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64", NULL, "laid packed"},
+    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "laid packed"},
+    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "laid packed"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "laid packed"},
+    {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "laid packed padded planted"},
+    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=140 T=140 D=32 E=32", NULL, "laid packed planted"},
+    {"../../../attn_scripts/attention_sink.attn", "B=3 H=4 Hk=2 S=90 T=75 D=64 E=64", "window=30", "laid packed"},
+    {"../../../attn_scripts/qk_norm.attn", "B=2 H=2 Hk=1 S=70 T=70 D=64 E=32", NULL, "laid packed"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=70 T=97 D=32 E=64", NULL, "laid packed repeat"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=200 T=150 D=128 E=128", NULL, "laid packed"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "laid padded"},
+    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=70 T=129 D=32 E=32", NULL, "laid padded"},
+    {"../../../attn_scripts/relu.attn", "B=2 H=4 S=140 T=97 D=32 E=64", NULL, "laid padded planted"},
+    {"../../../attn_scripts/pair_bias.attn", "B=2 H=2 S=70 D=32 E=64", NULL, "laid packed planted"},
+    {"../../../attn_scripts/forgetting.attn", "B=3 H=2 S=33 T=70 D=64 E=32", NULL, "laid packed"},
+    {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=32 E=32", NULL, "laid packed sorted"},
+};
+static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
+static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80"};
+/* Values that no warp holds: channels of the keys and rows of their own, few rows of queries and more. */
+#define LATENT "../../exec/scripts/latent.attn"
+static const ExecCase latent_cases[] = {
+    {LATENT, "B=2 H=12 S=3 T=150 D=448 slots=16", NULL, "decode forward paged"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=16 S=1 T=129 slots=48", NULL, "decode forward paged"},
+    {LATENT, "B=1 H=40 S=3 T=230 D=400", NULL, "some forward nan odd"},
+    {"mha.attn", "B=67 H=1 Hk=1 S=2 T=90 D=16 E=384", NULL, "decode forward latent"}, /* a block has several tiles */
+    {"mha.attn", "B=1 H=6 Hk=2 S=11 T=130 D=384 E=512", NULL, "some forward dfinals"},
+    {"sigmoid.attn", "B=1 H=1 S=5 T=150 D=64 E=512", NULL, "decode forward"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=9 T=0 D=64 E=384", NULL, "decode forward"},
+    {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=512", NULL, "some forward dfinals"},
+    {"../../../attn_scripts/mla_decode.attn", "B=1 H=70 S=1 T=70", NULL, "some forward poison"},
+    {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=512", NULL, "decode forward"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=130 D=64 E=384", "rate=0.25 seed=987654321", "decode forward"},
+    {LATENT, "B=3 H=7 S=1 T=200 D=416 slots=32", NULL, "decode forward paged csr"},
+    {LATENT, "B=2 H=9 S=4 T=90 D=448", NULL, "some forward padded"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=190 D=16 E=384", "window=20", "decode forward nan"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=5 S=3 T=49 slots=16", NULL, "some forward paged rows"},
+};
+static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
+/* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
+#define PARTS "../../exec/scripts/parts.attn"
+#define PARTS_GATE "../../exec/scripts/parts_gate.attn"
+static const ExecCase part_cases[] = {
+    {PARTS, "B=1 H=2 Hk=1 S=37 T=70 D=16 E=32 parts=2", NULL, "parts forward nan odd"},
+    {PARTS_GATE, "B=2 H=1 S=21 T=21 D=32 E=32 parts=3", NULL, "parts forward"},
+    {PARTS, "B=1 H=2 Hk=2 S=70 T=130 D=32 E=32 parts=6", NULL, "parts forward big"},
+    {PARTS, "B=1 H=1 Hk=1 S=9 T=7 D=16 E=16 parts=1", NULL, "parts forward"},
+    {LOW, "B=1 H=1 S=33 T=90 D=32 E=32 parts=4", "offset=-14.0", "parts forward"},
+    {PARTS, "B=1 H=1 Hk=1 S=5 T=0 D=16 E=16 parts=0", NULL, "parts forward"},
+    {PARTS, "B=1 H=1 Hk=1 S=20 T=40 D=256 E=256 parts=2", NULL, "parts forward"},
+};
+static const char *const part_rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:generic", "passed-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:generic",
+                                         "kernel-ir:sm_80", "kernel-ir:aarch64", "kernel-ir:sm_90a", "tiled-ir:sm_75"};
+static const char *const processors[] = {"kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3", "kernel-ir:aarch64"};
+/* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
+static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
+                                    "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942", "tiled-ir:xe2",
+                                    "kernel-ir:vulkan", "kernel-ir:vulkan8", "tiled-ir:vulkan8", "kernel-ir:vulkan_nv", "kernel-ir:vulkan8_nv",
+                                    "tiled-ir:vulkan_nv", "passed-ir:gfx942", "passed-ir:gfx1200"};
+static const ExecCase wave_cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan odd dfinals"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=32", NULL, "sorted dfinals"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=32 E=64", "window=20", NULL},
+    {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
+};
+/* What products of pairs must not take as it lies: odd widths, of further products too, and values that are channels of the keys. */
+static const char *const cores[] = {"kernel-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v3", "kernel-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx",
+                                    "kernel-ir:aarch64", "tiled-ir:x86-64-v4-bf16"};
+static const ExecCase core_cases[] = {
+    {KEYS_AS_VALUES, "B=1 H=2 Hk=1 S=21 T=70 D=16", NULL, "odd"},
+    {KEYS_AS_VALUES, "B=1 H=1 Hk=1 S=3 T=40 D=19", NULL, "few"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=35 D=1 E=1", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=35 D=2 E=5", NULL, "few"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=3 E=4", NULL, "few nan"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=7 E=2", NULL, "odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=13 E=9", NULL, "nan"},
+    {"mla_train.attn", "B=1 H=1 S=5 T=21 D=6 E=3 P=5", NULL, NULL},
+};
+// clang-format on
+
+#endif
