@@ -4,6 +4,8 @@
 
 #include "exec.h"
 
+#include <stddef.h>
+
 // clang-format off
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
