@@ -13,7 +13,7 @@ static uint32_t device_count, first_seed = 1, kernels = 12;
 static void one_kernel(uint32_t seed)
 {
     Bench b = bench_new();
-    AuKernel *k = random_kernel(&b, seed, true);
+    AuKernel *k = random_kernel(&b, seed, RANDOM_LANES, true);
     if (!kernel_verify(k, b.diags)) fail_msg("seed %u: %s", seed, b.diags->first->message);
     const char *source = opencl_source(&b, k), *why;
     AuKRun run = {.buffers = random_buffers(&b, k, seed),

@@ -1,14 +1,14 @@
 /* random_kernel.c - see random_kernel.h. */
 #include "random_kernel.h"
 
-enum { LANES = 8, BLOCKS = RANDOM_BLOCKS, ROOM = 64, POOL = 16, OWN = 4 };
+enum { BLOCKS = RANDOM_BLOCKS, ROOM = 64, POOL = 16, OWN = 4 };
 typedef enum Kind { SMALL, BITS, LONG, REAL, TRUTH, KINDS } Kind;
 static const AuScalar scalars[KINDS] = {AU_I32, AU_I32, AU_I64, AU_F32, AU_I1};
 
 typedef struct Maker {
     AuKernel *k;
     uint32_t seed, budget, depth;
-    bool fma;
+    bool fma, exchanges;
     AuVal pool[KINDS][POOL];
     uint32_t counts[KINDS];
     AuMem inputs[KINDS], own[KINDS];
@@ -70,7 +70,8 @@ static void make_real(Maker *m)
     static const AuKOp one[] = {AU_K_NEG, AU_K_ABS, AU_K_FLOOR, AU_K_CEIL, AU_K_RINT};
     AuKernel *k = m->k;
     AuVal a = pick(m, REAL), b = draw(m, 4) ? pick(m, REAL) : kernel_f32(k, -0.5);
-    AuVal v = kernel_op2(k, two[draw(m, 5)], a, b);
+    /* Of NaN and a number machines choose either. */
+    AuVal v = kernel_op2(k, two[draw(m, m->exchanges ? 3 : 5)], a, b);
     if (draw(m, 4) == 0 && m->fma) v = kernel_op3(k, AU_K_FMA, a, b, pick(m, REAL));
     if (draw(m, 4) == 0) v = kernel_op1(k, one[draw(m, 5)], v);
     if (draw(m, 5) == 0) v = kernel_op3(k, AU_K_SELECT, pick(m, TRUTH), v, a);
@@ -118,6 +119,32 @@ static void make_access(Maker *m)
     }
 }
 
+/* Of the lane at a distance, of one lane for all, of a lane that each names; or whether any has it. */
+static void make_exchange(Maker *m)
+{
+    AuKernel *k = m->k;
+    const Kind kind = draw(m, 2) ? BITS : REAL;
+    const int64_t distance = 1 + draw(m, k->lanes - 1);
+    AuVal v = pick(m, kind), of[2] = {v, none};
+    if (draw(m, 6) == 0) {
+        of[0] = pick(m, TRUTH);
+        v = kernel_emit(k, (AuInstr){.op = AU_K_ANY, .type = {AU_I1, 1}}, of, 1);
+        keep(m, SMALL, kernel_cvt(k, v, AU_I32));
+        return;
+    }
+    of[1] = draw(m, 2)
+                ? kernel_i32(k, (int32_t)draw(m, k->lanes))
+                : kernel_op2(k, AU_K_AND, pick(m, SMALL), kernel_i32(k, (int32_t)k->lanes - 1));
+    const bool by_xor = draw(m, 3);
+    keep(m, kind,
+         by_xor
+             ? kernel_emit(
+                   k,
+                   (AuInstr){.op = AU_K_SHUFFLE_XOR, .imm = distance, .type = {scalars[kind], 1}},
+                   of, 1)
+             : kernel_emit(k, (AuInstr){.op = AU_K_SHUFFLE, .type = {scalars[kind], 1}}, of, 2));
+}
+
 static void make_block(Maker *m);
 
 /* What a region defines does not leave it; conditions and bounds come from the block, so that they are uniform. */
@@ -157,6 +184,7 @@ static void make_block(Maker *m)
                                                   make_truth};
     for (uint32_t n = 4 + draw(m, 8); n && m->budget; n--) {
         m->budget--;
+        if (m->exchanges && draw(m, 6) == 0) make_exchange(m);
         const uint32_t what = draw(m, 12);
         if (what < 7)
             makes[draw(m, KINDS)](m);
@@ -167,12 +195,13 @@ static void make_block(Maker *m)
     }
 }
 
-AuKernel *random_kernel(Bench *b, uint32_t seed, bool with_fma)
+AuKernel *random_kernel(Bench *b, uint32_t seed, uint32_t lanes, bool with_fma)
 {
-    Maker m = {.k = kernel_new(b->arena, "random_kernel", LANES, 1),
+    Maker m = {.k = kernel_new(b->arena, "random_kernel", lanes, 1),
                .seed = seed * 2654435761u,
                .budget = 80,
-               .fma = with_fma};
+               .fma = with_fma,
+               .exchanges = lanes > RANDOM_LANES};
     AuKernel *k = m.k;
     const AuVal lane = kernel_lane(k);
     for (Kind n = 0; n < KINDS; n++) {
@@ -189,7 +218,8 @@ AuKernel *random_kernel(Bench *b, uint32_t seed, bool with_fma)
     }
     while (m.budget) make_block(&m);
     const AuVal place = kernel_op2(
-        k, AU_K_ADD, kernel_op2(k, AU_K_MUL, kernel_block(k, 0), kernel_i32(k, LANES)), lane);
+        k, AU_K_ADD, kernel_op2(k, AU_K_MUL, kernel_block(k, 0), kernel_i32(k, (int32_t)lanes)),
+        lane);
     const AuVal first = kernel_op2(k, AU_K_MUL, place, kernel_i32(k, OWN + 1));
     for (Kind n = 0; n < KINDS; n++) {
         const AuMem out =
@@ -209,7 +239,7 @@ AuKBuffer *random_buffers(Bench *b, const AuKernel *k, uint32_t seed)
     AuKBuffer *buffers = AU_NEW_ARRAY(b->arena, AuKBuffer, k->arg_count);
     for (uint32_t n = 0; n < k->arg_count; n++) {
         const AuMemory *m = &k->mems[k->args[n].mem.i];
-        const uint64_t count = m->writes ? BLOCKS * LANES * (OWN + 1) : ROOM;
+        const uint64_t count = m->writes ? BLOCKS * k->lanes * (OWN + 1) : ROOM;
         buffers[n] = (AuKBuffer){
             .data = au_alloc(b->arena, count * 8), .count = count, .initialised = !m->writes};
         if (!m->writes) test_fill(buffers[n].data, m->scalar, count, seed + n);

@@ -137,10 +137,10 @@ static void random_modules(void **state)
     (void)state;
     for (uint32_t seed = 1; seed <= RANDOM; seed++) {
         Bench b = bench_new();
-        AuKernel *k = random_kernel(&b, seed, true);
+        AuKernel *k = random_kernel(&b, seed, RANDOM_LANES, true);
         assert_true(kernel_verify(k, b.diags));
         write_module(&b, au_format(b.arena, "random%u", seed), emitted(&b, k, AU_CODE_FINAL));
-        write_kernel(&b, au_format(b.arena, "random%u", seed), random_kernel(&b, seed, true));
+        write_kernel(&b, au_format(b.arena, "random%u", seed), random_kernel(&b, seed, RANDOM_LANES, true));
         bench_free(&b);
     }
 }

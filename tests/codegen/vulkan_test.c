@@ -62,7 +62,7 @@ static void need_device(void)
 static void one_kernel(uint32_t seed)
 {
     Bench b = bench_new();
-    AuKernel *k = random_kernel(&b, seed, false);
+    AuKernel *k = random_kernel(&b, seed, RANDOM_LANES, false);
     if (!kernel_verify(k, b.diags)) fail_msg("seed %u: %s", seed, b.diags->first->message);
     const char *why;
     AuKRun run = {.buffers = random_buffers(&b, k, seed),

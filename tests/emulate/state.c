@@ -311,6 +311,26 @@ static void put_half(Wave *w, const Inst *in, unsigned n, char type, const Vec *
     }
 }
 
+/* A byte or a half of the register; the rest becomes 0 or stays (UNUSED_PAD, UNUSED_PRESERVE). */
+static void put_part(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, uint64_t lanes)
+{
+    const int select = in->m.select[0], reg = in->o[n].reg;
+    const unsigned shift = select < 5 ? 8u * (unsigned)(select - 1) : 16u * (unsigned)(select - 5);
+    const uint32_t all = (select < 5 ? 0xffu : 0xffffu) << shift;
+    for (unsigned half = 0; half < 2; half++) {
+        const uint64_t made = half == shift / 16 ? v->undef : 0;
+        const uint64_t left =
+            !in->m.preserve || (half == shift / 16 && select > 4) ? ~lanes : ~0ull;
+        w->undef[half][reg] = (w->undef[half][reg] & left) | (made & lanes);
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        if (!(lanes >> lane & 1)) continue;
+        uint32_t *at = &w->v[reg][lane];
+        const uint32_t bits = type == 'h' ? half_of_float(limited(&in->m, v->f[lane])) : v->u[lane];
+        *at = (in->m.preserve ? *at & ~all : 0) | (bits << shift & all);
+    }
+}
+
 void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, uint64_t lanes)
 {
     const Operand *o = &in->o[n];
@@ -322,11 +342,11 @@ void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, ui
     vector_ready(w, o->reg, count);
     if (w->e->failed) return;
     if (in->m.dpp) lanes &= dpp_lanes(w, &in->m);
+    for (unsigned r = 0; r < count; r++) w->v_pending[o->reg + r] = (Pending){0};
     if (in->m.select[0]) {
-        fail(w, "a part of a register as an SDWA result");
+        put_part(w, in, n, type, v, lanes);
         return;
     }
-    for (unsigned r = 0; r < count; r++) w->v_pending[o->reg + r] = (Pending){0};
     if (type == 'h' || type == 'w') {
         put_half(w, in, n, type, v, lanes);
         return;

@@ -108,7 +108,8 @@ static const struct {
     unsigned moved;
 } movers[] = {{lanes_v_perm_b32, 3},     {lanes_v_alignbit_b32, 3}, {lanes_v_lshrrev_b32, 2},
               {lanes_v_lshlrev_b32, 2},  {lanes_v_lshl_or_b32, 5},  {lanes_v_and_or_b32, 5},
-              {lanes_v_pack_b32_f16, 3}, {lanes_v_bfi_b32, 6},      {lanes_v_or_b32, 3}};
+              {lanes_v_pack_b32_f16, 3}, {lanes_v_bfi_b32, 6},      {lanes_v_or_b32, 3},
+              {lanes_v_bfe_u32, 1}};
 
 static unsigned moved_by(const Inst *in, const Vec *s)
 {
@@ -146,6 +147,25 @@ static bool move_unknown(const Inst *in, const Vec *s, Vec *d)
     return true;
 }
 
+/* A move of two registers: of each what was known of it. */
+static void run_move_two(Wave *w, const Inst *in)
+{
+    Vec v;
+    uint64_t undef[2][2] = {{0}};
+    const Operand *to = &in->o[0], *from = &in->o[1];
+    const uint64_t lanes = exec_of(w);
+    vector_get(w, in, 1, 'q', &v);
+    for (int half = 0; half < 2 && from->kind == O_VECTOR; half++)
+        for (int r = 0; r < 2; r++) undef[half][r] = w->undef[half][from->reg + r];
+    vector_put(w, in, 0, 'q', &v, lanes);
+    if (w->e->failed || from->kind != O_VECTOR) return;
+    for (int half = 0; half < 2; half++)
+        for (int r = 0; r < 2; r++) {
+            uint64_t *at = &w->undef[half][to->reg + r];
+            *at = (*at & ~lanes) | (undef[half][r] & lanes);
+        }
+}
+
 /* [more] = 1: the result is the third source. */
 static void run_lanes(Wave *w, const Inst *in)
 {
@@ -162,7 +182,7 @@ static void run_lanes(Wave *w, const Inst *in)
     if (*types != 'q' || in->op->lanes == lanes_v_lshrrev_b64) d.low = d.undef;
     in->op->lanes(&d, &s[0], &s[1], &s[2]);
     vector_put(w, in, 0, *types, &d, exec_of(w));
-    if (w->e->failed || !d.undef || *types != 'u') return;
+    if (w->e->failed || !d.undef || *types != 'u' || in->m.select[0]) return;
     const bool copies =
         in->op->lanes == lanes_v_mov_b32 || in->op->lanes == lanes_v_accvgpr_read_b32 ||
         in->op->lanes == lanes_v_accvgpr_write_b32 || in->op->lanes == lanes_v_accvgpr_mov_b32;
@@ -178,5 +198,6 @@ static void run_lanes(Wave *w, const Inst *in)
 #define VA(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, 1, EMU_VECTOR},
 const Op vector_ops[] = {
 #include "vector.def"
+    {"v_mov_b64", "qq", run_move_two, NULL, 0, EMU_VECTOR},
     {NULL, NULL, NULL, NULL, 0, 0},
 };

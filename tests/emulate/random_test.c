@@ -1,0 +1,143 @@
+/* random_test.c - random kernels as AMD's machine code, executed by the emulator, against the interpreter, on three machines: what LLVM makes of
+ * values of every type, masks, arrays of lanes, regions and exchanges between lanes. `emulate_random_test [SEED [COUNT]]`; a failure names
+ * machine and seed. One kernel with a product of matrices each of MFMA and WMMA is compared with the assembly of tests/golden/hip. */
+#include <stdlib.h>
+
+#include "data.h"
+#include "emulate.h"
+#include "random_kernel.h"
+#include "target.h"
+
+static uint32_t first_seed = 1, kernels = 16;
+
+static const AuArch *arch_of(const char *name)
+{
+    for (uint32_t n = 0; n < au_target_hip.arch_count; n++)
+        if (strcmp(au_target_hip.archs[n].name, name) == 0) return &au_target_hip.archs[n];
+    fail_msg("no architecture %s", name);
+    return NULL;
+}
+
+static AuBlob code_of(Bench *b, AuKernel **all, uint32_t count, const char *arch, AuCodeStage stage)
+{
+    AuBlob code = {0};
+    AuText shown = {.arena = b->arena};
+    if (au_target_hip.emit(b->arena, b->diags, all, count, arch_of(arch), stage, 2, &code))
+        return code;
+    au_diags_render(b->diags, &shown);
+    fail_msg("%s: %s", arch, au_text_str(&shown));
+    return code;
+}
+
+/* ---- random kernels */
+
+typedef struct Buffers {
+    const AuKernel *k;
+    const AuKBuffer *at;
+} Buffers;
+
+static uint64_t bytes_of(const Buffers *b, uint32_t n)
+{
+    return b->at[n].count * kernel_scalar_bytes(b->k->mems[b->k->args[n].mem.i].scalar);
+}
+
+static bool inside(void *context, uint64_t address, size_t bytes)
+{
+    const Buffers *b = context;
+    for (uint32_t n = 0; n < b->k->arg_count; n++) {
+        const uint64_t first = (uintptr_t)b->at[n].data;
+        if (address >= first && address + bytes <= first + bytes_of(b, n)) return true;
+    }
+    return false;
+}
+
+static void compare(Bench *b, Emulator *e, AuKernel *k, uint32_t seed, const char *arch)
+{
+    const char *why;
+    AuKRun run = {.buffers = random_buffers(b, k, seed),
+                  .grid = {RANDOM_BLOCKS, 1, 1},
+                  .check_all_written = true};
+    if (!kernel_run(k, &run, b->arena, &why)) fail_msg("seed %u: interpreter: %s", seed, why);
+    Buffers made = {k, random_buffers(b, k, seed)};
+    uint64_t *slots = AU_NEW_ARRAY(b->arena, uint64_t, k->arg_count);
+    for (uint32_t n = 0; n < k->arg_count; n++) slots[n] = (uintptr_t)made.at[n].data;
+    const EmuLaunch launch = {.kernel = k->name,
+                              .grid = {RANDOM_BLOCKS, 1, 1},
+                              .block = {k->lanes, 1, 1},
+                              .arguments = slots,
+                              .seed = seed,
+                              .inside = inside,
+                              .context = &made};
+    if (!emu_run(e, &launch)) fail_msg("%s, seed %u: %s", arch, seed, emu_error(e));
+    for (uint32_t n = 0; n < k->arg_count; n++)
+        for (uint64_t i = 0; i < run.buffers[n].count; i++)
+            if (!test_same(run.buffers[n].data, made.at[n].data, k->mems[k->args[n].mem.i].scalar,
+                           i, 0, 0)) /* -0 may be 0: hip_halves.c */
+                fail_msg("%s, seed %u: element %u of argument %u differs", arch, seed, (unsigned)i,
+                         n);
+}
+
+static void on_machine(const char *arch, uint32_t lanes)
+{
+    Bench b = bench_new();
+    char why[256] = "";
+    AuKernel **all = AU_NEW_ARRAY(b.arena, AuKernel *, kernels);
+    for (uint32_t n = 0; n < kernels; n++) {
+        all[n] = random_kernel(&b, first_seed + n, lanes, true);
+        all[n]->name = au_format(b.arena, "random%u", first_seed + n);
+        if (!kernel_verify(all[n], b.diags))
+            fail_msg("seed %u: %s", first_seed + n, b.diags->first->message);
+    }
+    const AuBlob code = code_of(&b, all, kernels, arch, AU_CODE_FINAL);
+    Emulator *e = emu_new(code.bytes, why, sizeof why);
+    if (!e) fail_msg("%s: %s", arch, why);
+    for (uint32_t n = 0; n < kernels; n++) compare(&b, e, all[n], first_seed + n, arch);
+    emu_free(e);
+    bench_free(&b);
+}
+
+static void test_gfx908(void **state) { (void)state, on_machine("gfx908", 64); }
+static void test_gfx942(void **state) { (void)state, on_machine("gfx942", 64); }
+static void test_gfx1100(void **state) { (void)state, on_machine("gfx1100", 32); }
+
+/* ---- golden assembly */
+
+/* o = a b + c, operands as lanes have them: [count] numbers, sums [sums]. */
+static void golden(const char *arch, const char *product, uint32_t lanes, uint32_t count,
+                   uint32_t sums)
+{
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(
+        &b, au_format(b.arena,
+                      "kernel product lanes %u warps 1\nmemory @a: global f16 align 16 reads\n"
+                      "memory @b: global f16 align 16 reads\n"
+                      "memory @c: global f32 align 16 reads\n"
+                      "memory @o: global f32 align 16 writes\narg a: pointer @a\n"
+                      "arg b: pointer @b\narg c: pointer @c\narg o: pointer @o\n{\n%%1 = lane.i32\n"
+                      "%%2 = mul.i32 %%1, %u\n%%3 = load.f16x%u @a[%%2]\n"
+                      "%%4 = load.f16x%u @b[%%2]\n%%7 = mul.i32 %%1, %u\n"
+                      "%%5 = load.f32x%u @c[%%7]\n"
+                      "%%6 = mma.f32x%u %%5, %%3, %%4 #%s\n"
+                      "store @o[%%7], %%6\n}\n",
+                      lanes, count, count, count, sums, sums, sums, product));
+    const AuBlob text = code_of(&b, &k, 1, arch, AU_CODE_ASSEMBLY);
+    golden_expect(&b, au_format(b.arena, "%s-%s.s", product, arch),
+                  au_format(b.arena, "%.*s", (int)text.length, (const char *)text.bytes));
+    bench_free(&b);
+}
+
+static void test_mfma(void **state)
+{
+    (void)state, golden("gfx942", "mfma_32x32x8_f16", 64, 4, 16);
+}
+static void test_wmma(void **state) { (void)state, golden("gfx1100", "wmma11_f16", 32, 16, 8); }
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) first_seed = (uint32_t)strtoul(argv[1], NULL, 10);
+    if (argc > 2) kernels = (uint32_t)strtoul(argv[2], NULL, 10);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gfx908), cmocka_unit_test(test_gfx942),
+                                       cmocka_unit_test(test_gfx1100), cmocka_unit_test(test_mfma),
+                                       cmocka_unit_test(test_wmma)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
