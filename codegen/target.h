@@ -35,6 +35,8 @@ typedef struct AuTarget {
     const char *name; /* "cpu", "opencl" */
     uint32_t format;  /* aule_code_format of the artifact */
     bool on_request;  /* only compiled for where --target names it: it takes long */
+    bool
+        apart; /* code of an architecture runs on no other: none serves what is plainer or more special */
     bool has_layouts; /* its schedules take keys in a layout (docs/dev/serving.md) */
     bool has_handles; /* kernels take pointers with offsets, as OpenCL's; else addresses, numbers */
     const AuArch *archs;

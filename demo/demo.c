@@ -163,23 +163,23 @@ static bool has_device(const Demo *d, const char *backend)
 }
 
 /* What is not compiled unless asked for is asked for where there is such a device. */
-static const char *targets_of(const Demo *d)
+static const char *targets_of(const Demo *d, char targets[64])
 {
-    const bool cuda = has_device(d, "cuda"), vulkan = has_device(d, "vulkan");
-    return cuda && vulkan ? "cpu,opencl,cuda,vulkan"
-           : cuda         ? "cpu,opencl,cuda"
-           : vulkan       ? "cpu,opencl,vulkan"
-                          : NULL;
+    static const char *const asked[] = {"cuda", "hip", "levelzero", "metal", "vulkan"};
+    strcpy(targets, "cpu,opencl");
+    for (size_t n = 0; n < sizeof asked / sizeof *asked; n++)
+        if (has_device(d, asked[n])) strcat(strcat(targets, ","), asked[n]);
+    return targets;
 }
 
 static void run_case(Demo *d, Case *c)
 {
-    char path[LARGEST_PATH];
+    char path[LARGEST_PATH], targets[64];
     snprintf(path, sizeof path, "%s/%s", d->scripts, c->script);
     size_t bytes = 0;
     const double start = call_clock();
     aule_module *module =
-        read_case(d, c) ? call_compile(path, c->q.shape[3], targets_of(d), &bytes) : NULL;
+        read_case(d, c) ? call_compile(path, c->q.shape[3], targets_of(d, targets), &bytes) : NULL;
     if (!module) {
         d->failures++;
         return;

@@ -107,6 +107,7 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
 const AuTarget au_target_hip = {
     .name = "hip",
     .on_request = true,
+    .apart = true,
     .format = 3, /* AULE_CODE_HSACO */
     .archs = archs,
     .arch_count = ARCHS,

@@ -54,6 +54,9 @@ static void title(const AuVariant *v, AuText *out)
 {
     au_text_add(out, "// ==== %s, %s, %s %s: %s\n", v->attn->name, tile_elem(v->operand)->name,
                 v->target->name, v->arch->name, v->schedule->name);
+    if (v->schedule->shape.forecast > 0)
+        au_text_add(out, "// forecast: %.1f cycles of a processor for 32 x 32 pairs\n",
+                    32 * 32 * v->schedule->shape.forecast);
 }
 
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out)
@@ -168,6 +171,7 @@ bool stages_is_useful(const AuChoice *choice, uint32_t target, const AuArch *arc
     const AuTileAtom *atom = choice->tf32 && operand == TILE_F32
                                  ? tile_rounding_atom(caps, on)
                                  : tile_best_atom(caps, operand, on);
+    if (choice->targets[target]->apart) return true;
     if (atom && atom->m > 1) return true; /* around matrix units architectures differ in more */
     for (const AuArch *plainer = choice->targets[target]->archs; plainer < arch; plainer++) {
         const AuTileCaps *other = tile_caps(plainer->caps);

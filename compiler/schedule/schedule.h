@@ -93,6 +93,8 @@ typedef struct AuShape {
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
     bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
+    double
+        forecast; /* warps: cycles of a processor for a pair, by the model that chose it; 0: none did */
 } AuShape;
 
 /* common.c: the same for so many queries. */

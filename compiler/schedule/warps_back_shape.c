@@ -291,5 +291,6 @@ bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out,
         if (!best || now < best) best = now, *out = s, *why = NULL;
     }
     out->swizzle_span = warps_back_swizzle_span(p);
+    out->forecast = best;
     return best > 0;
 }

@@ -270,6 +270,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
         out->grown = p->hooks->has_scale;
         out->lag = p->hooks->free_reference ? LAG : 0;
     }
+    out->forecast = best;
     return best > 0;
 }
 

@@ -140,7 +140,8 @@ static void random_modules(void **state)
         AuKernel *k = random_kernel(&b, seed, RANDOM_LANES, true);
         assert_true(kernel_verify(k, b.diags));
         write_module(&b, au_format(b.arena, "random%u", seed), emitted(&b, k, AU_CODE_FINAL));
-        write_kernel(&b, au_format(b.arena, "random%u", seed), random_kernel(&b, seed, RANDOM_LANES, true));
+        write_kernel(&b, au_format(b.arena, "random%u", seed),
+                     random_kernel(&b, seed, RANDOM_LANES, true));
         bench_free(&b);
     }
 }

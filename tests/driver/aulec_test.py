@@ -376,6 +376,15 @@ class Stages(Case):
         self.assertEqual({line.split()[5] for line in heads if line.endswith("# tf32")}, {"sm_80:", "sm_86:", "sm_90:"})
         self.assertFalse([line for line in heads if (", f32," in line) != (line.endswith("# tf32"))])
 
+    def test_code_objects_of_a_machine_run_on_no_other(self):
+        """So each has its own kernels of f32, too, which are the same text."""
+        done = aulec(self.mha, "--target=hip", "--dtype=f32", "--width=D=16", "--width=E=16", "--emit=tiled-ir")
+        self.expect(done, 0)
+        heads = [line.split() for line in done.stdout.decode().splitlines() if line.startswith("// ==== ")]
+        made = {(words[5].rstrip(":"), words[6].rstrip(":")) for words in heads}
+        machines = "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200"
+        self.assertEqual(made, {(machine, kernel) for machine in machines for kernel in ("lanes_forward", "lanes_backward")})
+
     def test_level_zero_is_given_the_modules_of_opencl(self):
         """But for the names of kernels; and only where it is asked for."""
         texts = []

@@ -23,6 +23,9 @@ typedef struct EmuCounts {
     uint64_t instructions[EMU_CLASSES], cycles[EMU_CLASSES];
     uint64_t lanes;        /* instructions times lanes that were on */
     uint64_t narrow_reads; /* of LDS, a lane 16 bits at a time */
+    uint64_t bank_cycles,
+        conflicts; /* of the banks of LDS; those of them that are more than one a group of lanes (banks.c) */
+    double seconds; /* of this processor, in emu_run */
 } EmuCounts;
 
 typedef struct EmuLaunch {

@@ -1,7 +1,9 @@
 /* emulate_test.c - whole scripts through the backend hip on emulated machines (hip_emulated.c), against the oracle: emulate_test SCRIPTS WHICH.
  * WHICH: quick, generic (ISAs of several machines), or the number of a device, which takes all cases. */
 #include "exec.h"
+#include "hip_emulated.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,9 +53,24 @@ static int run(ExecTally *tally, unsigned device, const char *scripts, const Exe
     return 1;
 }
 
+/* What the emulator executes in a second of a processor, of all launches. */
+static void print_speed(const EmuCounts *counts)
+{
+    if (counts->seconds > 0)
+        printf("%.0f million lane-instructions in %.1f s of a processor: %.1f million a second\n",
+               (double)counts->lanes / 1e6, counts->seconds,
+               (double)counts->lanes / 1e6 / counts->seconds);
+}
+
 int main(int argc, char **argv)
 {
     ExecTally tally = {0};
+    EmuCounts counts = {.lanes = 0};
+    void (*count)(const char *kernel, EmuCounts *counts) = NULL;
+    void *library = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, "hip_emulated_count") : NULL;
+    memcpy(&count, &symbol, sizeof count);
+    if (count) count("", &counts);
     int missing = 0;
     unsigned device = 0;
     if (argc < 3) return 2;
@@ -64,5 +81,6 @@ int main(int argc, char **argv)
         for (unsigned n = generic ? MACHINES : 0; n < (generic ? DEVICES : MACHINES); n++)
             missing |= run(&tally, n, argv[1], quick, sizeof quick / sizeof *quick);
     const int status = exec_report(&tally);
+    print_speed(&counts);
     return missing ? 1 : status;
 }

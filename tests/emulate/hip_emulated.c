@@ -83,6 +83,9 @@ static void count(const char *kernel, const EmuCounts *now, const EmuCounts *bef
     }
     sum->lanes += now->lanes - before->lanes;
     sum->narrow_reads += now->narrow_reads - before->narrow_reads;
+    sum->bank_cycles += now->bank_cycles - before->bank_cycles;
+    sum->conflicts += now->conflicts - before->conflicts;
+    sum->seconds += now->seconds - before->seconds;
 }
 
 static void plant(Emulator *emulator, const char *kernel)

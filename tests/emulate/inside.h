@@ -165,6 +165,8 @@ const Op *op_find(const char *name, size_t length);
 bool decode_text(Inst *in, const char *text);
 
 /* ---- state.c: reading and writing registers */
+/* banks.c */
+void lds_banks(Wave *w, const Vec *address, uint32_t offset, unsigned bytes, uint64_t lanes);
 void fail(Wave *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static inline uint64_t exec_of(const Wave *w)
 {

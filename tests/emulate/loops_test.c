@@ -73,8 +73,10 @@ static bool measure(ExecSuite *suite, const Configuration *c, int kernel, Count 
         const double cycles = grown(step, at[0].cycles[n], at[1].cycles[n], at[2].cycles[n]);
         *(n == EMU_MATRIX ? &matrix : &other) += cycles;
     }
-    printf(" %.1f %.1f %.1f\n",
-           grown(step, at[0].narrow_reads, at[1].narrow_reads, at[2].narrow_reads), matrix, other);
+    printf(" %.1f %.1f %.1f %.1f %.1f\n",
+           grown(step, at[0].narrow_reads, at[1].narrow_reads, at[2].narrow_reads), matrix, other,
+           grown(step, at[0].bank_cycles, at[1].bank_cycles, at[2].bank_cycles),
+           grown(step, at[0].conflicts, at[1].conflicts, at[2].conflicts));
     fflush(stdout);
     return matrix > 0;
 }

@@ -348,7 +348,8 @@ static void run_lds_load(Wave *w, const Inst *in)
     memset(words, 0, sizeof words);
     vector_get(w, in, 1, 'u', &address);
     if (!is_known(w, &address, lanes, "the address")) return;
-    for (unsigned p = 0; p < places; p++)
+    for (unsigned p = 0; p < places; p++) {
+        lds_banks(w, &address, lds_offset(in, p), bytes, lanes);
         for (int n = 0; n < LANES; n++) {
             if (!(lanes >> n & 1)) continue;
             const uint32_t at = address.u[n] + lds_offset(in, p);
@@ -363,6 +364,7 @@ static void run_lds_load(Wave *w, const Inst *in)
                     if (!w->g->shadow[at + 4 * r + b].written) not_known(word, n, b);
             }
         }
+    }
     if (more & TURNED && !turn_lanes(w, words)) return;
     const uint32_t at = issue(w, C_LDS, true);
     allow_rewrite(w, in->o[0].reg, count * places, C_LDS);
@@ -381,6 +383,7 @@ static void run_lds_store(Wave *w, const Inst *in)
     const uint32_t at_counter = issue(w, C_LDS, true);
     for (unsigned p = 0; p < places; p++) {
         take_words(w, in, 1 + p, count, words);
+        lds_banks(w, &address, lds_offset(in, p), bytes, lanes);
         for (int n = 0; n < LANES; n++) {
             if (!(lanes >> n & 1)) continue;
             const uint32_t at = address.u[n] + lds_offset(in, p);

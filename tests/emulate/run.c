@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 /* ---- what a wave begins with ("User Guide for AMDGPU Backend", initial kernel execution state) */
 
@@ -254,6 +256,14 @@ static bool run_blocks(Emulator *e, const EmuLaunch *launch, const Launch *l, Wa
     return !e->failed;
 }
 
+/* Seconds of this thread. */
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
 bool emu_run(Emulator *e, const EmuLaunch *launch)
 {
     Descriptor d;
@@ -301,7 +311,9 @@ bool emu_run(Emulator *e, const EmuLaunch *launch)
     g.wave = waves;
     e->random = launch->seed;
     e->lds_poison = 0xff; /* a NaN of every type */
+    const double begin = now();
     run_blocks(e, launch, &l, waves, &g);
+    e->counts.seconds += now() - begin;
     for (unsigned n = 0; n < g.waves; n++) {
         free(waves[n].scratch);
         free(waves[n].scratch_set);

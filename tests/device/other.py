@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Runs the suite on an AMD or Apple GPU of this machine, with the programs of a build folder, and writes a table to be sent to us:
+
+    other.py BUILD DEVICE TABLE [PART...]        DEVICE: hip:0, metal:0; every part, or those named
+
+| part | what |
+|---|---|
+| scripts | the examples' scripts, forward and backward, hard shapes, types in turns, against the oracle |
+| library | every script of attn_scripts/, the same |
+| sums | long sums: thousands of keys or queries |
+| demo | two scripts on the data of two language models |
+| times | mha forward and both passes, f16, widths 64 and 128, by the device's own clock (`aule bench`) |
+
+The last line is "N passed, N failed". Nothing but the standard library is needed."""
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES, LIBRARY = ROOT / "tests/front/examples", ROOT / "attn_scripts"
+LIMIT = 3600  # seconds a command
+SHAPES = ["B=4,H=16,Hk=16,S=2048,T=2048,D=64,E=64", "B=2,H=16,Hk=16,S=4096,T=4096,D=128,E=128"]
+
+
+class Suite:
+    def __init__(self, build, device):
+        self.build, self.device, self.rows, self.details = build, device, [], []
+        self.aule, self.aulec = build / "runtime/tools/aule", build / "compiler/driver/aulec"
+
+    def run(self, words):
+        begin = time.monotonic()
+        try:
+            done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT)
+            said, status = done.stdout, done.returncode
+        except subprocess.TimeoutExpired as expired:
+            said, status = (expired.stdout or b"").decode(errors="replace") + f"\nnot done after {LIMIT} s", 1
+        return said, status, time.monotonic() - begin
+
+    def counted(self, part, words):
+        """A program that ends with "N passed, N failed"; one that does not has failed."""
+        said, status, seconds = self.run(words)
+        found = re.findall(r"(\d+) passed, (\d+) failed", said)
+        passed, failed = map(int, found[-1]) if found else (0, 1)
+        if status and not failed:
+            failed = 1
+        self.add(part, passed, failed, seconds, said if failed else "")
+
+    def add(self, part, passed, failed, seconds, said=""):
+        self.rows.append((part, passed, failed, seconds))
+        print(f"{part:8} {passed} passed, {failed} failed, {seconds:.0f} s", flush=True)
+        if said:
+            self.details.append(f"### {part}\n\n" + "\n".join("    " + line for line in said.strip().splitlines()[-40:]))
+            print("\n".join("    " + line for line in said.strip().splitlines()[-12:]), flush=True)
+
+    # ---- parts
+
+    def scripts(self):
+        self.counted("scripts", [self.build / "tests/exec/scripts_test", self.device, EXAMPLES, "turns"])
+
+    def library(self):
+        self.counted("library", [self.build / "tests/scripts/attn_scripts_test", self.device, LIBRARY, "turns"])
+
+    def sums(self):
+        self.counted("sums", [self.build / "tests/exec/sums_test", self.device, EXAMPLES, "1"])
+
+    def demo(self):
+        said, status, seconds = self.run([self.build / "demo/demo", "--scripts", ROOT / "demo", "--data", ROOT / "tests/data"])
+        good = not status and self.device in said
+        self.add("demo", int(good), int(not good), seconds, said)
+
+    def artifact(self):
+        """mha for this device alone."""
+        where = self.build / f"device-{self.device.replace(':', '-')}.so"
+        target = self.device.partition(":")[0]
+        arch = ["--arch", self.features()[0]] if target == "hip" else []
+        said, status, _ = self.run([self.aulec, LIBRARY / "mha.attn", "--target", target, *arch, "--dtype", "f16", "-o", where])
+        return where, said if status else ""
+
+    def times(self):
+        artifact, wrong = self.artifact()
+        if wrong:
+            self.add("times", 0, 1, 0, wrong)
+            return
+        for shape in SHAPES:
+            for backward in ([], ["--backward"]):
+                said, status, seconds = self.run([self.aule, "bench", artifact, "--backend", self.device, "--shape", shape, *backward])
+                self.add("times", int(not status), int(bool(status)), seconds, said)
+
+    # ---- the table
+
+    def listing(self):
+        """What `aule devices` says of the device, and why not where it is none."""
+        said, _, _ = self.run([self.aule, "devices"])
+        own, name = [], self.device.partition(":")[0]
+        for line in said.splitlines():
+            own += [line] if line.split()[:1] in ([self.device], [name]) or (own and line.startswith(" ")) else []
+            if own and not line.startswith(" ") and line != own[0]:
+                break
+        return own
+
+    def features(self):
+        return next((line.split("features:")[1].split() for line in self.listing() if "features:" in line), [""])
+
+    def table(self):
+        head = "\n".join("    " + line for line in self.listing())
+        rows = "\n".join(f"| {part} | {passed} | {failed} | {seconds:.0f} |" for part, passed, failed, seconds in self.rows)
+        return f"# {self.device}\n\n{head}\n\n| part | passed | failed | seconds |\n|---|---|---|---|\n{rows}\n\n" + "\n\n".join(self.details) + "\n"
+
+
+PARTS = ["scripts", "library", "sums", "demo", "times"]
+
+
+def main():
+    if len(sys.argv) < 4 or any(part not in PARTS for part in sys.argv[4:]):
+        sys.exit(__doc__)
+    suite = Suite(Path(sys.argv[1]).resolve(), sys.argv[2])
+    os.environ["AULE_LIBRARY_PATH"] = f"{suite.build / 'runtime'}:{suite.build / 'compiler/driver'}"
+    listing = suite.listing()
+    print("\n".join(listing) or f"{suite.device}: aule devices does not name it", flush=True)
+    if not listing or not listing[0].startswith(suite.device + " "):
+        print("0 passed, 1 failed")
+        return 1
+    for part in sys.argv[4:] or PARTS:
+        getattr(suite, part)()
+    Path(sys.argv[3]).write_text(suite.table())
+    passed, failed = (sum(row[n] for row in suite.rows) for n in (1, 2))
+    print(f"the table, which we are glad to be sent: {sys.argv[3]}\n{passed} passed, {failed} failed")
+    return bool(failed) or not passed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

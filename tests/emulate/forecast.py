@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""What the compiler's model forecasts for kernels of AMD's GPUs beside what the emulator counted, as a table in a document.
+
+    forecast.py AULEC SCRIPTS LOOPS_PAGE PAGE [--write]
+
+Counts are those of LOOPS_PAGE (docs/dev/loops-hip.md), forecasts what `aulec --emit=tiled-ir` says. Without --write: exit status 1 where PAGE
+has another table. A processor has four SIMDs, so a quarter of a wave's cycles for 32 x 32 pairs: at least those of the class that has more
+(products run under other instructions), at most all of them."""
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+BEGIN, END = "<!-- forecast -->", "<!-- /forecast -->"
+SIMDS = 4
+
+
+def counted(page):
+    """(kernel words, machine, matrix cycles, all others')"""
+    for line in page.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) > 10 and cells[1].startswith("gfx"):
+            yield cells[0].split(), cells[1], float(cells[9]), float(cells[10])
+
+
+def forecasts(aulec, script, dtype, width, machine):
+    """{forward, backward: cycles}: of each operation the last kernel that has one, which is of many queries."""
+    done = subprocess.run([aulec, script, "--target", "hip", "--arch", machine, "--dtype", dtype, "--width", f"D={width}", "--width", f"E={width}", "--emit=tiled-ir"],
+                          capture_output=True, text=True, check=True)
+    found = re.findall(r"^// ==== .*: warps_(\w+):.*\n// forecast: ([\d.]+) cycles", done.stdout, re.M)
+    return {operation: float(cycles) for operation, cycles in found}
+
+
+def table(aulec, scripts, loops):
+    lines, known = [BEGIN, "| kernel | machine | forecast | counted, at least | at most |", "|---|---|---|---|---|"], {}
+    for (script, dtype, width, operation), machine, matrix, others in counted(loops):
+        key = script, dtype, width, machine
+        if key not in known:
+            known[key] = forecasts(aulec, scripts / f"{script}.attn", dtype, width, machine)
+        least, most = max(matrix, others) / SIMDS, (matrix + others) / SIMDS
+        lines.append(f"| {script} {dtype} {width} {operation} | {machine} | {known[key].get(operation, 0):.0f} | {least:.0f} | {most:.0f} |")
+    return "\n".join(lines + [END])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("aulec")
+    parser.add_argument("scripts", type=Path)
+    parser.add_argument("loops", type=Path)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    text = given.page.read_text()
+    begin, end = text.index(BEGIN), text.index(END) + len(END)
+    made = table(given.aulec, given.scripts, given.loops)
+    if given.write:
+        given.page.write_text(text[:begin] + made + text[end:])
+    elif made != text[begin:end]:
+        sys.exit(f"{given.page.name} has another table: tests/emulate/forecast.py --write\n{made}")
+
+
+if __name__ == "__main__":
+    main()
