@@ -148,10 +148,9 @@ static aule_status fail_unsupported(const aule_attention_v1 *a, const AuBackend 
     rt_text_add(&text, "; to have it: aulec --target %s --dtype %s", info->backend,
                 rt_dtype_name(bound->operand));
     add_widths(&text, a, bound, " --width ");
-    /* AMD's code is of one machine, and not all are compiled by default: the device's first word names it */
     if (arch)
         rt_text_add(&text, " --arch %s", arch);
-    else if (info->dl.device_type == kDLROCM)
+    else if (backend->names_machine)
         rt_text_add(&text, " --arch %.*s", (int)strcspn(info->features, " "), info->features);
     aule_status status =
         text.failed ? rt_fail_memory(sink) : rt_fail(sink, AULE_ERROR_UNSUPPORTED, "%s", text.at);

@@ -63,14 +63,12 @@ static void set_version(const LlvmUnit *unit, bool generic)
                       LLVMValueAsMetadata(version));
 }
 
-static bool make_pairs(AuArena *arena, LlvmUnit *unit, AuDiags *diags, AuKernel *const *kernels,
-                       uint32_t count)
+/* Has one of them products of matrices? */
+static bool multiplies(AuKernel *const *kernels, uint32_t count)
 {
-    bool products = false;
-    for (uint32_t n = 0; n < count; n++) products = products || gpu_multiplies_halves(kernels[n]);
-    hip_pairs(arena, unit->module);
-    return llvm_is_sound(unit, diags, count ? kernels[0]->name : "") &&
-           (!products || llvm_optimise(unit, diags, PAIRS));
+    for (uint32_t n = 0; n < count; n++)
+        if (gpu_multiplies_halves(kernels[n])) return true;
+    return false;
 }
 
 static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
@@ -87,8 +85,11 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     const char *first = count ? kernels[0]->name : "";
     bool good = !e.failed && llvm_is_sound(&unit, diags, first) &&
                 llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
-    if (good && optimize > 1 && gpus[arch - archs].one_file)
-        good = make_pairs(arena, &unit, diags, kernels, count);
+    if (good && optimize > 1 && gpus[arch - archs].one_file) {
+        hip_pairs(arena, unit.module);
+        good = llvm_is_sound(&unit, diags, first) &&
+               (!multiplies(kernels, count) || llvm_optimise(&unit, diags, PAIRS));
+    }
     if (good && optimize > 1 && gpus[arch - archs].mixes) {
         hip_halves(unit.module);
         good = llvm_is_sound(&unit, diags, first);

@@ -166,12 +166,12 @@ bool stages_code(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, 
 bool stages_is_useful(const AuChoice *choice, uint32_t target, const AuArch *arch,
                       AuTileElem operand)
 {
+    if (choice->targets[target]->apart) return true;
     const AuTileCaps *caps = tile_caps(arch->caps);
     const AuTileExecutor on = caps->has_private ? TILE_ON_THREAD : TILE_ON_WARP;
     const AuTileAtom *atom = choice->tf32 && operand == TILE_F32
                                  ? tile_rounding_atom(caps, on)
                                  : tile_best_atom(caps, operand, on);
-    if (choice->targets[target]->apart) return true;
     if (atom && atom->m > 1) return true; /* around matrix units architectures differ in more */
     for (const AuArch *plainer = choice->targets[target]->archs; plainer < arch; plainer++) {
         const AuTileCaps *other = tile_caps(plainer->caps);

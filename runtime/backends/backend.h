@@ -90,6 +90,9 @@ typedef struct AuBackend {
     /* Why rank_arch said -1 to [arch], where features are not the reason: "AULE_.. is .."; NULL: none to be told. (optional) */
     const char *(*refuses)(const char *arch);
 
+    /* Code is of one machine, and not all are compiled by default: the first word of a device's features is what aulec's --arch takes. */
+    bool names_machine;
+
     /* A variant's code, ready to launch. */
     aule_status (*load)(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
     void (*unload)(void *state, void *program);

@@ -256,5 +256,6 @@ const AuBackend au_backend_hip = {
     .open = open_hip,
     .rank_arch = rt_cuda_rank_arch, /* the machine's own code before that of a generic ISA */
     .explain = explain,
+    .names_machine = true,
     RT_CUDA_SHARED,
 };

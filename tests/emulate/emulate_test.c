@@ -3,7 +3,6 @@
 #include "exec.h"
 #include "hip_emulated.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,10 +65,7 @@ int main(int argc, char **argv)
 {
     ExecTally tally = {0};
     EmuCounts counts = {.lanes = 0};
-    void (*count)(const char *kernel, EmuCounts *counts) = NULL;
-    void *library = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library ? dlsym(library, "hip_emulated_count") : NULL;
-    memcpy(&count, &symbol, sizeof count);
+    HipEmulatedCount *count = hip_emulated_counter();
     if (count) count("", &counts);
     int missing = 0;
     unsigned device = 0;

@@ -12,16 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from loops import read
+
 BEGIN, END = "<!-- forecast -->", "<!-- /forecast -->"
 SIMDS = 4
-
-
-def counted(page):
-    """(kernel words, machine, matrix cycles, all others')"""
-    for line in page.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) > 10 and cells[1].startswith("gfx"):
-            yield cells[0].split(), cells[1], float(cells[9]), float(cells[10])
+MATRIX, OTHERS = 7, 8  # columns of cycles of a row of LOOPS_PAGE
 
 
 def forecasts(aulec, script, dtype, width, machine):
@@ -34,7 +29,9 @@ def forecasts(aulec, script, dtype, width, machine):
 
 def table(aulec, scripts, loops):
     lines, known = [BEGIN, "| kernel | machine | forecast | counted, at least | at most |", "|---|---|---|---|---|"], {}
-    for (script, dtype, width, operation), machine, matrix, others in counted(loops):
+    for (kernel, machine), cells in read(loops.read_text()).items():
+        script, dtype, width, operation = kernel.split()
+        matrix, others = cells[MATRIX], cells[OTHERS]
         key = script, dtype, width, machine
         if key not in known:
             known[key] = forecasts(aulec, scripts / f"{script}.attn", dtype, width, machine)

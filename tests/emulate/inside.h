@@ -164,9 +164,10 @@ Inst *decode(Wave *w, uint64_t address);
 const Op *op_find(const char *name, size_t length);
 bool decode_text(Inst *in, const char *text);
 
-/* ---- state.c: reading and writing registers */
-/* banks.c */
+/* ---- banks.c: what an access to LDS by these lanes takes of its banks, into counts */
 void lds_banks(Wave *w, const Vec *address, uint32_t offset, unsigned bytes, uint64_t lanes);
+
+/* ---- state.c: reading and writing registers */
 void fail(Wave *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static inline uint64_t exec_of(const Wave *w)
 {

@@ -4,7 +4,6 @@
  * A kernel runs on three lengths. What it executes is a polynomial of the second degree in the length n of queries and keys, of which the
  * second difference, f(3n) - 2 f(2n) + f(n), is what n x n pairs cost, without masks, borders, what begins and what ends a block. Results
  * are compared with the oracle as everywhere. Numbers are of 32 x 32 pairs, instructions of a wave. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,6 @@ typedef struct Configuration {
     const char *script, *dtype;
     int width;
 } Configuration;
-typedef void (*Count)(const char *kernel, EmuCounts *counts);
 
 // clang-format off
 static const char *const devices[][2] = {{"gfx908", "hip:2"}, {"gfx90a", "hip:3"}, {"gfx942", "hip:0"}, {"gfx950", "hip:4"}, {"gfx1100", "hip:1"}, {"gfx1200", "hip:5"}};
@@ -48,7 +46,7 @@ static double grown(int length, uint64_t one, uint64_t two, uint64_t three)
     return ((double)three - 2. * (double)two + (double)one) * PAIRS / (length * length);
 }
 
-static bool measure(ExecSuite *suite, const Configuration *c, int kernel, Count count,
+static bool measure(ExecSuite *suite, const Configuration *c, int kernel, HipEmulatedCount *count,
                     const char *line)
 {
     EmuCounts at[3] = {{.lanes = 0}};
@@ -84,10 +82,7 @@ static bool measure(ExecSuite *suite, const Configuration *c, int kernel, Count 
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
-    void *library = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library ? dlsym(library, "hip_emulated_count") : NULL;
-    Count count;
-    memcpy(&count, &symbol, sizeof count);
+    HipEmulatedCount *count = hip_emulated_counter();
     if (!count) {
         printf("libamdhip64.so.6 is not the emulated one\n");
         return 1;

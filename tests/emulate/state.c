@@ -240,14 +240,21 @@ static void take_half(Wave *w, const Inst *in, unsigned n, char type, Vec *v)
     }
 }
 
+/* A byte (1 to 4) or a half (5, 6) of a register: where it begins, and its bits. */
+static unsigned part_shift(int select)
+{
+    return select < 5 ? 8u * (unsigned)(select - 1) : 16u * (unsigned)(select - 5);
+}
+
+static uint32_t part_bits(int select) { return select < 5 ? 0xffu : 0xffffu; }
+
 static void take_part(const Inst *in, unsigned n, char type, Vec *v)
 {
     const int select = in->m.select[n];
     v->undef = v->low = v->half[0] = v->half[select < 5 ? (select - 1) / 2 : select - 5];
     v->half[1] = 0;
-    const unsigned shift = select < 5 ? 8u * (unsigned)(select - 1) : 16u * (unsigned)(select - 5);
     for (int lane = 0; lane < LANES; lane++) {
-        v->u[lane] = v->u[lane] >> shift & (select < 5 ? 0xffu : 0xffffu);
+        v->u[lane] = v->u[lane] >> part_shift(select) & part_bits(select);
         if (type == 'h') v->f[lane] = float_of_half(v->u[lane]);
     }
 }
@@ -315,8 +322,8 @@ static void put_half(Wave *w, const Inst *in, unsigned n, char type, const Vec *
 static void put_part(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, uint64_t lanes)
 {
     const int select = in->m.select[0], reg = in->o[n].reg;
-    const unsigned shift = select < 5 ? 8u * (unsigned)(select - 1) : 16u * (unsigned)(select - 5);
-    const uint32_t all = (select < 5 ? 0xffu : 0xffffu) << shift;
+    const unsigned shift = part_shift(select);
+    const uint32_t all = part_bits(select) << shift;
     for (unsigned half = 0; half < 2; half++) {
         const uint64_t made = half == shift / 16 ? v->undef : 0;
         const uint64_t left =
