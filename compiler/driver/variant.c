@@ -328,10 +328,13 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     if (!takes_few(v)) return true; /* one kernel for any number */
     if (v->queries) {
-        const int32_t limit = schedule_family(a)->limit(arena, &problem);
+        const AuFamily *family = schedule_family(a);
+        const bool backward = v->operation == AU_BACKWARD;
+        const int32_t limit = (backward ? family->back_limit : family->limit)(arena, &problem);
         if (!limit || !is_own(arena, &problem)) return true;
-        if (!set_condition(arena, diags, v, limit, schedule_decode_rows(arena, &problem)) ||
-            (v->queries != AU_PAGED_QUERIES && !hooks_join(hooks, diags, a)))
+        const int32_t rows = backward ? limit : schedule_decode_rows(arena, &problem);
+        const bool joins = !backward && v->queries != AU_PAGED_QUERIES;
+        if (!set_condition(arena, diags, v, limit, rows) || (joins && !hooks_join(hooks, diags, a)))
             return false;
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;

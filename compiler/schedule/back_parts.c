@@ -49,7 +49,7 @@ const char *back_sum_place(Lanes *x, const char *head, const char *rows)
     return tile_text(x->t, "0, %s, %s + %s", head, back_sum_start(x), rows);
 }
 
-bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq; }
+bool back_dq_is_packed(const Lanes *x) { return x->rows_across && x->with_dq && !x->sums_in_rows; }
 
 const AuTileAtom *back_sum_atom(const Lanes *x) { return x->sum_atom ? x->sum_atom : x->atom; }
 

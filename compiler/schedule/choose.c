@@ -216,8 +216,9 @@ static const AuScheduleRow schedules[] = {
 
 /* ORDER AuFamilyName */
 static const AuFamily families[] = {
-    {AU_FAMILY_ONLINE, "an attention with weights", is_online, online_limit, false},
-    {AU_FAMILY_LINEAR, "a recurrence ('linear')", is_linear, NULL, true},
+    {AU_FAMILY_ONLINE, "an attention with weights", is_online, online_limit,
+     schedule_warps_back_few_limit, false},
+    {AU_FAMILY_LINEAR, "a recurrence ('linear')", is_linear, NULL, NULL, true},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -283,7 +284,8 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
 /* The queries that rows of text for the schedule are about: for fewer the rule decides. */
 static AuQueries queries_of(const AuScheduleRow *row)
 {
-    const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode;
+    const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode ||
+                     row->build == schedule_warps_back_few;
     if (row->build == schedule_warps_wide) return AU_SOME_QUERIES;
     return few ? AU_DECODE_QUERIES : AU_ANY_QUERIES;
 }

@@ -49,6 +49,7 @@ typedef struct Lanes {
     int32_t item_rows[2]; /* of an item of the list of queries, of keys; 0: `block` */
     bool rows_across;     /* kernels of rows: a row lies along lanes (layouts across_d, across_e) */
     bool via_shared;      /* sums become operands on a way through shared memory */
+    bool sums_in_rows;    /* backward: sums of dQ lie as its rows do, not in pieces of products */
     bool sums_by_units;   /* backward: dQ is added out of shared memory, by bulk reductions */
     const AuTileAtom *sum_atom; /* of whose C pieces the sums of dQ consist; NULL: of `atom`'s */
     bool too_many;              /* regions of the workspace */

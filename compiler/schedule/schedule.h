@@ -70,6 +70,7 @@ typedef struct AuShape {
     int32_t
         sharing; /* trips to memory that it costs to read keys once that sequences share: groups that save less
                         are read by each of their sequences; 0: none is */
+    int32_t part_keys; /* backward, few queries: keys of a block's part at least */
     bool keys_apart; /* the warps of a block share its [rows]; each has its part of a tile's keys */
     bool query_in_registers; /* else products take queries from shared memory */
     bool keys_in_registers;  /* backward: and keys and values of S and dP */
@@ -233,6 +234,8 @@ typedef struct AuFamily {
     bool (*has)(const AuAttn *attn);
     /* Most queries for which forward kernels of fewer rows are worth their room; 0: none are. NULL: there are no such kernels. */
     int32_t (*limit)(AuArena *arena, const AuProblem *problem);
+    /* The same of backward, of AU_DECODE_QUERIES alone: most rows of the heads that share keys. */
+    int32_t (*back_limit)(AuArena *arena, const AuProblem *problem);
     bool says_refusals; /* kernels say in their name which better schedule did not do, and why */
 } AuFamily;
 const AuFamily *schedule_family(const AuAttn *attn);

@@ -32,6 +32,9 @@ WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width);
 /* The list `queries` of tiles that the keys of the block meet; and the limits of both. */
 void back_query_tiles(Lanes *x);
 
+/* ---- warps_back_few.c: rows of all heads that share keys that its kernels take; 0: it is nothing for the problem */
+int32_t schedule_warps_back_few_limit(AuArena *arena, const AuProblem *p);
+
 /* ---- warps_gradients.c: the kernel of a block of keys, on units of warps and of groups of them */
 void warps_back_head(Lanes *x); /* name, arguments, grid, lets, the list `queries` of tiles */
 /* Extents of its fragments: queries of S' and dP', channels of dK and of dV, a piece of dQ. */

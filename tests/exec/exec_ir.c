@@ -107,6 +107,21 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLay
     return count;
 }
 
+static int64_t evaluate(Run *r, AuLaunchExpr e)
+{
+    const aule_expr expr = {e.code, e.length};
+    aule_value params[MOST_SIZES] = {{0}}, value = {0};
+    for (uint32_t n = 0; n < r->attn->param_count; n++)
+        params[n] = (aule_value){.type = r->attn->params[n].dtype == AU_DT_F32 ? AULE_VALUE_FLOAT
+                                                                               : AULE_VALUE_INT,
+                                 .i = r->params_i64[n],
+                                 .f = r->params[n]};
+    if (aule_evaluate(&expr, r->sizes, r->attn->size_count, params, r->attn->param_count, &value,
+                      NULL))
+        exec_fail(r, "launch expression", "");
+    return value.i;
+}
+
 /* [as_any]: for any number of queries, whatever the case says. */
 static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, AuVariant *v)
 {
@@ -154,12 +169,17 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
                               : exec_has(r, "mixed")  ? AU_MIXED_QUERIES
                               : exec_has(r, "pages")  ? AU_PAGED_QUERIES
                                                       : AU_ANY_QUERIES;
-    if (queries && r->operation == AU_FORWARD && !as_any)
+    const bool few = r->operation == AU_FORWARD ||
+                     (r->operation == AU_BACKWARD && queries == AU_DECODE_QUERIES);
+    if (queries && few && !as_any)
         v->queries = queries;
     else
         v->boxes = !exec_has(r, "odd");
     v->short_rows = v->boxes && !exec_has(r, "long");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
+    const bool many = good && v->schedule && v->queries && r->operation == AU_BACKWARD &&
+                      !evaluate(r, v->condition); /* too many for them */
+    if (many) v->schedule = NULL;
     if (good && !v->schedule && v->short_rows) {
         *v = any;
         v->boxes = true;
@@ -178,21 +198,6 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
 static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
 {
     return build_for(r, script, groups, false, v);
-}
-
-static int64_t evaluate(Run *r, AuLaunchExpr e)
-{
-    const aule_expr expr = {e.code, e.length};
-    aule_value params[MOST_SIZES] = {{0}}, value = {0};
-    for (uint32_t n = 0; n < r->attn->param_count; n++)
-        params[n] = (aule_value){.type = r->attn->params[n].dtype == AU_DT_F32 ? AULE_VALUE_FLOAT
-                                                                               : AULE_VALUE_INT,
-                                 .i = r->params_i64[n],
-                                 .f = r->params[n]};
-    if (aule_evaluate(&expr, r->sizes, r->attn->size_count, params, r->attn->param_count, &value,
-                      NULL))
-        exec_fail(r, "launch expression", "");
-    return value.i;
 }
 
 /* ---- kernel IR */

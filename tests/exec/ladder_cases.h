@@ -170,6 +170,33 @@ static const ExecCase packed_cases[] = {
     {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=32", NULL, "decode dfinals"},
     {"mha.attn", "B=1 H=8 Hk=1 S=5 T=300 D=128 E=128", NULL, "decode"},
 };
+/* Gradients of few queries: rows of 1 to 7 heads that share keys, as many as the tile has, one, none; keys that end within a warp's, one, none; windows
+ * of which some keys are in nobody's, rows without a pair, NaN where nobody looks; functions without a row scale, changed rows, masks of data, sinks. */
+static const char *const back_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:sm_90a", "passed-ir:sm_90"};
+static const ExecCase back_cases[] = {
+    {"mha.attn", "B=2 H=4 Hk=2 S=16 T=700 D=64 E=32", NULL, "decode keyed dfinals"},
+    {"mha.attn", "B=2 H=3 Hk=1 S=7 T=137 D=16 E=32", NULL, "decode keyed nan odd"},
+    {"mha.attn", "B=1 H=5 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode keyed dfinals"},
+    {"mha.attn", "B=1 H=7 Hk=1 S=4 T=0 D=16 E=32", NULL, "decode keyed"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=32 T=131 D=64 E=64", NULL, "decode keyed dfinals nan"},
+    {"mha.attn", "B=3 H=6 Hk=2 S=2 T=257 D=24 E=72", NULL, "decode keyed poison"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=5 T=3 D=64 E=64", NULL, "decode keyed unseen dfinals"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=13 T=530 D=128 E=128", NULL, "decode keyed scaled"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=8 T=900 D=16 E=32", "window=20", "decode keyed nan unseen"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=350 D=32", NULL, "decode keyed odd"},
+    {"dropout.attn", "B=1 H=3 Hk=1 S=7 T=230 D=16 E=32", "rate=0.25 seed=987654321", "decode keyed"},
+    {"sigmoid.attn", "B=1 H=1 S=3 T=200 D=16 E=32", NULL, "decode keyed"},
+    {"relu.attn", "B=1 H=1 S=29 T=170 D=16 E=32", NULL, "decode keyed"},
+    {"retention.attn", "B=1 H=1 S=30 T=30 D=16 E=32", NULL, "decode keyed"},
+    {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=32", NULL, "decode keyed unseen"},
+    {EMPTY_OF_PLAIN, "B=1 H=1 S=31 T=17 D=16 E=16", NULL, "decode keyed"},
+    {LOW, "B=1 H=1 S=7 T=90 D=32 E=32", "offset=-14.0", "decode keyed scaled"},
+    {"../../../attn_scripts/documents.attn", "B=2 H=2 S=29 D=32 E=32", NULL, "decode keyed sorted"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=6 Hk=2 S=7 T=90 D=32 E=32", NULL, "decode keyed"},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=4 Hk=1 S=5 T=150 D=64 E=64", NULL, "decode keyed"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=5 T=70 D=192 E=128", NULL, "decode keyed"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=11 T=150 D=256 E=256", NULL, "decode keyed"},
+};
 #define ODD_POSITIONS "../../exec/scripts/odd_positions.attn"
 #define ODD_WINDOW "../../exec/scripts/odd_window.attn"
 /* The same of keys in pages: one page, a key less and more, none; windows that begin within a page, sinks, values in keys, changed keys. */

@@ -108,6 +108,13 @@ static const char *of_packed(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_back(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || is_of_others(r, n) || !wants(r->only, r->name, &back_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_pages(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -215,6 +222,7 @@ static const struct {
     {groups, 1, 1, wide_cases, COUNT(wide_cases), of_wide},
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
+    {back_rungs, COUNT(back_rungs), 4, back_cases, COUNT(back_cases), of_back},
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
     {group_rungs, COUNT(group_rungs), 4, group_cases, COUNT(group_cases), of_groups},
     {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
