@@ -150,9 +150,10 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
             if (!add_variant(job, build, &one)) return false;
             one.by_slots = false;
         }
-        uint32_t queries = (n == AU_FORWARD && family->limit) || (n == AU_BACKWARD && family->back_limit)
-                               ? AU_QUERIES
-                               : 1;
+        uint32_t queries =
+            (n == AU_FORWARD && family->limit) || (n == AU_BACKWARD && family->back_limit)
+                ? AU_QUERIES
+                : 1;
         while (queries-- > 0) {
             if (n == AU_BACKWARD && queries && queries != AU_DECODE_QUERIES) continue;
             one.queries = (AuQueries)queries;

@@ -262,6 +262,24 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
     return launch_code(arena, diags, a, test, &v->condition);
 }
 
+/* Most queries, or of backward rows of the heads that share keys, of kernels for few; 0: there are none, *why says why of gradients on
+ * machines that have such kernels. */
+static int32_t few_limit(AuArena *arena, const AuProblem *p, AuOperation operation,
+                         const char **why)
+{
+    const AuFamily *family = schedule_family(p->attn);
+    *why = NULL;
+    if (operation == AU_BACKWARD) return family->back_limit ? family->back_limit(arena, p, why) : 0;
+    return family->limit(arena, p);
+}
+
+static bool begin_few(AuArena *arena, AuDiags *diags, AuVariant *v, const AuProblem *p,
+                      AuHooks *hooks, int32_t limit)
+{
+    return set_condition(arena, diags, v, limit, schedule_decode_rows(arena, p)) &&
+           (v->queries == AU_PAGED_QUERIES || hooks_join(hooks, diags, v->attn));
+}
+
 /* "S <= 4096". */
 static bool set_short_condition(AuArena *arena, AuDiags *diags, AuVariant *v)
 {
@@ -326,20 +344,16 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .row = &v->row,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
+    const bool backward = v->operation == AU_BACKWARD;
+    const char *why;
     if (!takes_few(v)) return true; /* one kernel for any number */
     if (v->queries) {
-        const AuFamily *family = schedule_family(a);
-        const bool backward = v->operation == AU_BACKWARD;
-        const int32_t limit = (backward ? family->back_limit : family->limit)(arena, &problem);
+        const int32_t limit = few_limit(arena, &problem, v->operation, &why);
         if (!limit || !is_own(arena, &problem)) return true;
-        const int32_t rows = backward ? limit : schedule_decode_rows(arena, &problem);
-        const bool joins = !backward && v->queries != AU_PAGED_QUERIES;
-        if (!set_condition(arena, diags, v, limit, rows) || (joins && !hooks_join(hooks, diags, a)))
-            return false;
+        if (!backward && !begin_few(arena, diags, v, &problem, hooks, limit)) return false;
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;
     if (v->by_slots && !set_slots_condition(arena, diags, v)) return false;
-    const char *why;
     const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
     if (v->boxes && !boxes) return true;
     if (v->short_rows) {
@@ -348,8 +362,14 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     }
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
+    const int32_t tile =
+        v->schedule->shape.query_tile; /* has all rows of the heads that share keys */
+    if (backward && v->queries && !set_condition(arena, diags, v, tile, tile)) return false;
     if (!boxes && why && !v->queries)
         v->schedule->name = au_format(arena, "%s # no boxes: %s", v->schedule->name, why);
+    if (backward && !v->queries && !v->boxes && !few_limit(arena, &problem, v->operation, &why) &&
+        why)
+        v->schedule->name = au_format(arena, "%s # few queries, too: %s", v->schedule->name, why);
     v->features = v->arch->features;
     const uint32_t own = v->schedule->region_count;
     if (v->checked &&

@@ -234,8 +234,9 @@ typedef struct AuFamily {
     bool (*has)(const AuAttn *attn);
     /* Most queries for which forward kernels of fewer rows are worth their room; 0: none are. NULL: there are no such kernels. */
     int32_t (*limit)(AuArena *arena, const AuProblem *problem);
-    /* The same of backward, of AU_DECODE_QUERIES alone: most rows of the heads that share keys. */
-    int32_t (*back_limit)(AuArena *arena, const AuProblem *problem);
+    /* The same of backward, which has AU_DECODE_QUERIES alone: most rows of the heads that share keys. *why: there are none, where
+     * the machine has such kernels. */
+    int32_t (*back_limit)(AuArena *arena, const AuProblem *problem, const char **why);
     bool says_refusals; /* kernels say in their name which better schedule did not do, and why */
 } AuFamily;
 const AuFamily *schedule_family(const AuAttn *attn);

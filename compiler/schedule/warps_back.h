@@ -32,8 +32,9 @@ WarpsPieces warps_dq_pieces(const Lanes *x, int32_t width);
 /* The list `queries` of tiles that the keys of the block meet; and the limits of both. */
 void back_query_tiles(Lanes *x);
 
-/* ---- warps_back_few.c: rows of all heads that share keys that its kernels take; 0: it is nothing for the problem */
-int32_t schedule_warps_back_few_limit(AuArena *arena, const AuProblem *p);
+/* ---- warps_back_few.c: rows of all heads that share keys that its kernels take; 0: none of the
+ * problem, *why says why if the machine has such kernels */
+int32_t schedule_warps_back_few_limit(AuArena *arena, const AuProblem *p, const char **why);
 
 /* ---- warps_gradients.c: the kernel of a block of keys, on units of warps and of groups of them */
 void warps_back_head(Lanes *x); /* name, arguments, grid, lets, the list `queries` of tiles */
@@ -48,7 +49,9 @@ void warps_end_heads(Lanes *x);
 /* The hook of pairs, masked on partial tiles; p and ds as operands `weight` and `ds_operand`. [rows]: see lanes_pair_hook. */
 void warps_pair_gradients(Lanes *x, const char *const *rows);
 void warps_end_weights(Lanes *x); /* what dv_acc then wants at the end */
-/* dk_acc (1) or dv_acc (2) to memory, the channels [columns]; rounded elements by way of shared memory [through], if it has a text. */
+/* dK (1) or dV (2) of the warp's keys of block `nb`, the channels [columns], as a view. */
+const char *warps_gradient_place(Lanes *x, uint32_t n, const char *columns);
+/* dk_acc or dv_acc to there; rounded elements by way of shared memory [through], if it has a text. */
 void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandle through);
 
 /* ---- warps_tiles.c */

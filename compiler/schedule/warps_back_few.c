@@ -19,16 +19,18 @@
 #include "warps_decode.h"
 
 enum {
-    CUT = 64,              /* channels of dK, dV and dQ that are made at once, at most */
+    CUT =
+        32, /* channels of dK and dV that are made at once, at most: of 64 dropout and decays spill at width 128 */
+    SUM_CUT = 64,          /* of dQ that warps join at once */
     MOST_OPERATIONS = 512, /* of the script, as for forward kernels of few queries */
     FRAGMENT_SHARE = 48,   /* 64ths of a lane's registers, for fragments */
     ROUNDS = 8, /* of blocks on all processors, so that the last one is short beside the rest */
 };
 
 /* The part of so many channels that is made at once. */
-static int32_t cut_of(const Lanes *x, int32_t padded)
+static int32_t cut_of(const Lanes *x, int32_t padded, int32_t most)
 {
-    int32_t cut = padded < CUT ? padded : CUT;
+    int32_t cut = padded < most ? padded : most;
     while (padded % cut) cut -= x->atom->k;
     return cut;
 }
@@ -92,15 +94,6 @@ static void memories(Lanes *x)
 
 /* ---- rows of queries, once */
 
-/* Names of the head and the query of rows [first] and on, as many as [count]. */
-static void name_rows(Lanes *x, const char *prefix, const char *first, int32_t count)
-{
-    AuTileBuild *t = x->t;
-    tile_set(t, tile_text(t, "%sr", prefix), "%s + iota(q:%d)", first, count);
-    tile_set(t, tile_text(t, "%sh", prefix), "hk * group + %sr %% group", prefix);
-    tile_set(t, tile_text(t, "%si", prefix), "%sr / group", prefix);
-}
-
 /* Rows that see none of the block's keys are zeros: 0 times what they are may be NaN. */
 static void issue_row(Lanes *x, const char *token, AuTileHandle view, const char *to)
 {
@@ -113,13 +106,11 @@ static void issue_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t share = x->shape->query_tile / x->shape->executors;
-    const char *own = tile_text(t, "self * %d", share),
-               *to = tile_text(t, "[%s +: %d", own, share);
-    name_rows(x, "own_", own, share);
-    const LanesRows q = lanes_rows(x, lanes_changed_name(x, 0), "own_h",
-                                   warps_columns(x, x->p->d)),
-                    given = lanes_rows(x, back_output_gradient(x), "own_h",
-                                       warps_columns(x, x->p->e));
+    const char *own = tile_text(t, "self * %d", share), *to = tile_text(t, "[%s +: %d", own, share);
+    warps_name_rows_as(x, "own_", own, share);
+    const LanesRows q = lanes_rows(x, lanes_changed_name(x, 0), "own_h", warps_columns(x, x->p->d)),
+                    given =
+                        lanes_rows(x, back_output_gradient(x), "own_h", warps_columns(x, x->p->e));
     issue_row(x, "tq", lanes_at(x, q, "own_i"), tile_text(t, "Q%s, :]", to));
     issue_row(x, "to", lanes_at(x, given, "own_i"), tile_text(t, "dO%s, :]", to));
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
@@ -134,8 +125,7 @@ static void issue_queries(Lanes *x)
 static void issue_keys(Lanes *x, const char *n, const char *stage)
 {
     AuTileBuild *t = x->t;
-    const char *limits =
-        tile_text(t, " from %s to k_high", x->p->attn->mask.i ? "k_low" : "0");
+    const char *limits = tile_text(t, " from %s to k_high", x->p->attn->mask.i ? "k_low" : "0");
     const WarpsShare share = warps_share(x, n, x->block, stage, limits);
     warps_issue(x, TILE_NAME("tk"),
                 lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), share.rows),
@@ -158,22 +148,27 @@ static void pairs(Lanes *x)
     tile_store(t, "ds_operand -> dS[%s +: %d, :]", warps_own_keys(x), x->rows);
 }
 
-/* dK (1) or dV (2) of the warp's keys, part after part of their channels, through the place of K or V. */
+/* dK (1) or dV (2) of the warp's keys, part after part of their channels; as the tensor's own elements through the place of K or V. */
 static void key_gradient(Lanes *x, uint32_t n)
 {
     AuTileBuild *t = x->t;
+    const char *acc = n == 1 ? "dk_acc" : "dv_acc", *rows = rows_in_stage(x);
     const int32_t width = n == 1 ? warps_keys_width(x) : warps_values_width(x),
-                  cut = cut_of(x, width);
+                  cut = cut_of(x, width, CUT);
     for (int32_t c = 0; c < width; c += cut) {
         const char *columns = tile_text(t, "%d +: %d", c, cut);
-        tile_product(t, n == 1 ? "dk_acc" : "dv_acc", x->atom, TILE_START,
-                     n == 1 ? "ds_operand" : "weight",
+        tile_product(t, acc, x->atom, TILE_START, n == 1 ? "ds_operand" : "weight",
                      tile_text(t, "%s[:, %s]", n == 1 ? "Q" : "dO", columns));
         if (n == 2) warps_end_weights(x);
-        warps_store_gradient(
-            x, n, columns,
-            tile_part(t, "%s[%s, %s]", n == 1 ? "K" : "V", rows_in_stage(x), columns));
+        if (back_has_rows(x, n))
+            tile_store(t, "%s -> %s", acc, warps_gradient_place(x, n, columns));
+        else
+            tile_store(t, "%s(%s) -> %s[%s, %s]", x->operand, acc, n == 1 ? "K" : "V", rows,
+                       columns);
     }
+    if (!back_has_rows(x, n))
+        tile_copy(t, "%s[%s, :] -> %s", n == 1 ? "K" : "V", rows,
+                  warps_gradient_place(x, n, tile_text(t, "0 +: %d", width)));
 }
 
 static const char *dq_name(Lanes *x, int32_t part) { return tile_text(x->t, "dq%d", part); }
@@ -181,7 +176,7 @@ static const char *dq_name(Lanes *x, int32_t part) { return tile_text(x->t, "dq%
 static void query_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t cut = cut_of(x, warps_keys_width(x));
+    const int32_t cut = cut_of(x, warps_keys_width(x), SUM_CUT);
     for (int32_t part = 0; part * cut < warps_keys_width(x); part++)
         tile_product(t, dq_name(x, part), x->atom, TILE_ADD,
                      tile_text(t, "dS[%s +: %d, :]", warps_own_keys(x), x->rows),
@@ -213,13 +208,14 @@ static void walk_keys(Lanes *x)
 static void join_warps(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t cut = cut_of(x, warps_keys_width(x));
+    const int32_t cut = cut_of(x, warps_keys_width(x), SUM_CUT);
     for (int32_t warp = 0; warp < x->shape->executors; warp++) {
         tile_if(t, "self == %d", warp);
         for (int32_t part = 0; part * cut < warps_keys_width(x); part++) {
             const char *dq = dq_name(x, part);
             if (warp) tile_load(t, "before", "SUMS[:, %d +: %d] like %s", part * cut, cut, dq);
-            tile_store(t, "%s%s -> SUMS[:, %d +: %d]", dq, warp ? " + before" : "", part * cut, cut);
+            tile_store(t, "%s%s -> SUMS[:, %d +: %d]", dq, warp ? " + before" : "", part * cut,
+                       cut);
         }
         tile_end(t);
         tile_sync(t, "all");
@@ -234,11 +230,12 @@ static void add_query_gradients(Lanes *x)
     for (int32_t turn = 0; turn < warps_dq_turns(x, &p); turn++) {
         const char *row, *channel;
         const bool some_idle = warps_begin_piece(x, &p, turn, &row, &channel);
-        name_rows(x, "to_", row, p.rows);
+        const char *to = tile_text(t, "to%d_", turn);
+        warps_name_rows_as(x, to, row, p.rows);
         tile_load(t, "piece", "SUMS[%s +: %d, %s +: %d] @ %s.C", row, p.rows, channel, p.channels,
                   x->atom->name);
-        tile_atomic_add(t, "piece -> dq_sum[b, to_h, to_i, %s +: %d] clip when to_i < %s", channel,
-                        p.channels, lanes_query_end(x));
+        tile_atomic_add(t, "piece -> dq_sum[b, %sh, %si, %s +: %d] clip when %si < %s", to, to,
+                        channel, p.channels, to, lanes_query_end(x));
         if (some_idle) tile_end(t);
     }
     tile_sync(t, "all"); /* before another block's rows, in a persistent kernel */
@@ -250,12 +247,12 @@ static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *atom = x->atom->name;
-    const int32_t m = x->shape->query_tile, d = warps_keys_width(x), cut = cut_of(x, d);
+    const int32_t m = x->shape->query_tile, d = warps_keys_width(x), cut = cut_of(x, d, SUM_CUT);
     tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->rows, m, atom);
     tile_frag(t, "dp", "f32[kv:%d, q:%d] @ %s.C", x->rows, m, atom);
-    tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C", x->rows, cut, atom);
-    tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C", x->rows, cut_of(x, warps_values_width(x)),
-              atom);
+    tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C", x->rows, cut_of(x, d, CUT), atom);
+    tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C", x->rows,
+              cut_of(x, warps_values_width(x), CUT), atom);
     for (int32_t part = 0; part * cut < d; part++)
         tile_frag(t, dq_name(x, part), "f32[q:%d, d:%d] @ %s.C = 0.0", m, cut, atom);
 }
@@ -266,10 +263,10 @@ static void dkdv(Lanes *x)
     head(x);
     memories(x);
     fragments(x);
-    issue_queries(x);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
-    issue_keys(x, "first_tile", warps_stage(x, false));
-    name_rows(x, "", "0", x->shape->query_tile);
+    issue_keys(x, "first_tile", warps_stage(x, false)); /* which no kernel before has made */
+    issue_queries(x);
+    warps_name_rows_as(x, "", "0", x->shape->query_tile);
     warps_wait(x, warps_query_tokens(x));
     tile_sync(t, "all");
     walk_keys(x);
@@ -285,7 +282,8 @@ static int32_t shared_of(const Lanes *x)
     const AuProblem *p = x->p;
     const AuShape *s = x->shape;
     const int32_t span = warps_back_swizzle_span(p), d = warps_keys_width(x);
-    const int32_t row = warps_row_bytes(p, span, d) + warps_row_bytes(p, span, warps_values_width(x));
+    const int32_t row =
+        warps_row_bytes(p, span, d) + warps_row_bytes(p, span, warps_values_width(x));
     return WARPS_ALIGNMENT + (s->stages * x->block + s->query_tile) * row +
            x->block * warps_row_bytes(p, span, s->query_tile) +
            4 * s->query_tile * (d + (int32_t)back_row_count(x, true));
@@ -315,6 +313,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (a->tensors[1].axes[1].i != a->tensors[2].axes[1].i)
         return "values of other heads than the keys'";
     if (warps_heads_apart(p)) return "a mask that depends on the head";
+    if (attn_has_layout(a)) return "rows in a layout";
     if (p->hooks->dot_count) return "further products";
     if (p->deterministic) return "sums in one order";
     if (g->pass_count) return "sums over keys that need a pass of their own";
@@ -329,11 +328,8 @@ static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
     const Lanes x = begin(arena, NULL, p, &scratch);
     const int32_t lanes = p->caps->lanes, m = s->query_tile, d = warps_keys_width(&x);
     const int32_t bytes = shared_of(&x),
-                  made = x.rows * (cut_of(&x, d) > cut_of(&x, warps_values_width(&x))
-                                       ? cut_of(&x, d)
-                                       : cut_of(&x, warps_values_width(&x)));
-    const int32_t registers = (m * d + 2 * x.rows * m + made) / lanes;
-    const int32_t there = tile_share(p->caps, FRAGMENT_SHARE) + 1;
+                  registers = (m * d + 2 * x.rows * m + x.rows * CUT) / lanes;
+    const int32_t there = tile_share(p->caps, FRAGMENT_SHARE);
     if (m % x.atom->m || m % s->executors)
         return au_format(arena, "%d queries are no rows of %s for %d warps", m, x.atom->name,
                          s->executors);
@@ -361,11 +357,11 @@ bool schedule_warps_back_few_shape(AuArena *arena, const AuProblem *p, AuShape *
                                    const char **why)
 {
     enum { PART_KEYS = 512 };
-    static const int32_t queries[] = {32, 16}, warps[] = {4, 2}, stages[] = {2, 1};
+    static const int32_t queries[] = {32, 16}, stages[] = {2, 1}, warps[] = {4, 2};
     for (uint32_t n = 0; n < 8; n++) {
         AuShape s = {.query_tile = queries[n / 4],
-                     .executors = warps[n / 2 % 2],
-                     .stages = stages[n % 2],
+                     .executors = warps[n % 2],
+                     .stages = stages[n / 2 % 2],
                      .part_keys = PART_KEYS};
         *why = schedule_warps_back_few_fit(arena, p, &s);
         if (*why) continue;
@@ -375,11 +371,14 @@ bool schedule_warps_back_few_shape(AuArena *arena, const AuProblem *p, AuShape *
     return false;
 }
 
-int32_t schedule_warps_back_few_limit(AuArena *arena, const AuProblem *p)
+int32_t schedule_warps_back_few_limit(AuArena *arena, const AuProblem *p, const char **why)
 {
     AuShape shape;
-    const char *why;
-    return schedule_warps_back_few_shape(arena, p, &shape, &why) ? shape.query_tile : 0;
+    AuProblem few = *p;
+    few.queries = AU_DECODE_QUERIES;
+    if (schedule_warps_back_few_shape(arena, &few, &shape, why)) return shape.query_tile;
+    if (!warps_copy_ahead(p) || !warps_atom(p)) *why = NULL;
+    return 0;
 }
 
 AuSchedule *schedule_warps_back_few(AuArena *arena, AuDiags *diags, const AuProblem *p,

@@ -27,6 +27,8 @@ void warps_prefix_arguments(const Lanes *x, AuTileMode mode);
 const char *warps_prefix_parts(const Lanes *x);
 /* Lanes.rows rows from [first] on: `r`, and the head `h` and the query `i` of each. */
 void warps_name_rows(Lanes *x, const char *first);
+/* The same of so many rows, by names that begin with [prefix]. */
+void warps_name_rows_as(Lanes *x, const char *prefix, const char *first, int32_t count);
 /* Why blocks of such rows would not do, whatever their shape; NULL: they would. */
 const char *warps_packed_refusal(AuArena *arena, const AuProblem *p);
 

@@ -274,13 +274,16 @@ void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lane
     lanes_part_regions(x, "part");
 }
 
-void warps_name_rows(Lanes *x, const char *first)
+void warps_name_rows_as(Lanes *x, const char *prefix, const char *first, int32_t count)
 {
     AuTileBuild *t = x->t;
-    tile_set(t, "r", "%s + iota(q:%d)", first, x->rows);
-    tile_set(t, "h", "hk * group + r %% group");
-    tile_set(t, "i", "r / group");
+    const char *r = tile_text(t, "%sr", prefix);
+    tile_set(t, r, "%s + iota(q:%d)", first, count);
+    tile_set(t, tile_text(t, "%sh", prefix), "hk * group + %s %% group", r);
+    tile_set(t, tile_text(t, "%si", prefix), "%s / group", r);
 }
+
+void warps_name_rows(Lanes *x, const char *first) { warps_name_rows_as(x, "", first, x->rows); }
 
 const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)
 {

@@ -135,14 +135,19 @@ void warps_end_weights(Lanes *x)
 
 /* ---- results */
 
+const char *warps_gradient_place(Lanes *x, uint32_t n, const char *columns)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows);
+    return tile_text(t, "%s[%s, %s] as [kv, %s] clip", back_gradient(x, n),
+                     lanes_place(x, LANES_KEYS, n == 1 ? "hk" : "hv", rows), columns,
+                     n == 1 ? "d" : "e");
+}
+
 void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandle through)
 {
     AuTileBuild *t = x->t;
-    const char *acc = n == 1 ? "dk_acc" : "dv_acc";
-    const char *rows = tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows);
-    const char *gradient = tile_text(t, "%s[%s, %s] as [kv, %s] clip", back_gradient(x, n),
-                                     lanes_place(x, LANES_KEYS, n == 1 ? "hk" : "hv", rows),
-                                     columns, n == 1 ? "d" : "e");
+    const char *acc = n == 1 ? "dk_acc" : "dv_acc", *gradient = warps_gradient_place(x, n, columns);
     if (x->heads_apart) {
         tile_atomic_add(t, "%s -> %s", acc, gradient);
     } else if (back_has_rows(x, n)) {

@@ -24,7 +24,8 @@ def schedules(listing):
         attention, schedule, why = head.groups()
         text = listing[head.end():end]
         widths = "/".join(dict.fromkeys(found.group(1) for axis in "de" if (found := re.search(rf"[ \[]{axis}:(\d+)\]", text))))
-        yield attention, widths, OPERATIONS["back" in schedule], schedule, why or ""
+        reasons = [reason for reason in (why or "").split(" # ") if not reason.startswith("few queries, too: ")]
+        yield attention, widths, OPERATIONS["back" in schedule], schedule, " # ".join(reasons)
 
 
 def cell(found):

@@ -481,6 +481,20 @@ class Stages(Case):
             written = "".join(f"// ==== {text}" for text in programs if name in text)
             self.assertEqual(written, (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
 
+    def test_gradients_of_few_queries(self):
+        """A golden text: kernels of gradients of few queries, causal, of heads that share keys; who has none says why."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=D=64", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
+        written = "".join(f"// ==== {text}" for text in programs if "warps_back_few" in text)
+        self.assertEqual(written, (root / "tests/golden/tiled-ir/back_few.tile").read_text())
+        made = aulec(root / "attn_scripts/alibi.attn", *options, "-o", "-")
+        self.assertIn(b" # few queries, too: gradients of inputs that pairs read", made.stdout)
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "--shape=warps_back_few: queries=24", "-o", "-")
+        self.expect(made, 2, "warps_back_few: queries=24 does not do for bf16 backward on sm_80")
+
     def test_new_rows_of_a_cache(self):
         """A golden text: kernels of append, by slots and at the ends of packed sequences, keys as they are and values as codes with a scale a token."""
         root = EXAMPLES.parents[2]

@@ -169,8 +169,8 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
                               : exec_has(r, "mixed")  ? AU_MIXED_QUERIES
                               : exec_has(r, "pages")  ? AU_PAGED_QUERIES
                                                       : AU_ANY_QUERIES;
-    const bool few = r->operation == AU_FORWARD ||
-                     (r->operation == AU_BACKWARD && queries == AU_DECODE_QUERIES);
+    const bool few =
+        r->operation == AU_FORWARD || (r->operation == AU_BACKWARD && queries == AU_DECODE_QUERIES);
     if (queries && few && !as_any)
         v->queries = queries;
     else

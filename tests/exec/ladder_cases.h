@@ -178,11 +178,13 @@ static const ExecCase back_cases[] = {
     {"mha.attn", "B=2 H=3 Hk=1 S=7 T=137 D=16 E=32", NULL, "decode keyed nan odd"},
     {"mha.attn", "B=1 H=5 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode keyed dfinals"},
     {"mha.attn", "B=1 H=7 Hk=1 S=4 T=0 D=16 E=32", NULL, "decode keyed"},
+    {"mha.attn", "B=1 H=3 Hk=1 S=11 T=40 D=16 E=32", NULL, "decode keyed"}, /* one row too many */
     {"mha.attn", "B=1 H=2 Hk=2 S=32 T=131 D=64 E=64", NULL, "decode keyed dfinals nan"},
     {"mha.attn", "B=3 H=6 Hk=2 S=2 T=257 D=24 E=72", NULL, "decode keyed poison"},
     {"mha.attn", "B=1 H=2 Hk=2 S=5 T=3 D=64 E=64", NULL, "decode keyed unseen dfinals"},
     {"mha.attn", "B=1 H=2 Hk=1 S=13 T=530 D=128 E=128", NULL, "decode keyed scaled"},
     {"gemma_local.attn", "B=1 H=6 Hk=2 S=8 T=900 D=16 E=32", "window=20", "decode keyed nan unseen"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=6 Hk=2 S=5 T=300 D=32 E=32", "window=20", "decode keyed unseen"},
     {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=350 D=32", NULL, "decode keyed odd"},
     {"dropout.attn", "B=1 H=3 Hk=1 S=7 T=230 D=16 E=32", "rate=0.25 seed=987654321", "decode keyed"},
     {"sigmoid.attn", "B=1 H=1 S=3 T=200 D=16 E=32", NULL, "decode keyed"},

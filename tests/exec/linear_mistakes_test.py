@@ -1,6 +1,6 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|wide|groups|gradients|append|stored|matrices|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|back|wide|groups|gradients|append|stored|matrices|texts]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, few, wide, groups, gradients: those of packed rows, of
 few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
@@ -175,7 +175,7 @@ WIDE = [
     ("weights are read before they are there", "warps_wide.c", 'tile_sync(t, "all");\n    if (!factor)', 'if (!factor)'),
     ("states are read before they are there", "warps_wide.c", 'own_rows(x));\n    tile_sync(x->t, "all");', 'own_rows(x));'),
     ("the tile after the next one is brought", "warps_wide.c", 'warps_forward_issue_keys(x, "next(n)",', 'warps_forward_issue_keys(x, "n",'),
-    ("rows are all of the first head", "warps_decode_parts.c", '"hk * group + r %% group"', '"hk * group + 0 * r %% group"'),
+    ("rows are all of the first head", "warps_decode_parts.c", '"hk * group + %s %% group"', '"hk * group + 0 * %s %% group"'),
     ("queries are brought by another head", "warps_wide.c", '"hk * group + brought % group"', '"hk * group + (brought + 1) % group"'),
 ]
 
@@ -242,6 +242,23 @@ APPEND = [
     ("what is no number is a code", "append_codes.c", '"where(%s == %s, clamp', '"where(%s == %s || true, clamp'),
 ]
 
+BACK = [
+    ("rows are all of the first head", "warps_decode_parts.c", '"hk * group + %s %% group"', '"hk * group + 0 * %s %% group"'),
+    ("sums of dQ go to the rows of another head", "warps_back_few.c", 'dq_sum[b, %sh, %si,', 'dq_sum[b, 0 * %sh + hk * group, %si,'),
+    ("rows that see nothing are what they are", "warps_back_few.c", '"own_i >= q_low && " : ""', '"" : ""'),
+    ("rows that see nothing are what they are, behind", "warps_back_few.c", '? "min(q_end, %s)" : "%s"', '? "max(min(q_end, 0), %s)" : "%s"'),
+    ("keys of nobody are read", "warps_back_few.c", '? "k_low" : "0"', '? "0" : "0"'),
+    ("parts have a tile in common", "warps_back_few.c", '"first_tile", "last_tile"', '"first_tile", "min(last_tile + 1, n_high)"'),
+    ("a tile is that of the turn before", "warps_back_few.c", 'issue_keys(x, "(nb + 1)", warps_stage(x, true))', 'issue_keys(x, "nb", warps_stage(x, true))'),
+    ("copies fill what is read", "warps_back_few.c", 'issue_keys(x, "(nb + 1)", warps_stage(x, true))', 'issue_keys(x, "(nb + 1)", warps_stage(x, false))'),
+    ("dQ is of keys that are gradients by now", "warps_back_few.c", 'query_gradients(x);\n    key_gradient(x, 1);', 'key_gradient(x, 1);\n    query_gradients(x);'),
+    ("of dQ the first warp's counts twice", "warps_back_few.c", 'warp ? " + before" : ""', 'warp == 1 ? " + before + before" : warp ? " + before" : ""'),
+    ("warps add to what another is storing", "warps_back_few.c", 'tile_end(t);\n        tile_sync(t, "all");\n    }\n}', 'tile_end(t);\n    }\n    tile_sync(t, "all");\n}'),
+    ("rows are read before they are there", "warps_back_few.c", 'tile_sync(t, "all");\n    walk_keys(x);', 'walk_keys(x);'),
+    ("dV keeps the factor of its weights", "warps_back_few.c", 'if (n == 2) warps_end_weights(x);', ''),
+    ("the last channels of keys are those before", "warps_back_few.c", 'const char *columns = tile_text(t, "%d +: %d", c, cut);', 'const char *columns = tile_text(t, "%d +: %d", c ? c - cut : c, cut);'),
+]
+
 STORED = [
     ("scales are those of the first group", "key_storage.c", 'at.group ? at.group : "0"', '"0"'),
     ("zero points are not taken off", "key_elements.c", '"(%s - %s) * %s"', '"(%s - 0.0 * %s) * %s"'),
@@ -278,7 +295,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + FEW + WIDE + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
+        return planted.all_stand(MISTAKES + ROWS + FEW + WIDE + BACK + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -287,6 +304,7 @@ def main():
         "rows": (ROWS, [*scripts, "forward packed"], 120),
         "few": (FEW, [*scripts, "unequal"], 300),
         "groups": (GROUPS, [*scripts, "groups shares"], 300),
+        "back": (BACK, [*scripts, "keyed"], 120),
         "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
