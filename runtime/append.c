@@ -1,6 +1,6 @@
 /* append.c - see signature.h and plan.h: what a call of `append` says of where its rows go. Shapes are looked at for all devices; the
  * slots where memory is the host's, as lengths and tables are (sequences.c). Kernels write nothing for what is no slot. */
-#include "plan.h"
+#include "key_pages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,5 +158,75 @@ aule_status rt_check_new_slots(const aule_plan *plan, const aule_address *at, Au
     if (!slots) return rt_fail_memory(sink);
     const aule_status status = check_slots(plan, index, cache, &at[index], slots, sink);
     rt_free(slots);
+    return status;
+}
+
+/* ---- the last rows of sequences, on the host */
+
+/* New rows of sequence [b]. */
+static int64_t rows_of(const aule_plan *plan, const aule_address *at, int64_t b)
+{
+    const int32_t starts = marked(plan->attention, &plan->bound, AULE_TENSOR_STARTS_Q),
+                  rows = rt_passed_of(plan->attention, &plan->bound, AULE_ROLE_NEW);
+    if (starts < 0) return rt_bound_extent(plan, (uint32_t)rows, 2);
+    return rt_i32_at(plan, (uint32_t)starts, &at[starts], b + 1, 0) -
+           rt_i32_at(plan, (uint32_t)starts, &at[starts], b, 0);
+}
+
+/* Where row [row] of a sequence with row [line] of the table, or of k, lies: numbers of slots of all pages, or of rows of k. */
+static int64_t place_of(const aule_plan *plan, const AuKeyPages *p, const aule_address *at,
+                        int64_t line, int64_t row)
+{
+    if (p->table < 0) return line * p->slots + row;
+    return rt_page_at(plan, p, &at[p->table], line, row / p->slots) * p->slots + row % p->slots;
+}
+
+static aule_status fail_place(const aule_plan *plan, const AuKeyPages *p, const Slot *a,
+                              const Slot *b, AuSink sink)
+{
+    const uint32_t list = (uint32_t)(p->table >= 0 ? p->table : p->rows);
+    return rt_fail(sink, AULE_ERROR_TENSOR,
+                   "%s: %s: sequences %llu and %llu both have slot %lld of %s %lld for a new row",
+                   plan->attention->name, rt_tensor(plan->attention, list)->name,
+                   (unsigned long long)a->place, (unsigned long long)b->place,
+                   (long long)(a->slot % p->slots), p->table >= 0 ? "page" : "row",
+                   (long long)(a->slot / p->slots));
+}
+
+/* Places of all new rows, of which there are [count]; there is room for [room]. */
+static aule_status find_places(const aule_plan *plan, const AuKeyPages *p, uint32_t lengths,
+                               const aule_address *at, int64_t count, int64_t room, Slot *places,
+                               AuSink sink)
+{
+    int64_t found = 0;
+    for (int64_t b = 0; b < count; b++) {
+        int64_t line;
+        const int64_t end = rt_i32_at(plan, lengths, &at[lengths], b, 0),
+                      rows = rows_of(plan, at, b);
+        const aule_status status = rt_line_of(plan, p, at, b, &line, sink);
+        if (status) return status;
+        for (int64_t row = end > rows ? end - rows : 0; row < end && found < room; row++)
+            places[found++] = (Slot){place_of(plan, p, at, line, row), (uint64_t)b};
+    }
+    qsort(places, (size_t)found, sizeof *places, by_slot);
+    for (int64_t n = 1; n < found; n++)
+        if (places[n].slot == places[n - 1].slot)
+            return fail_place(plan, p, &places[n - 1], &places[n], sink);
+    return AULE_OK;
+}
+
+aule_status rt_check_new_places(const aule_plan *plan, const AuKeyPages *p, uint32_t lengths,
+                                const aule_address *at, AuSink sink)
+{
+    const int32_t rows = rt_passed_of(plan->attention, &plan->bound, AULE_ROLE_NEW);
+    if (rows < 0 || p->starts >= 0 || (p->table < 0 && p->rows < 0)) return AULE_OK;
+    const int64_t count = rt_bound_extent(plan, lengths, 0),
+                  room = rt_bound_extent(plan, (uint32_t)rows, 0) *
+                         rt_bound_extent(plan, (uint32_t)rows, 2);
+    if (room <= 0) return AULE_OK;
+    Slot *places = rt_alloc(sink.memory, (uint64_t)room * sizeof *places);
+    if (!places) return rt_fail_memory(sink);
+    const aule_status status = find_places(plan, p, lengths, at, count, room, places, sink);
+    rt_free(places);
     return status;
 }

@@ -29,6 +29,9 @@ aule_status rt_line_of(const aule_plan *plan, const AuKeyPages *p, const aule_ad
 /* The page in that entry of a row of the table, or of the list that is all of it. */
 int64_t rt_page_at(const aule_plan *plan, const AuKeyPages *p, const aule_address *table,
                    int64_t line, int64_t entry);
+/* append.c: places of rows that go to the ends of sequences with these lengths, a tensor: no two are one. Pages and lengths are right. */
+aule_status rt_check_new_places(const aule_plan *plan, const AuKeyPages *pages, uint32_t lengths,
+                                const aule_address *at, AuSink sink);
 /* groups.c: what is said of keys that sequences share, of [count] sequences, whose own lists are right. */
 aule_status rt_check_groups(const aule_plan *plan, const AuKeyPages *p, const aule_address *at,
                             int64_t count, AuSink sink);

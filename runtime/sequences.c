@@ -430,6 +430,16 @@ static aule_status check_layout(const aule_plan *plan, const AuBound *bound, con
     return status ? status : rt_check_groups(plan, &p, at, count, sink);
 }
 
+/* Of rows that are appended at the ends of sequences: no two go to one place. */
+static aule_status check_new_places(const aule_plan *plan, const AuBound *bound,
+                                    const aule_address *at, AuSink sink)
+{
+    const int32_t lengths = rt_list_of(plan->attention, AULE_TENSOR_LENGTHS, 1);
+    if (lengths < 0 || !plan->bound.tensors[lengths]) return AULE_OK;
+    const AuKeyPages p = pages_of(plan, bound);
+    return rt_check_new_places(plan, &p, (uint32_t)lengths, at, sink);
+}
+
 aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, const aule_address *at,
                                AuSink sink)
 {
@@ -447,5 +457,5 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
         if (!status && is_list(rt_tensor(a, i), STARTS, 1) && plan->bound.tensors[i])
             status = check_starts(plan, bound, i, &at[i], sink);
     }
-    return status;
+    return status || slots ? status : check_new_places(plan, bound, at, sink);
 }

@@ -7,12 +7,15 @@ from typing import Any
 import numpy
 
 from ._axes import check_shared
-from ._errors import ArgumentError
+from ._errors import ArgumentError, renamed
 from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare, check_unrecorded
 from ._slots import STORED, check_rows
 from ._tensors import is_torch
 
 OVER_A_CACHE = "calls over a cache have"  # no gradients
+
+CACHED = {"T_table": "page_table", "T_groups": "groups", "T_shared": "shared", "o": "out"}  # what calls over a cache name otherwise than scripts
+NAMES = CACHED | {"T_lengths": "lengths", "k_new": "k", "v_new": "v", "k": "k_cache", "v": "v_cache"}
 
 KINDS = {name: kind for kind, name in STORED.items()}
 
@@ -119,6 +122,7 @@ def decode(
     for what, x in (("lengths", lengths), ("page_table", table), ("k_cache", k_cache if table is None else None)):
         if x is not None and x.shape[0] != q.shape[0]:
             raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences", "tensor")
+    check_caches(k_cache, v_cache, "k_cache", "v_cache", "[B, most, ..]" if table is None else "[pages, slots, ..]")
     prefixes = prefixes_of(groups, shared, table)
     storage, scales = storage_of(caches, {"k": k_scale, "v": v_scale}, q)
     if (k is None) != (v is None):
@@ -131,9 +135,16 @@ def decode(
     named |= scales | new | {"T_lengths": lengths} | ({} if table is None else {"T_table": table}) | prefixes
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
     f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage, invariant)
-    results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, **named)
+    with renamed("aule.decode()", NAMES):
+        results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, **named)
     o = heads_first(results["o"]) if out is None else out
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
+
+
+def check_caches(k: Any, v: Any, k_name: str, v_name: str, axes: str) -> None:
+    """Keys and values lie in the same pages."""
+    if tuple(k.shape[:2]) != tuple(v.shape[:2]):
+        raise ArgumentError(f"{k_name} is {list(k.shape)} and {v_name} {list(v.shape)}, expected the same {axes}", "tensor")
 
 
 def prefixes_of(groups: Any, shared: Any, table: Any) -> dict[str, Any]:

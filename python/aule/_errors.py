@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
+from typing import Iterator, Mapping
+
 
 class Error(RuntimeError):
     """Something that the library refuses or cannot do.
@@ -17,6 +21,19 @@ class Error(RuntimeError):
 
 class ArgumentError(Error, ValueError):
     """Arguments of a call that do not fit the script: shapes, dtypes, strides, names, parameters, ``require`` conditions."""
+
+
+KERNELS = "aule_attention: "  # begins what is said of the kernels behind plain calls
+
+
+@contextmanager
+def renamed(call: str, names: Mapping[str, str]) -> Iterator[None]:
+    """Errors of the kernels behind [call] say what its caller calls the arguments."""
+    try:
+        yield
+    except ArgumentError as e:
+        text = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), str(e).removeprefix(KERNELS))
+        raise ArgumentError(f"{call}: {text}" if str(e).startswith(KERNELS) else text, e.status) from None
 
 
 class CompileError(Error):

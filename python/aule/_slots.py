@@ -63,4 +63,4 @@ def check_rows(rows: Any, cache: Any, what: str, codes_of_byte: int = 1) -> None
     """Refuses rows [.., heads, channels] that do not fit a cache [pages, heads, slots, channels], or so many channels an element."""
     expected = (cache.shape[1], cache.shape[3] * codes_of_byte)
     if tuple(rows.shape[-2:]) != expected:
-        raise ArgumentError(f"{what} is {list(rows.shape)}, expected [.., {expected[0]}, {expected[1]}] for a cache {list(cache.shape)}", "tensor")
+        raise ArgumentError(f"{what} is {list(rows.shape)}, expected [.., {expected[0]}, {expected[1]}], heads and channels of the cache", "tensor")

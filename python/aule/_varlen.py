@@ -9,14 +9,15 @@ import numpy
 from . import _devices
 from ._axes import check_most
 from ._compiler import Compiled
-from ._decode import OVER_A_CACHE, heads_first, prefixes_of, storage_of, tensor, whole_numbers
-from ._errors import ArgumentError
+from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, storage_of, tensor, whole_numbers
+from ._errors import ArgumentError, renamed
 from ._function import is_traced
 from ._plain import _check_heads, _flag, _prepare, check_unrecorded
 from ._slots import check_rows
 from ._tensors import is_torch
 
 PACKED = ("cpu", "opencl", "levelzero", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
+NAMES = CACHED | {"T_lengths": "seqused_k", "S_starts": "cu_seqlens_q", "T_starts": "cu_seqlens_k", "S_most": "max_seqlen_q", "T_most": "max_seqlen_k"}
 
 
 def _most(given: int | None, what: str) -> int | None:
@@ -142,6 +143,7 @@ def attention_varlen(
     if page_table is not None:
         k, v = (heads_first(tensor(x, what, "[pages, slots, heads, channels]")) for x, what in ((k, "k"), (v, "v")))
         check_unrecorded("aule.attention_varlen()", OVER_A_CACHE, q=q, k=k, v=v)
+        check_caches(heads_first(k), heads_first(v), "k", "v", "[pages, slots, ..]")
     else:
         k, v = _by_heads(k, "k"), _by_heads(v, "v")
     _check_heads(q, k, v)
@@ -200,7 +202,8 @@ def _over_pages(
     # Which kernels a sequence has must not depend on whether a call says how many rows the others have; prefixes are read once by those that need to know
     prefixes = ":groups" if "T_groups" in named else ""
     f = f._laid_out(("S=packed,T=paged" if most is None and not invariant and not prefixes else "S=packed:most,T=paged") + prefixes, storage, invariant)
-    return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, **named, **given)
+    with renamed("aule.attention_varlen()", NAMES):
+        return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, **named, **given)
 
 
 def _over_rows(
@@ -225,7 +228,8 @@ def _over_rows(
         words = [":most" if n is not None or invariant else "" for n in most]
         named = named | {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
         f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)
-        return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **named)
+        with renamed("aule.attention_varlen()", NAMES):
+            return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **named)
     made = _one_by_one(f, q, k, v, starts, named, backend)
     if out is not None:
         out["o"][:] = made["o"]

@@ -171,8 +171,58 @@ class Decode(unittest.TestCase):
         codes = [np.zeros(x.shape, np.uint8) for x in case.caches]
         with self.assertRaisesRegex(aule.ArgumentError, "k is uint8, which does not say of what type its codes are"):
             aule.decode(case.q, *codes, case.lengths, page_table=case.table, k_scale=1.0, v_scale=1.0)
-        with self.assertRaisesRegex(aule.ArgumentError, "k is read-only, and append writes it"):
+        with self.assertRaisesRegex(aule.ArgumentError, "k_cache is read-only, and append writes it"):
             aule.decode(*[np.broadcast_to(x, x.shape) for x in args], **named)
+        with self.assertRaisesRegex(aule.ArgumentError, r"k_cache is \[.*, 16, 2, 16\] and v_cache \[.*, 8, 2, 24\], expected the same \[pages, slots, ..\]"):
+            aule.decode(case.q, case.caches[0], case.caches[1][:, :8], case.lengths, page_table=case.table)
+
+    def test_lists_by_the_names_of_arguments(self):
+        """What a processor says of lists, and what kernels say of tensors, names the arguments of the call."""
+        case = Case(16, 1, True)
+        last = int(np.argmax(case.lengths))
+        wild, long = case.table.copy(), case.lengths.copy()
+        wild[last, 0], long[last] = 2**31 - 1, 1 << 20
+        groups, shared = np.array([0, 8], np.int32), np.array([7], np.int32)
+        for change, message in (
+            ({"page_table": wild}, rf"^aule.decode\(\): page_table\[{last}, 0\] is 2147483647, there are"),
+            ({"lengths": long}, rf"^aule.decode\(\): lengths\[{last}\] is 1048576, the table reaches to"),
+            ({"lengths": -case.lengths - 1}, r"^aule.decode\(\): lengths\[0\] is -"),
+            ({"groups": groups, "shared": shared}, r"^aule.decode\(\): shared\[0\] is 7, expected whole pages of 16"),
+            ({"out": case.q[..., :1].repeat(E, -1)[:, :, :1]}, r"^aule.decode\(\): out: axis"),
+            ({"k": case.new[0].astype(np.float64)}, r"^aule.decode\(\): k: dtype is float64"),
+        ):
+            given = {"lengths": case.lengths, "page_table": case.table, "k": case.new[0], "v": case.new[1]} | change
+            with self.subTest(message):
+                with self.assertRaisesRegex(aule.ArgumentError, message):
+                    aule.decode(case.q, *case.caches, **given)
+        starts = np.arange(9, dtype=np.int32)
+        with self.assertRaisesRegex(aule.ArgumentError, rf"^aule.attention_varlen\(\): page_table\[{last}, 0\] is"):
+            aule.attention_varlen(case.q[:, 0], *case.caches, starts, seqused_k=case.lengths, page_table=wild)
+        with self.assertRaisesRegex(aule.ArgumentError, r"^aule.attention_varlen\(\): cu_seqlens_q: sequence 1 has 2 rows, the call says that none has more than 1"):
+            aule.attention_varlen(case.q[:, 0], *case.caches, np.array([0, 1, 3, 3, 4, 5, 6, 7, 8], np.int32), seqused_k=case.lengths, page_table=case.table, max_seqlen_q=1)
+
+    def test_one_place_for_two_new_rows(self):
+        """On a processor it is said; pages that are read by two are no mistake."""
+        q = np.zeros((2, 2, H, D), np.float32)
+        caches = [np.zeros((6, 16, HK, n), np.float32) for n in (D, E)]
+        rows = [np.zeros((2, 2, HK, n), np.float32) for n in (D, E)]
+        lengths = np.array([20, 20], np.int32)
+
+        def call(table, **more):
+            aule.decode(q, *caches, lengths, k=rows[0], v=rows[1], page_table=np.array(table, np.int32), **more)
+
+        call([[0, 1], [0, 2]])
+        with self.assertRaisesRegex(aule.ArgumentError, r"^aule.decode\(\): page_table: sequences 0 and 1 both have slot [23] of page 1 for a new row"):
+            call([[0, 1], [2, 1]])
+        lengths[1] = 18  # slots 0 and 1 of the page, not 2 and 3
+        call([[0, 1], [2, 1]])
+        lengths[:] = 17, 1  # the row before the first is left out
+        call([[0, 1], [2, -1]])
+        packed = [x.reshape(4, *x.shape[2:]) for x in (q, *rows)]
+        with self.assertRaisesRegex(aule.ArgumentError, r"^aule.attention_varlen\(\): page_table: sequences 0 and 1 both have slot 0 of page 1 for a new row"):
+            aule.attention_varlen(
+                packed[0], *caches, np.array([0, 3, 4], np.int32), seqused_k=lengths, k_new=packed[1], v_new=packed[2], page_table=np.array([[0, 1], [1, -1]], np.int32), causal=True,
+            )
 
 
 class VarlenOverPages(unittest.TestCase):

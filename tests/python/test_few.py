@@ -11,6 +11,7 @@ import numpy as np
 
 import aule
 import test_decode
+from aule import _plans
 from support import OTHERS, torch
 from test_layouts import FIRST_ALONE, MOST, REST, SCRIPTS, SIZES, Case, Rows, compiled, is_softmax, outputs, packing, starts_of
 
@@ -116,6 +117,18 @@ class Packed(unittest.TestCase):
         runner._prepared[tuple(9 if x == 4 and isinstance(x, int) and key[n - 1] == "S_most" else x for n, x in enumerate(key))] = plan
         with self.assertRaisesRegex(aule.ArgumentError, "gqa: the plan's kernels are not for these parameters"):
             outputs(f, given, {"S_most": 9, "T_most": 5})
+        runner._prepared.clear()
+
+    def test_plans_of_a_server(self):
+        """Steps of ever other numbers of rows have plans of their own, of which so many are kept; a step whose plan went has another."""
+        f = compiled(SCRIPTS / "gqa.attn", "S=packed:most,T=packed:most")
+        rows = Rows(compiled(SCRIPTS / "gqa.attn"), [(3, 4), (2, 5)], SIZES | {"B": 1})
+        given, runner = rows.tensors | rows.named_starts(), f._runner
+        runner._prepared.clear()
+        with mock.patch.object(_plans, "MOST", 8):
+            for step in range(20):
+                outputs(f, given, {"S_most": 3 + step % 10, "T_most": 5 + step % 2})
+                self.assertLessEqual(len(runner._prepared), 8)
         runner._prepared.clear()
 
     def test_wrong_numbers(self):
