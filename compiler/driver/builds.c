@@ -83,10 +83,18 @@ static bool has_own_backward(const AuJob *job, uint32_t target, const AuArch *ar
 static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
+    const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
+    if (packs && !v->balanced &&
+        !v->invariant) { /* of several sequences, before those of any number */
+        AuVariant several = *v;
+        several.balanced = true;
+        if (!add_variant(job, build, &several)) return false;
+    }
     if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
     if (!one.schedule) return true;
     AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
-    if (!one.schedule->by_batch || v->invariant || !job->options->invariant) return true;
+    if (!one.schedule->by_batch || v->invariant || v->balanced || !job->options->invariant)
+        return true;
     AuVariant twin = *v; /* the same for calls that ask for it */
     twin.invariant = true;
     return add_variant(job, build, &twin);

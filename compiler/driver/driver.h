@@ -19,7 +19,9 @@ typedef struct AuVariant {
     const struct AuTensorRow *tensors; /* the artifact's, which slots count */
     uint32_t tensor_count;
     bool deterministic, checked;
-    bool invariant;          /* for calls that ask for results that do not depend on the batch */
+    bool invariant; /* for calls that ask for results that do not depend on the batch */
+    bool
+        balanced; /* of few queries: parts of keys are equal whatever the lengths; its condition: several sequences */
     const AuSource *sources; /* whose lines code is to name: script, standard library; NULL: none */
     uint32_t source_count;
     bool tf32;              /* operands of f32 are multiplied so */

@@ -31,7 +31,10 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
         &text, "_%s_%s%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
         v->by_slots ? "slots_" : "", v->short_rows ? "short_" : "",
-        v->invariant ? "invariant_" : "", kernel);
+        v->invariant  ? "invariant_"
+        : v->balanced ? "balanced_"
+                      : "",
+        kernel);
     for (char *c = text.at; *c; c++)
         if (*c == '-' || *c == '.') *c = '_';
     return au_text_str(&text);
@@ -224,14 +227,23 @@ static bool is_own(AuArena *arena, const AuProblem *p)
     return !p->invariant || !p->attn->queries.layout || schedule_takes_mixed(arena, p);
 }
 
+/* How many sequences there are. */
+static AuExpr sequences(AuAttn *a)
+{
+    const AuSpan at = a->span;
+    if (a->queries.layout != AU_LAYOUT_PACKED) return a->tensors[0].axes[0];
+    return attn_op2(a, AU_OP_SUB,
+                    attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->queries.ends, 0, at),
+                    attn_i32(a, 1, at), at);
+}
+
 /* Where sequences have a quarter of what the longest has, some have few. Kernels for few alone come first. Calls that must not depend on the others have
  * one kernel for all that have as many. */
 static AuExpr are_mixed(AuAttn *a, bool invariant)
 {
     const AuSpan at = a->span;
     const AuExpr all = attn_op2(a, AU_OP_MUL, attn_i32(a, 4, at), a->tensors[0].axes[2], at),
-                 ends = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->queries.ends, 0, at),
-                 count = attn_op2(a, AU_OP_SUB, ends, attn_i32(a, 1, at), at);
+                 count = sequences(a);
     if (invariant) return attn_bool(a, true, at);
     return attn_op2(a, AU_OP_LT, all, attn_op2(a, AU_OP_MUL, count, most_queries(a), at), at);
 }
@@ -252,6 +264,10 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                      most = attn_op2(a, AU_OP_MUL, attn_i32(a, rows_of_group, at),
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
+    }
+    if (v->balanced) {
+        const AuExpr two = attn_i32(a, 2, at);
+        test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, two, sequences(a), at), at);
     }
     if (a->keys.layout == AU_LAYOUT_PAGED && !tile_caps(v->arch->caps)->has_private) {
         const AuExpr slots = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->keys.slots, 0, at),
@@ -335,6 +351,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .unfinished = v->operation == AU_UNFINISHED,
                                .deterministic = v->deterministic,
                                .invariant = v->invariant,
+                               .balanced = v->balanced,
                                .tf32 = v->tf32,
                                .queries = v->queries,
                                .short_rows = v->short_rows,
@@ -350,6 +367,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     if (v->queries) {
         const int32_t limit = few_limit(arena, &problem, v->operation, &why);
         if (!limit || !is_own(arena, &problem)) return true;
+        if (v->balanced && !schedule_balances(arena, &problem)) return true;
         if (!backward && !begin_few(arena, diags, v, &problem, hooks, limit)) return false;
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;
@@ -362,6 +380,10 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     }
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
+    if (v->balanced && !v->schedule->shape.part_start) { /* a row of text says so */
+        v->schedule = NULL;
+        return true;
+    }
     const int32_t tile =
         v->schedule->shape.query_tile; /* has all rows of the heads that share keys */
     if (backward && v->queries && !set_condition(arena, diags, v, tile, tile)) return false;

@@ -87,6 +87,16 @@ bool schedule_takes_mixed(AuArena *arena, const AuProblem *p)
                                 : schedule_warps_mixed_shape(arena, &mixed, &shape, &why);
 }
 
+/* Where sequences have lengths of their own, and no others' keys. Kernels that begin beside those before would wait for the list. */
+bool schedule_balances(AuArena *arena, const AuProblem *p)
+{
+    const AuRowLayout *keys = &p->attn->keys;
+    if (p->caps->has_private || !schedule_packs_rows(p) || p->invariant || !keys->layout ||
+        keys->has_no_lengths || keys->has_groups)
+        return false;
+    return schedule_warps_decode_limit(arena, p) || schedule_warps_wide_limit(arena, p);
+}
+
 static int32_t online_limit(AuArena *arena, const AuProblem *p)
 {
     AuShape shape;

@@ -252,6 +252,25 @@ const char *lanes_length_of(Lanes *x)
     return length_of(x, "b", room_in_pages(x, lanes_most_keys(x)));
 }
 
+void lanes_set_key_lengths(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (lanes_is_packed(x, LANES_KEYS)) {
+        tile_set(t, "kv_start", "%s", start_of(x, LANES_KEYS, "b"));
+        tile_set(
+            t, "kv_length", "%s",
+            length_in_room(x, LANES_KEYS,
+                           tile_text(t, "%s - kv_start", end_of(x, LANES_KEYS, "b", "kv_start"))));
+        return;
+    }
+    if (layout(x)->has_positions) {
+        tile_set(t, "kv_whole", "max(%s[b], 0)", lanes_tensor(x, layout(x)->whole));
+        tile_set(t, "kv_first", "clamp(%s[b], 0, kv_whole)", lanes_tensor(x, layout(x)->first));
+    }
+    tile_set(t, "kv_length", "%s",
+             lanes_keys_are_paged(x) ? lanes_length_of(x) : length_of(x, "b", lanes_axis(x, 1, 2)));
+}
+
 static void let_key_length(Lanes *x)
 {
     const AuAttn *a = x->p->attn;

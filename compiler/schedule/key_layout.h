@@ -18,6 +18,9 @@ void lanes_let_key_length(Lanes *x);
 void lanes_let_leader_length(Lanes *x);
 /* What kv_length is of the sequences `b`, a number or a tile of them. */
 const char *lanes_length_of(Lanes *x);
+/* Sets kv_length, and what rows that are positions have, of the sequences that the tile `b` says: as many keys as a kernel of one finds, or, where pages are
+ * a list, no fewer. */
+void lanes_set_key_lengths(Lanes *x);
 /* What q_start and q_length are of sequence [b], or a tile of them, whose rows begin at [start]; padded ones have no start. */
 const char *lanes_query_start_of(Lanes *x, const char *b);
 const char *lanes_queries_of(Lanes *x, const char *b, const char *start);
@@ -58,6 +61,9 @@ const char *lanes_query_end(Lanes *x);
 void lanes_work_kernels(Lanes *x);
 void lanes_work_kernel(Lanes *x, LanesSide side);
 int32_t lanes_item_rows(const Lanes *x, LanesSide side); /* of an item */
+/* Of sequences of many rows beside others (Lanes.lists_many): the kernel of their list, before theirs; have they one? */
+void lanes_many_kernel(Lanes *x);
+bool lanes_lists_many(const Lanes *x);
 void lanes_work_argument(Lanes *x, LanesSide side);
 const char *lanes_work_items(Lanes *x, LanesSide side); /* how many */
 /* Blocks of a grid over them: none without any row, since what a mod reads at an index of its own is clamped to a row that there is. */

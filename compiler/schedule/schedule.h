@@ -38,7 +38,9 @@ typedef struct AuProblem {
     bool deterministic; /* no sums in any order */
     bool tf32;          /* operands of f32 are multiplied as tf32 */
     AuQueries queries;
-    bool invariant;  /* the bits of a row's result depend on its own sequence alone */
+    bool invariant; /* the bits of a row's result depend on its own sequence alone */
+    bool
+        balanced; /* of few queries: parts of keys are equal whatever lengths sequences have (warps_shares.c) */
     bool short_rows; /* there are SCHEDULE_SHORT_ROWS queries at most */
     bool by_slots;   /* append: slots say where each row goes, else the ends of sequences */
     bool
@@ -71,6 +73,8 @@ typedef struct AuShape {
         sharing; /* trips to memory that it costs to read keys once that sequences share: groups that save less
                         are read by each of their sequences; 0: none is */
     int32_t part_keys; /* backward, few queries: keys of a block's part at least */
+    int32_t
+        part_start; /* of lists of parts (warps_shares.c): what a part begins and ends with, in tiles of keys; 0: no lists */
     bool keys_apart; /* the warps of a block share its [rows]; each has its part of a tile's keys */
     bool query_in_registers; /* else products take queries from shared memory */
     bool keys_in_registers;  /* backward: and keys and values of S and dP */
@@ -137,6 +141,8 @@ typedef struct AuChecks {
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
 
 /* Are there kernels for batches of few queries and many? */
+/* Are there kernels for few queries whose parts are those of a list? */
+bool schedule_balances(AuArena *arena, const AuProblem *p);
 bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */

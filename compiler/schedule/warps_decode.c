@@ -34,7 +34,7 @@ static void store_part(Lanes *x)
     AuTileBuild *t = x->t;
     const bool joined = x->shape->keys_apart;
     const int32_t share = x->p->e / x->shape->executors;
-    const char *rows = tile_text(t, "[span, b, hk, mb * %d +: %d", x->rows, x->rows);
+    const char *rows = tile_text(t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
     if (joined) warps_join_warps(x);
     if (joined)
         tile_store(t, "part -> part_acc%s, self * %d +: %d] clip", rows, share, share);
@@ -108,7 +108,8 @@ bool schedule_warps_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
                      .key_tile = keys[n / 4 % 2] * warps[n / 8],
                      .stages = stages[n / 2 % 2],
                      .query_in_registers = n % 2 == 0,
-                     .sharing = p->attn->keys.has_groups ? SHARING : 0};
+                     .sharing = p->attn->keys.has_groups ? SHARING : 0,
+                     .part_start = p->balanced ? WARPS_PART_START : 0};
         *why = schedule_warps_decode_fit(arena, p, &s);
         if (*why) continue;
         *out = s;

@@ -15,6 +15,14 @@ enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
 const char *warps_rounds_of(Lanes *x, const char *parts);
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);
+/* warps_shares.c, where parts are those of a list (AuProblem.balanced): its kernel, the lists as arguments, how many parts there is room for. */
+void warps_share_kernel(Lanes *x);
+void warps_share_arguments(Lanes *x, AuTileMode mode);
+const char *warps_share_slots(Lanes *x);
+enum { WARPS_PART_START = 3 }; /* AuShape.part_start by rule */
+/* Blocks of rows of a sequence and head of keys. Where a block's sums lie: "span, b, hk", of a list "slot, hk". */
+const char *warps_row_blocks(Lanes *x);
+const char *warps_part_place(const Lanes *x);
 /* Lets first_tile, last_tile: those of part `span`, of so many of the tiles n_low .. n_high. */
 void warps_let_share(Lanes *x, const char *parts);
 /* The list `keys` of the tiles first_tile, full_tile, rest_tile, last_tile. */

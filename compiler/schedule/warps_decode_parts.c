@@ -9,6 +9,8 @@ enum {
     CUT = 128,       /* so many */
     OWN_PART = 1024, /* keys of a part that does not depend on the batch, to whole tiles */
     MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
+    ROWS_BESIDE =
+        4, /* of a sequence that is one of few rows beside others: as many blocks join its rows */
 };
 
 /* Query heads that share a head of keys; rows that they have together. */
@@ -22,7 +24,9 @@ static const char *packed_rows(Lanes *x)
     return tile_text(x->t, "%s * %s", lanes_most_queries(x), heads_of_group(x));
 }
 
-static const char *row_blocks(Lanes *x)
+const char *warps_part_place(const Lanes *x) { return x->p->balanced ? "slot, hk" : "span, b, hk"; }
+
+const char *warps_row_blocks(Lanes *x)
 {
     return tile_text(x->t, "cdiv(%s, %d)", packed_rows(x), x->block);
 }
@@ -46,15 +50,17 @@ static const char *parts(Lanes *x)
 {
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     return warps_parts_for(x, tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0),
-                                        lanes_axis(x, 1, 1), x->only ? "1" : row_blocks(x)));
+                                        lanes_axis(x, 1, 1), x->only ? "1" : warps_row_blocks(x)));
 }
 
 /* What a block leaves of each row. */
 static void part_arguments(Lanes *x, AuTileMode mode)
 {
     AuTileBuild *t = x->t;
-    const char *axes = tile_text(t, "part:%s, b:%s, h:%s, q:%s", parts(x), lanes_axis(x, 0, 0),
-                                 lanes_axis(x, 1, 1), packed_rows(x));
+    const char *places = x->p->balanced
+                             ? tile_text(t, "slot:%s", warps_share_slots(x))
+                             : tile_text(t, "part:%s, b:%s", parts(x), lanes_axis(x, 0, 0));
+    const char *axes = tile_text(t, "%s, h:%s, q:%s", places, lanes_axis(x, 1, 1), packed_rows(x));
     tile_arg(t, "part_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_arg(t, tile_text(t, "part_state%u", n), mode, "f32[%s]", axes);
@@ -92,12 +98,25 @@ static void key_tiles(Lanes *x)
         tile_let(t, "first_tile", "clamp(span * %d, n_low, n_high)", share);
         tile_let(t, "last_tile", "clamp(span * %d + %d, n_low, n_high)", share, share);
     } else
-        warps_let_share(x, parts(x));
+        warps_let_share(x, x->p->balanced ? "parts" : parts(x));
     tile_let(t, "part_end", "min(%s, last_tile * %d)",
              x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
     tile_let(t, "rest_tile", "clamp(f_high, full_tile, last_tile)");
     warps_part_tiles(x);
+}
+
+/* Blocks of all heads that have a part are neighbours, since their keys are. */
+static void grid_of_list(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_grid(t, "hk: %s, turn: %s * %s", lanes_axis(x, 1, 1), warps_share_slots(x),
+              warps_row_blocks(x));
+    tile_let(t, "mb", "turn %% %s", warps_row_blocks(x));
+    tile_let(t, "slot", "turn / %s", warps_row_blocks(x));
+    tile_let(t, "span", "share_of[1, slot]");
+    tile_let(t, "b", "clamp(share_of[0, slot], 0, %s - 1)", lanes_axis(x, 0, 0));
+    tile_let(t, "parts", "max(share_at[1, b], 1)");
 }
 
 static void keys_head(Lanes *x)
@@ -106,14 +125,17 @@ static void keys_head(Lanes *x)
     tile_kernel(t, "keys");
     lanes_arguments(x);
     lanes_changed_arguments(x, 0);
+    if (x->p->balanced) warps_share_arguments(x, TILE_IN);
     part_arguments(x, TILE_OUT);
-    if (x->only) {
+    if (x->p->balanced) {
+        grid_of_list(x);
+    } else if (x->only) {
         tile_grid(t, "span: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
     } else {
-        tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), row_blocks(x), lanes_axis(x, 1, 1),
-                  lanes_axis(x, 0, 0));
-        tile_let(t, "mb", "turn %% %s", row_blocks(x)); /* neighbours read the same keys */
-        tile_let(t, "span", "turn / %s", row_blocks(x));
+        tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), warps_row_blocks(x),
+                  lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+        tile_let(t, "mb", "turn %% %s", warps_row_blocks(x)); /* neighbours read the same keys */
+        tile_let(t, "span", "turn / %s", warps_row_blocks(x));
     }
     tile_let(t, "group", "%s", heads_of_group(x));
     lanes_let_key_length(x);
@@ -146,15 +168,15 @@ static const char *own_columns(Lanes *x)
 
 /* Parts of a row: tensors `NAME_acc`, `NAME_state0`.., where the row is behind the part, and the name of their number. */
 typedef struct Parts {
-    const char *name, *at, *count;
+    const char *name, *at, *count, *before; /* the number of the first one: "first + ", or "" */
 } Parts;
 
 /* Of part round * at_once(x) + n; of none behind the last. */
 static void load_part(Lanes *x, const Parts *of, int32_t n)
 {
     AuTileBuild *t = x->t;
-    const char *at =
-        tile_text(t, "min(round * %d + %d, %s - 1), %s", at_once(x), n, of->count, of->at);
+    const char *at = tile_text(t, "%smin(round * %d + %d, %s - 1), %s", of->before, at_once(x), n,
+                               of->count, of->at);
     tile_load(t, tile_numbered(t, "further", (uint32_t)n), "%s_acc[%s, %s] @ a_row_along", of->name,
               at, own_columns(x));
     for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
@@ -185,13 +207,40 @@ static void join_parts(Lanes *x, const Parts *of)
     tile_end(t);
 }
 
-/* The row among those of all sequences, and how many parts it has of what its sequence shares. */
-static void let_shared_parts(Lanes *x)
+/* Lets how many parts a row has, and of what its sequence shares. */
+static void let_parts(Lanes *x)
 {
+    tile_let(x->t, "parts", "%s",
+             x->p->balanced    ? "share_at[1, b]"
+             : x->p->invariant ? own_parts(x, lanes_key_end(x))
+                               : parts(x));
+    if (x->p->balanced) tile_let(x->t, "first_part", "share_at[0, b]");
     lanes_let_own_keys(x);
-    if (!lanes_shares_keys(x)) return;
-    tile_let(x->t, "place", "%s", lanes_group_place(x, "row"));
-    tile_let(x->t, "shared_parts", "%s", warps_prefix_parts(x));
+    if (lanes_shares_keys(x)) tile_let(x->t, "shared_parts", "%s", warps_prefix_parts(x));
+}
+
+/* Beside sequences of many rows most have one, and blocks that leave at once take as long to begin as others, so a sequence has some blocks,
+ * with all of its rows in turns. */
+static void begin_turns(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_for_range(t, "turn_of_row", "0",
+                   tile_text(t, "cdiv(q_length - first_row, %d)", ROWS_BESIDE));
+    tile_set(t, "mb", "first_row + turn_of_row * %d", ROWS_BESIDE);
+    tile_set(t, "row", "mb * group + h %% group");
+    if (lanes_shares_keys(x)) tile_set(t, "place", "%s", lanes_group_place(x, "row"));
+}
+
+static void row_grid(Lanes *x, int32_t cuts)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = lanes_most_queries(x), *name = x->only ? "first_row" : "mb";
+    if (x->only) rows = tile_text(t, "min(%s, %d)", rows, ROWS_BESIDE);
+    tile_grid(t, "%s: %s, h: %s, b: %s", cuts > 1 ? "turn" : name,
+              cuts > 1 ? tile_text(t, "%s * %d", rows, cuts) : rows, lanes_axis(x, 0, 1),
+              lanes_axis(x, 0, 0));
+    if (cuts > 1) tile_let(t, name, "turn / %d", cuts);
+    if (cuts > 1) tile_let(t, "cut", "turn %% %d", cuts);
 }
 
 static void join_kernel(Lanes *given)
@@ -201,31 +250,30 @@ static void join_kernel(Lanes *given)
     tile_layout(t, "a_row_along", "reg", tile_text(t, "lane:%d@1", x->p->caps->lanes));
     tile_kernel(t, x->only ? "few" : "forward");
     lanes_arguments(x);
+    if (x->p->balanced) warps_share_arguments(x, TILE_IN);
     part_arguments(x, TILE_IN);
     warps_prefix_arguments(x, TILE_IN);
     lanes_result_arguments(x);
     const int32_t cuts = x->p->e / columns(x);
-    const char *rows = lanes_most_queries(x);
-    tile_grid(t, "%s: %s, h: %s, b: %s", cuts > 1 ? "turn" : "mb",
-              cuts > 1 ? tile_text(t, "%s * %d", rows, cuts) : rows, lanes_axis(x, 0, 1),
-              lanes_axis(x, 0, 0));
-    if (cuts > 1) tile_let(t, "mb", "turn / %d", cuts);
-    if (cuts > 1) tile_let(t, "cut", "turn %% %d", cuts);
+    row_grid(x, cuts);
     tile_let(t, "group", "%s", heads_of_group(x));
     tile_let(t, "hk", "h / group");
     lanes_let_key_length(x);
-    tile_let(t, "row", "mb * group + h %% group");
-    tile_let(t, "parts", "%s", x->p->invariant ? own_parts(x, lanes_key_end(x)) : parts(x));
-    let_shared_parts(x);
+    if (!x->only) tile_let(t, "row", "mb * group + h %% group");
+    let_parts(x);
+    if (!x->only && lanes_shares_keys(x)) tile_let(t, "place", "%s", lanes_group_place(x, "row"));
     tile_role(t, "core", 0, TILE_ON_WARP, 0);
     x->rows = x->block = 1;
+    if (x->only) begin_turns(x);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
-    lanes_begin_own_row(x);
+    if (!x->only) lanes_begin_own_row(x);
     lanes_begin_states(x);
-    if (lanes_shares_keys(x)) join_parts(x, &(Parts){"shared", "hk, place +: 1", "shared_parts"});
-    join_parts(x, &(Parts){"part", "b, hk, row +: 1", "parts"});
+    if (lanes_shares_keys(x))
+        join_parts(x, &(Parts){"shared", "hk, place +: 1", "shared_parts", ""});
+    join_parts(x, x->p->balanced ? &(Parts){"part", "hk, row +: 1", "parts", "first_part + "}
+                                 : &(Parts){"part", "b, hk, row +: 1", "parts", ""});
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, %s]", x->operand,
                lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), own_columns(x));
@@ -260,13 +308,16 @@ void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lane
 {
     AuTileBuild *t = x->t;
     x->out->by_batch = !x->p->invariant;
+    if (x->p->balanced) warps_share_kernel(x);
     keys_head(x);
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    if (x->p->balanced) tile_if(t, "span >= 0");
     begin_own_rows(x);
     part(x);
     end_own_rows(x);
+    if (x->p->balanced) tile_end(t);
     tile_end(t);
     tile_end(t);
     join_kernel(x);

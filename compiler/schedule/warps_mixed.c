@@ -7,7 +7,8 @@
  *
  * Rows of many come first: their products leave memory idle, and `keys`, which waits for nothing of theirs, begins beside their last blocks.
  *
- * Kernels: `work`, `q_rows`, `k_rows`, `v_rows` (rows that the script changes, of all), `forward`, `keys`, `few` (joins), `rest`. */
+ * Kernels: `work`, `q_rows`, `k_rows`, `v_rows` (rows that the script changes, of all), `many` (lists the sequences of many rows), `forward`,
+ * `keys`, `few` (joins), `rest`. */
 #include "key_layout.h"
 #include "shapes.h"
 #include "warps_decode.h"
@@ -56,6 +57,7 @@ static void kernels(Lanes *given)
     few.only = LANES_FEW;
     warps_prefix_begin(&few);
     many.only = LANES_MANY;
+    lanes_many_kernel(&many);
     warps_forward_kernel(&many);
     warps_decode_kernels(&few);
 }
@@ -72,6 +74,7 @@ AuSchedule *schedule_warps_mixed(AuArena *arena, AuDiags *diags, const AuProblem
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, many, out), many, out);
     warps_layouts(&x);
     warps_forward_layouts(&x);
+    x.lists_many = true;
     return lanes_forward_built(&x, diags, kernels);
 }
 

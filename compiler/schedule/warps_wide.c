@@ -213,12 +213,13 @@ static void fragments(Lanes *x)
 static void store_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_store(t, "acc -> part_acc[span, b, hk, mb * %d +: %d, self * %d +: %d] clip", x->block,
-               x->block, columns(x), columns(x));
+    tile_store(t, "acc -> part_acc[%s, mb * %d +: %d, self * %d +: %d] clip", warps_part_place(x),
+               x->block, x->block, columns(x), columns(x));
     tile_if(t, "self %% %d == 0", x->key_parts);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "%s%u -> part_state%u[span, b, hk, mb * %d + %s] clip",
-                   is_joined(x) ? "whole" : "state", n, n, x->block, own_rows(x));
+        tile_store(t, "%s%u -> part_state%u[%s, mb * %d + %s] clip",
+                   is_joined(x) ? "whole" : "state", n, n, warps_part_place(x), x->block,
+                   own_rows(x));
     tile_end(t);
 }
 
@@ -309,7 +310,8 @@ bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
         AuShape s = {.rows = p->queries == AU_DECODE_QUERIES ? WARPS_WIDE_ROWS : MANY_ROWS,
                      .key_tile = keys[n / 2 % 3],
                      .stages = 2 - (int32_t)(n / 6 % 2),
-                     .executors = warps[n % 2]};
+                     .executors = warps[n % 2],
+                     .part_start = p->balanced ? WARPS_PART_START : 0};
         if (n >= 12) s.rows /= 2; /* memories that hold no more */
         *why = fit(arena, p, &s);
         if (*why) continue;

@@ -471,14 +471,14 @@ class Stages(Case):
         self.assertIn(b"apart=0 # no boxes: rows in a layout, where", boxes.stdout)
 
     def test_few_packed_rows(self):
-        """Golden texts: kernels of few queries that are packed, over pages, alone and beside many."""
+        """Golden texts: kernels of few queries that are packed, over pages, by a list of equal parts, alone, and beside many."""
         root = EXAMPLES.parents[2]
         options = ["--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=S=packed:most,T=paged", "--emit=tiled-ir"]
         made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
         self.expect(made, 0)
         programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
-        for name, golden in (("warps_decode", "few"), ("warps_mixed", "mixed")):
-            written = "".join(f"// ==== {text}" for text in programs if name in text)
+        for name, golden in ((" start=3", "shares"), ("warps_decode", "few"), ("warps_mixed", "mixed")):
+            written = "".join(f"// ==== {text}" for text in programs if name in text.splitlines()[0] and (" start=" in text.splitlines()[0]) == (golden == "shares"))
             self.assertEqual(written, (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
 
     def test_gradients_of_few_queries(self):

@@ -1,6 +1,7 @@
 /* exec_groups.c - `groups`: neighbouring sequences whose first keys, `shared=N` among the sizes, are the same, on the same pages: three
  * groups, the second without a sequence. Against the oracle, where all sequences have as many keys; and, since a group's sequences have
- * lengths of their own, and rows where these are packed or padded, one with others (as long as what is shared, shorter than that) against the same call without groups. */
+ * lengths of their own, and rows where these are packed or padded, one with others (as long as what is shared, shorter than that) against the same call without groups.
+ * `balanced`, parts by a list of equal ones, likewise against the same kernels without one. */
 #include "internal.h"
 
 #include "driver.h"
@@ -58,10 +59,12 @@ void exec_add_groups(const Run *r, Run *out)
     out->sizes[keys->shares] = GROUPS;
 }
 
-/* Leaders have all keys. */
+/* Leaders have all keys. Without groups one in three has, the others few, one, none, and what is no whole tile. */
 static int64_t length_of(const Run *r, int64_t b)
 {
-    const int64_t all = r->tensors[1].shape[2], shared = exec_shared(r);
+    const int64_t all = r->tensors[1].shape[2], shared = exec_shared(r),
+                  uneven[] = {all, 1, all / 2 + 3, 0, all - 1, all / 9};
+    if (!exec_has(r, "groups")) return uneven[b % 6] < all ? uneven[b % 6] : all;
     if (b == exec_leader(r, b)) return all;
     if (b % 4 == 1) return shared > 7 ? shared - 7 : 0;
     return b % 4 == 2 || all - 5 * b < 0 ? shared : all - 5 * b;
@@ -72,6 +75,7 @@ static Run *uneven(Run *r, AuAttn *attn)
 {
     Run *out = attn->queries.layout == AU_LAYOUT_PACKED   ? exec_packed(r, attn)
                : attn->queries.layout == AU_LAYOUT_PADDED ? exec_ragged(r, attn)
+               : attn->keys.layout == AU_LAYOUT_PADDED    ? exec_padded(r, attn)
                                                           : exec_paged(r, attn);
     if (attn->queries.layout) exec_own_rows(r, out);
     if (attn_is_stored(attn)) out = exec_with_scales(r, out, attn);
@@ -134,6 +138,20 @@ static bool run_wild(Run *r, const AuVariant *with)
     return true;
 }
 
+/* Lengths of no sequence. */
+static bool run_wild_lengths(Run *r, const AuVariant *v)
+{
+    enum { TRIES = 3 };
+    uint64_t random = r->random;
+    for (int n = 0; n < TRIES; n++) {
+        Run *wild = uneven(r, v->attn);
+        Tensor *lengths = &wild->tensors[v->attn->keys.lengths];
+        for (size_t i = 0; i < lengths->elements; i++) exec_put_at(lengths, i, odd_number(&random));
+        if (!exec_run_variant(wild, v)) return false;
+    }
+    return true;
+}
+
 bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
 {
     Run *stored = attn_is_stored(with->attn) ? exec_stored(r, with->attn) : r,
@@ -147,14 +165,14 @@ bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
         memcpy(bytes, t->bytes, t->span * exec_bytes_of(t->dtype));
         t->bytes = bytes;
     }
-    if (!run_wild(stored, with) || !exec_run_variant(some, with) ||
-        !exec_run_variant(none, without))
+    if (!(with->attn->keys.has_groups ? run_wild : run_wild_lengths)(stored, with) ||
+        !exec_run_variant(some, with) || !exec_run_variant(none, without))
         return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + with->attn->tensor_count - own];
         if (t->output && !t->absent &&
             !exec_are_near(r, t, &none->tensors[n + without->attn->tensor_count - own],
-                           "with groups", "without"))
+                           with->balanced ? "by a list" : "with groups", "without"))
             return false;
     }
     return true;

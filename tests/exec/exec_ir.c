@@ -171,9 +171,10 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
                                                       : AU_ANY_QUERIES;
     const bool few =
         r->operation == AU_FORWARD || (r->operation == AU_BACKWARD && queries == AU_DECODE_QUERIES);
-    if (queries && few && !as_any)
+    if (queries && few && !as_any) {
         v->queries = queries;
-    else
+        v->balanced = exec_has(r, "balanced");
+    } else
         v->boxes = !exec_has(r, "odd");
     v->short_rows = v->boxes && !exec_has(r, "long");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
@@ -417,6 +418,25 @@ static bool run_uneven(Run *r, const AuScript *script, const AuVariant *with)
     return build(r, script, false, without) && exec_uneven_groups(r, with, without);
 }
 
+/* `balanced`: the same kernels without a list of parts. */
+static bool run_uneven_keys(Run *r, const AuVariant *v)
+{
+    AuVariant *plain = AU_NEW(r->arena, AuVariant);
+    if (!v->balanced) return true;
+    *plain = (AuVariant){.attn = v->attn,
+                         .grads = v->grads,
+                         .tensors = v->tensors,
+                         .tensor_count = v->tensor_count,
+                         .operation = v->operation,
+                         .shapes = v->shapes,
+                         .operand = v->operand,
+                         .target = v->target,
+                         .arch = v->arch,
+                         .queries = v->queries};
+    return variant_build(r->arena, r->diags, plain, r->c->script) &&
+           exec_uneven_groups(r, v, plain);
+}
+
 /* Kernels for few queries that are packed or padded, beside the oracle: sequences with rows of their own. */
 static bool run_uneven_rows(Run *r, const AuScript *script, const AuVariant *few)
 {
@@ -435,6 +455,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
     exec_begin(r, operation);
     if (!build(r, script, exec_has(r, "groups"), v)) return false;
     if (v->attn->keys.has_groups && !run_uneven(r, script, v)) return false;
+    if (!run_uneven_keys(r, v)) return false;
     if (!run_uneven_rows(r, script, v)) return false;
     const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
     const bool is_stored = attn_is_stored(v->attn);

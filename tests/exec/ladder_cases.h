@@ -287,6 +287,23 @@ static const ExecCase few_cases[] = {
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
 };
+/* Parts of keys by a list (warps_shares.c), of sequences of different lengths, none too: against the oracle where they are the same, else against kernels
+ * without it (exec_groups.c). More parts than processors, room for as many as there are tiles, windows, several blocks of rows, packed and padded rows.
+ * lists: those that planted mistakes are looked for with. */
+static const char *const balanced_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:sm_90"};
+static const ExecCase balanced_cases[] = {
+    {"mha.attn", "B=6 H=4 Hk=2 S=1 T=700 D=32 E=32 slots=16", NULL, "decode forward paged balanced lists"},
+    {"gemma_local.attn", "B=5 H=4 Hk=2 S=2 T=900 D=32 E=32 slots=48", "window=300", "decode forward paged balanced lists"},
+    {"mha.attn", "B=35 H=4 Hk=4 S=1 T=300 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
+    {"../../../attn_scripts/alibi.attn", "B=7 H=3 S=3 T=400 D=32 E=32", NULL, "decode forward padded balanced"},
+    {"mha.attn", "B=3 H=8 Hk=1 S=5 T=270 D=32 E=32 slots=48", NULL, "decode packed most forward paged balanced lists"},
+    {"../../../attn_scripts/attention_sink.attn", "B=6 H=6 Hk=2 S=2 T=300 D=32 E=32 slots=128", NULL, "decode packed most forward paged rows balanced lists"},
+    {"mha.attn", "B=4 H=7 Hk=1 S=1 T=349 D=32 E=32 slots=16", NULL, "decode forward paged csr balanced"},
+    {"../../../attn_scripts/rope.attn", "B=5 H=2 Hk=1 S=3 T=170 D=32 E=32 slots=16", NULL, "decode forward ragged paged balanced"},
+    {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=270 D=416 slots=16", NULL, "decode packed most forward paged balanced"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=400 D=64 E=64 slots=16", NULL, "decode forward paged balanced e4m3"},
+    {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
+};
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
 static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
 static const ExecCase mixed_cases[] = {

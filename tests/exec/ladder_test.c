@@ -154,6 +154,14 @@ static const char *of_few(const void *of, unsigned n, unsigned turn)
     return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
 }
 
+static const char *of_balanced(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool others = r->quick ? n % 6 != r->number : !r->all && !r->only && n % 3 != r->number;
+    if (turn || others || !wants(r->only, r->name, &balanced_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_mixed(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -228,6 +236,7 @@ static const struct {
     {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {few_rungs, COUNT(few_rungs), COUNT(few_rungs), few_cases, COUNT(few_cases), of_few},
+    {balanced_rungs, COUNT(balanced_rungs), 2, balanced_cases, COUNT(balanced_cases), of_balanced},
     {mixed_rungs, COUNT(mixed_rungs), 5, mixed_cases, COUNT(mixed_cases), of_mixed},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
     {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),

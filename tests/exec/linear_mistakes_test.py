@@ -160,9 +160,27 @@ FEW = [
     ("rows of no sequence are a sequence's", "key_layout.c", '"q_start + q_length + mb"', '"q_start + mb"'),
     ("sequences of one row more than few are nobody's", "key_layout.c", '"where(q_all - q_start > %s, q_all, q_start)"', '"where(q_all - q_start > 1 + %s, q_all, q_start)"'),
     ("sequences of as many rows as are few are nobody's", "key_layout.c", '"where(%s <= %s, %s, 0)"', '"where(%s < %s, %s, 0)"'),
+    ("sequences of many begin with the first of all", "work_list.c", '"i32(reduce_sum(before, s))"', '"0 * i32(reduce_sum(before, s))"'),
+    ("the last block of a sequence is in no list", "work_list.c", '"n < %s && place < %s", count, room', '"n < %s - 1 && place < %s", count, room'),
+    ("what is behind the list of many is left as it is", "work_list.c", '"place >= listed && place < %s"', '"place > listed && place < %s"'),
+    ("rows of few are joined by the first block alone", "warps_decode_parts.c", '"first_row + turn_of_row * %d"', '"first_row + 0 * turn_of_row * %d"'),
     ("tiles of rows meet where they were joined", "warps_decode_parts.c", 'if (x->only) tile_sync(x->t, "all");', ''),
     ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x);\n    tile_for_range', 's = lanes_most_queries(x);\n    tile_for_range'),
     ("processors: queries are those of the first sequence", "lanes_decode.c", 'lanes_row_place(x, LANES_QUERIES, "h", "mb"));', 'x->p->attn->queries.layout == AU_LAYOUT_PACKED ? "0, h, mb" : "b, h, mb");'),
+]
+
+SHARES = [
+    ("a sequence's parts begin with the first of all", "warps_shares.c", '"where(fits, i32(reduce_sum(before, s)), sequence)"', '"where(fits, 0 * i32(reduce_sum(before, s)), sequence)"'),
+    ("parts of the sequence count among those before it", "warps_shares.c", 'where(number < sequence, count', 'where(number <= sequence, count'),
+    ("the last part is nobody's", "warps_shares.c", '"sequence", "n", "n < own_parts"', '"sequence", "n", "n < own_parts - 1"'),
+    ("what is behind the list is left as it is", "warps_shares.c", '"place >= listed"', '"place > listed"'),
+    ("parts are of another sequence", "warps_decode_parts.c", '"clamp(share_of[0, slot], 0, %s - 1)"', '"clamp(share_of[0, slot] - 1, 0, %s - 1)"'),
+    ("all parts are the first", "warps_decode_parts.c", '"share_of[1, slot]"', '"min(share_of[1, slot], 0)"'),
+    ("sequences have a part less than the list says", "warps_decode_parts.c", '"max(share_at[1, b], 1)"', '"max(share_at[1, b] - 1, 1)"'),
+    ("one part less is joined", "warps_decode_parts.c", '? "share_at[1, b]"', '? "max(share_at[1, b] - 1, 1)"'),
+    ("parts are joined from the place behind the first on", "warps_decode_parts.c", '"first_part + "', '"1 + first_part + "'),
+    ("parts without a place are computed", "warps_decode_parts.c", '"span >= 0"', '"span >= -1"'),
+    ("sums over sequences miss the first", "warps_shares.c", '"some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"', '"1 + some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"'),
 ]
 
 WIDE = [
@@ -295,7 +313,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + FEW + WIDE + BACK + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
+        return planted.all_stand(MISTAKES + ROWS + FEW + SHARES + WIDE + BACK + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -305,6 +323,7 @@ def main():
         "few": (FEW, [*scripts, "unequal"], 300),
         "groups": (GROUPS, [*scripts, "groups shares"], 300),
         "back": (BACK, [*scripts, "keyed"], 120),
+        "shares": (SHARES, [*scripts, "balanced lists"], 300),
         "wide": (WIDE, [*scripts, "latent"], 120),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
