@@ -62,6 +62,8 @@ static void add_variant(AuText *text, const aule_attention_v1 *a, const aule_var
     if (v->features[0]) rt_text_add(text, ", needs %s", v->features);
     rt_text_add(text, ", '%s', %u launch%s", v->schedule, v->launch_count,
                 v->launch_count == 1 ? "" : "es");
+    if (rt_condition(v)) rt_text_add(text, ", for some calls");
+    if (!rt_is_for(v, false)) rt_text_add(text, ", for invariant calls");
     if (v->code_bytes) rt_text_add(text, ", %llu bytes of code", (unsigned long long)v->code_bytes);
     if (v->workspace_count) rt_text_add(text, ", workspace");
     uint32_t lists = 0;
