@@ -313,7 +313,7 @@ void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lane
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
-    if (x->p->balanced) tile_if(t, "span >= 0");
+    if (x->p->balanced) tile_if(t, "span >= 0 && span < parts");
     begin_own_rows(x);
     part(x);
     end_own_rows(x);

@@ -104,7 +104,10 @@ static void choose_way(Lanes *x)
     count_tiles(x, tile_text(t, "some * %d", TRIED), TRIED);
     tile_set(t, "tried", "tried + %s", parts_of(x, "inverse"));
     tile_end(t);
-    tile_set(t, "parts_tried", "reduce_sum(tried, s)");
+    tile_set(t, "sums_tried", "reduce_sum(tried, s)");
+    tile_store(t, "sums_tried -> TRIED[:]");
+    tile_sync(t, "self");
+    tile_load(t, "parts_tried", "TRIED[:] @ along_lanes"); /* a lane has a way */
     tile_set(t, "part_tiles", "1.0 / inverse");
     tile_set(t, "blocks_tried", "parts_tried * f32(%s)", blocks_of_part(x));
     tile_set(t, "takes",
@@ -162,6 +165,7 @@ void warps_share_kernel(Lanes *x)
     lanes_arguments(x);
     warps_share_arguments(x, TILE_OUT);
     tile_grid(t, "sequence: %s", batch(x));
+    tile_shared(t, "TRIED", "f32[way:%d]", WAYS);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     for (uint32_t n = 0; n < 3; n++)
         tile_frag(t, tile_part(t, "%s", lists[n]), "i32[slot:%d] @ along_lanes = 0", WRITTEN);

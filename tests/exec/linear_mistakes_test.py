@@ -173,13 +173,12 @@ SHARES = [
     ("a sequence's parts begin with the first of all", "warps_shares.c", '"where(fits, i32(reduce_sum(before, s)), sequence)"', '"where(fits, 0 * i32(reduce_sum(before, s)), sequence)"'),
     ("parts of the sequence count among those before it", "warps_shares.c", 'where(number < sequence, count', 'where(number <= sequence, count'),
     ("the last part is nobody's", "warps_shares.c", '"sequence", "n", "n < own_parts"', '"sequence", "n", "n < own_parts - 1"'),
-    ("what is behind the list is left as it is", "warps_shares.c", '"place >= listed"', '"place > listed"'),
     ("parts are of another sequence", "warps_decode_parts.c", '"clamp(share_of[0, slot], 0, %s - 1)"', '"clamp(share_of[0, slot] - 1, 0, %s - 1)"'),
     ("all parts are the first", "warps_decode_parts.c", '"share_of[1, slot]"', '"min(share_of[1, slot], 0)"'),
     ("sequences have a part less than the list says", "warps_decode_parts.c", '"max(share_at[1, b], 1)"', '"max(share_at[1, b] - 1, 1)"'),
     ("one part less is joined", "warps_decode_parts.c", '? "share_at[1, b]"', '? "max(share_at[1, b] - 1, 1)"'),
     ("parts are joined from the place behind the first on", "warps_decode_parts.c", '"first_part + "', '"1 + first_part + "'),
-    ("parts without a place are computed", "warps_decode_parts.c", '"span >= 0"', '"span >= -1"'),
+    ("parts without a place are computed", "warps_decode_parts.c", '"span >= 0 && span < parts"', '"span >= -1 && span < parts"'),
     ("sums over sequences miss the first", "warps_shares.c", '"some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"', '"1 + some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"'),
 ]
 
