@@ -225,6 +225,75 @@ class Decode(unittest.TestCase):
             )
 
 
+class Hard(unittest.TestCase):
+    """Batches of hard shapes, one row each, against the formula in double precision."""
+
+    def call(self, k, v, table, lengths, heads=2, scale=1.0, only=None):
+        """k, v [pages, slots, 1, channels]."""
+        r = np.random.default_rng(3)
+        q = (scale * r.standard_normal((len(lengths), 1, heads, k.shape[-1]))).astype(np.float32)
+        lengths = np.asarray(lengths, np.int32)
+        o = aule.decode(q, k, v, lengths, page_table=table)
+        self.assertFalse(o[lengths == 0].any())
+        slots = k.shape[1]
+        for b in range(len(lengths)) if only is None else only:
+            j = np.arange(lengths[b])
+            if len(j):
+                keys, values = (x[table[b, j // slots], j % slots, 0].astype(np.float64) for x in (k, v))
+                scores = q[b, 0].astype(np.float64) @ keys.T / np.sqrt(k.shape[-1])
+                weights = np.exp(scores - scores.max(-1, keepdims=True))
+                np.testing.assert_allclose(o[b, 0], weights @ values / weights.sum(-1, keepdims=True), rtol=3e-5, atol=2e-5, err_msg=f"{lengths[b]} keys of sequence {b}")
+
+    def pools(self, pages, slots, width=16):
+        """Keys and values are one head of a tensor of three: odd strides."""
+        r = np.random.default_rng(4)
+        return [r.standard_normal((pages, slots, 3, width)).astype(np.float32)[:, :, 1:2] for _ in "kv"]
+
+    def test_thousands_of_sequences(self):
+        r = np.random.default_rng(5)
+        lengths = r.integers(0, 4, 4096)
+        table = np.full((4096, 3), -1, np.int32)
+        for b, n in enumerate(lengths):
+            table[b, :n] = r.integers(0, 700, n)
+        self.call(*self.pools(700, 1), table, lengths, only=range(0, 4096, 37))
+
+    def test_one_long_beside_short(self):
+        lengths = [1] * 250 + [100_000] + [1] * 250
+        table = np.full((501, 100), -1, np.int32)
+        table[:, 0] = np.arange(501) % 90
+        table[250] = np.random.default_rng(6).permutation(100)
+        self.call(*self.pools(100, 1000), table, lengths, only=(0, 249, 250, 251, 500))
+
+    def test_one_page_shared_by_all(self):
+        self.call(*self.pools(4, 48), np.full((60, 1), 2, np.int32), np.arange(60) % 49)
+
+    def test_scores_far_apart(self):
+        """Of deviation 9 and more, the largest at the ends of parts of 1024 keys; of all but one part next to nothing."""
+        for at in (0, 1023, 1024, 2047, 2048, 2599):
+            k, v = self.pools(1, 2600)
+            k = k * 9
+            k[0, at] *= 8
+            with self.subTest(at=at):
+                self.call(k, v, np.zeros((1, 1), np.int32), [2600], heads=4)
+
+    def test_lists_of_random_numbers(self):
+        """On a processor they are refused, or what they say is right."""
+        r = np.random.default_rng(7)
+        k, v = self.pools(5, 16)
+        taken = 0
+        for n in range(300):
+            bits = r.integers(-(2**31), 2**31, 9).astype(np.int32) >> r.integers(0, 32, 9).astype(np.int32)
+            table, lengths = bits[:6].reshape(3, 2), bits[6:]
+            table = table % 5 if n % 3 else table
+            lengths = lengths % 35 if n % 3 == 1 else lengths
+            try:
+                self.call(k, v, table, lengths)
+                taken += 1
+            except aule.ArgumentError as error:
+                self.assertRegex(str(error), r"^aule.decode\(\): (lengths|page_table)\[")
+        self.assertGreater(taken, 3)
+
+
 class VarlenOverPages(unittest.TestCase):
     COUNTS = [3, 0, 1, 15, 7, 1, 2, 40]  # queries of each sequence
     MORE = {}  # beside the options
