@@ -266,8 +266,11 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
     if (v->balanced) {
-        const AuExpr two = attn_i32(a, 2, at);
-        test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, two, sequences(a), at), at);
+        const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, 2, at), sequences(a), at),
+                     some_keys = attn_op2(a, AU_OP_LT, attn_i32(a, SCHEDULE_UNEVEN_KEYS, at),
+                                          a->tensors[1].axes[2], at);
+        test = attn_op2(a, AU_OP_AND, test, several, at);
+        if (!a->keys.is_csr) test = attn_op2(a, AU_OP_AND, test, some_keys, at);
     }
     if (a->keys.layout == AU_LAYOUT_PAGED && !tile_caps(v->arch->caps)->has_private) {
         const AuExpr slots = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->keys.slots, 0, at),

@@ -418,11 +418,24 @@ static bool run_uneven(Run *r, const AuScript *script, const AuVariant *with)
     return build(r, script, false, without) && exec_uneven_groups(r, with, without);
 }
 
+/* A list is for several sequences whose lines of the table have room for so many keys that they may differ. */
+static bool is_for_uneven_keys(Run *r, const AuVariant *v)
+{
+    if (v->attn->keys.layout != AU_LAYOUT_PAGED || v->attn->keys.is_csr || v->attn->queries.layout)
+        return true;
+    Run *paged = exec_paged(r, v->attn);
+    const int64_t room = paged->tensors[v->attn->keys.table].shape[1] * paged->tensors[1].shape[2];
+    const bool wanted = r->tensors[0].shape[0] > 1 && room > SCHEDULE_UNEVEN_KEYS;
+    if ((evaluate(paged, v->condition) != 0) == wanted) return true;
+    return exec_fail(r, "condition", wanted ? "not for the call" : "for the call");
+}
+
 /* `balanced`: the same kernels without a list of parts. */
 static bool run_uneven_keys(Run *r, const AuVariant *v)
 {
     AuVariant *plain = AU_NEW(r->arena, AuVariant);
     if (!v->balanced) return true;
+    if (!is_for_uneven_keys(r, v)) return false;
     *plain = (AuVariant){.attn = v->attn,
                          .grads = v->grads,
                          .tensors = v->tensors,

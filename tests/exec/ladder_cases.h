@@ -293,7 +293,7 @@ static const ExecCase few_cases[] = {
 static const char *const balanced_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:sm_90"};
 static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=6 H=4 Hk=2 S=1 T=700 D=32 E=32 slots=16", NULL, "decode forward paged balanced lists"},
-    {"gemma_local.attn", "B=5 H=4 Hk=2 S=2 T=900 D=32 E=32 slots=48", "window=300", "decode forward paged balanced lists"},
+    {"gemma_local.attn", "B=5 H=4 Hk=2 S=2 T=1100 D=32 E=32 slots=48", "window=300", "decode forward paged balanced lists"},
     {"mha.attn", "B=35 H=4 Hk=4 S=1 T=300 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
     {"../../../attn_scripts/alibi.attn", "B=7 H=3 S=3 T=400 D=32 E=32", NULL, "decode forward padded balanced"},
     {"mha.attn", "B=3 H=8 Hk=1 S=5 T=270 D=32 E=32 slots=48", NULL, "decode packed most forward paged balanced lists"},
