@@ -141,7 +141,7 @@ class Groups(unittest.TestCase):
         for given, message in (
             ({"groups": groups, "page_table": table}, "one of them is missing"), ({"groups": groups, "shared": shared}, "groups share pages, and there is no page_table"),
             ({"groups": groups[:2], "shared": shared, "page_table": table}, r"groups is \[2\] and shared \[2\], expected \[n \+ 1\] and \[n\] for n groups"),
-            ({"groups": groups[:1], "shared": shared[:0], "page_table": table}, r"T_shared has an element for each group, of which there are 1 to 4096"),
+            ({"groups": groups[:1], "shared": shared[:0], "page_table": table}, r"shared has an element for each group, of which there are 1 to 4096"),
             ({"groups": groups.astype(np.int64), "shared": shared, "page_table": table}, r"groups is int64, expected int32 \[n \+ 1\]"),
         ):
             with self.assertRaisesRegex(aule.ArgumentError, message):
