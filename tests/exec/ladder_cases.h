@@ -302,6 +302,7 @@ static const ExecCase balanced_cases[] = {
     {"../../../attn_scripts/rope.attn", "B=5 H=2 Hk=1 S=3 T=170 D=32 E=32 slots=16", NULL, "decode forward ragged paged balanced"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=270 D=416 slots=16", NULL, "decode packed most forward paged balanced"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=400 D=64 E=64 slots=16", NULL, "decode forward paged balanced e4m3"},
+    {ODD_WINDOW, "B=4 H=4 Hk=2 S=3 T=600 D=32 E=32 slots=16", "window=300", "decode forward paged positions balanced"},
     {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
