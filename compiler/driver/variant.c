@@ -237,6 +237,16 @@ static AuExpr sequences(AuAttn *a)
                     attn_i32(a, 1, at), at);
 }
 
+/* How many keys a sequence may have. Of pages no tensor has that axis: a table's entries times the slots of a page. */
+static AuExpr room(AuAttn *a)
+{
+    const AuSpan at = a->span;
+    if (a->keys.layout != AU_LAYOUT_PAGED) return a->tensors[1].axes[2];
+    return attn_op2(a, AU_OP_MUL,
+                    attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->keys.entries, 0, at),
+                    attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->keys.slots, 0, at), at);
+}
+
 /* Where sequences have a quarter of what the longest has, some have few. Kernels for few alone come first. Calls that must not depend on the others have
  * one kernel for all that have as many. */
 static AuExpr are_mixed(AuAttn *a, bool invariant)
@@ -267,8 +277,8 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
     }
     if (v->balanced) {
         const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, 2, at), sequences(a), at),
-                     some_keys = attn_op2(a, AU_OP_LT, attn_i32(a, SCHEDULE_UNEVEN_KEYS, at),
-                                          a->tensors[1].axes[2], at);
+                     some_keys =
+                         attn_op2(a, AU_OP_LT, attn_i32(a, SCHEDULE_UNEVEN_KEYS, at), room(a), at);
         test = attn_op2(a, AU_OP_AND, test, several, at);
         if (!a->keys.is_csr) test = attn_op2(a, AU_OP_AND, test, some_keys, at);
     }

@@ -119,6 +119,20 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(aule.Error, r"no forward kernel for device cuda:0.*cuda sm_120 f32 D=16 \(needs sm_120, the device is sm_90"):
             aule.compile(script, archs="sm_120")(x, x, x, device="cuda")
 
+    def test_lists_of_equal_parts_are_for_sequences_that_may_differ(self):
+        """Of several sequences whose tables have room for more than 1024 keys; else each has as many parts. By the kernels that were launched."""
+        script = "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, D]; score_mod(s) = s; online softmax; }"
+        f = aule.compile(script, archs="sm_90", layout="T=paged")
+        launched = (ctypes.c_char * 32768).in_dll(ctypes.CDLL("libcuda.so.1"), "cuda_mock")  # the driver's notes
+        for sequences, entries, listed in ((2, 128, True), (1, 128, False), (2, 64, False), (2, 65, True)):
+            with self.subTest(sequences=sequences, entries=entries):
+                launched.raw = launched.raw.replace(b"_decode_", b"_before_")
+                k = np.zeros((3, 2, 16, 64), np.float16)
+                lists = {"T_table": np.zeros((sequences, entries), np.int32), "T_lengths": np.full(sequences, 16, np.int32)}
+                f(np.zeros((sequences, 4, 1, 64), np.float16), k, k, **lists, device="cuda:0")
+                self.assertIn(b"_decode_", launched.raw)
+                self.assertEqual(b"_decode_balanced_shares" in launched.raw, listed)
+
     def test_backends(self):
         self.assertEqual(aule.get_available_backends()[0], "cuda")
         self.assertEqual([d.id for d in aule.get_backend_info()["cuda"]["devices"]], ["cuda:0", "cuda:1"])
