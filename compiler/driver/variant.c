@@ -276,7 +276,8 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
     if (v->balanced) {
-        const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, 2, at), sequences(a), at),
+        const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_UNEVEN_SEQUENCES, at),
+                                        sequences(a), at),
                      some_keys =
                          attn_op2(a, AU_OP_LT, attn_i32(a, SCHEDULE_UNEVEN_KEYS, at), room(a), at);
         test = attn_op2(a, AU_OP_AND, test, several, at);

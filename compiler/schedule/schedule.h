@@ -21,9 +21,8 @@ typedef enum AuQueries {
     AU_QUERIES
 } AuQueries;
 
-enum {
-    SCHEDULE_UNEVEN_KEYS = 1024
-}; /* of so few at most sequences cannot differ by what a list of parts takes */
+/* Fewer sequences, or sequences of so few keys at most, do not differ by what a list of parts takes. */
+enum { SCHEDULE_UNEVEN_SEQUENCES = 8, SCHEDULE_UNEVEN_KEYS = 1024 };
 enum { SCHEDULE_SHORT_ROWS = 4096 }; /* what a block begins and ends with counts beside its tiles */
 
 typedef struct AuShapes AuShapes;

@@ -120,12 +120,14 @@ class Calls(unittest.TestCase):
             aule.compile(script, archs="sm_120")(x, x, x, device="cuda")
 
     def test_lists_of_equal_parts_are_for_sequences_that_may_differ(self):
-        """Of several sequences whose tables have room for more than 1024 keys; else each has as many parts. By the kernels that were launched."""
-        script = "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, D]; score_mod(s) = s; online softmax; }"
-        f = aule.compile(script, archs="sm_90", layout="T=paged")
+        """Of eight sequences whose tables have room for more than 1024 keys, without a window; else each has as many parts. By the kernels that were
+        launched."""
+        script = "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, D]; score_mod(s) = s; %s online softmax; }"
+        window = "mask(b, h, i, j) = j <= q_pos && q_pos - j < 300;"
         launched = (ctypes.c_char * 32768).in_dll(ctypes.CDLL("libcuda.so.1"), "cuda_mock")  # the driver's notes
-        for sequences, entries, listed in ((2, 128, True), (1, 128, False), (2, 64, False), (2, 65, True)):
-            with self.subTest(sequences=sequences, entries=entries):
+        for mask, sequences, entries, listed in (("", 8, 128, True), ("", 7, 128, False), ("", 8, 64, False), ("", 8, 65, True), (window, 8, 128, False)):
+            with self.subTest(mask=mask, sequences=sequences, entries=entries):
+                f = aule.compile(script % mask, archs="sm_90", layout="T=paged")
                 launched.raw = launched.raw.replace(b"_decode_", b"_before_")
                 k = np.zeros((3, 2, 16, 64), np.float16)
                 lists = {"T_table": np.zeros((sequences, entries), np.int32), "T_lengths": np.full(sequences, 16, np.int32)}
