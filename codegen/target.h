@@ -39,6 +39,7 @@ typedef struct AuTarget {
         apart; /* code of an architecture runs on no other: none serves what is plainer or more special */
     bool has_layouts; /* its schedules take keys in a layout (docs/dev/serving.md) */
     bool has_handles; /* kernels take pointers with offsets, as OpenCL's; else addresses, numbers */
+    bool sees_addresses; /* beside handles: kernels may ask for a tensor's address as a number */
     const AuArch *archs;
     uint32_t arch_count;
     bool (*native_math)(AuKOp op); /* which MATH ops it takes as they are */

@@ -151,6 +151,10 @@ static void instruction(SpvEmit *e, AuVal v)
     case AU_K_BARRIER: spirv_barrier(e, in); return;
     case AU_K_FOR: loop(e, v); return;
     case AU_K_IF: branch(e, in); return;
+    case AU_K_MMA:
+        if (!e->flavour->products) break;
+        spirv_product(e, v);
+        return;
     case AU_K_MATRIX_EACH: spirv_each(e, in); return;
     case AU_K_MATRIX_ANY: spirv_any(e, v); return;
     case AU_K_MATRIX_ROW:
@@ -205,6 +209,11 @@ static void entry_point(SpvEmit *e, SpvId function)
         spirv_put(m, modes, SPV_ExecutionMode,
                   (uint32_t[]){function, e->flavour->modes.at[n], FLOAT_BITS},
                   e->flavour->modes_have_bits ? 3 : 2);
+    if (e->flavour->asks_lanes) {
+        spirv_capability(m, SPV_CAP_SubgroupDispatch);
+        spirv_put(m, modes, SPV_ExecutionMode,
+                  SPV_WORDS(function, SPV_MODE_SubgroupSize, e->k->lanes));
+    }
     if (e->flavour->by_place) /* sums that become operands are rounded to nearest */
         spirv_put(m, modes, SPV_ExecutionMode,
                   SPV_WORDS(function, SPV_MODE_RoundingModeRTE, HALF_BITS));

@@ -129,6 +129,8 @@ SpvId spirv_exactly(SpvModule *m, uint32_t op, SpvId a, SpvId b);
 /* ---- matrix.c: what the lanes of a subgroup do together; [flavour->subgroups] */
 void spirv_exchange(SpvEmit *e, AuVal v);
 void spirv_matrix(SpvEmit *e, const AuInstr *in);
+/* ---- dpas.c: products of Intel's matrix units; [flavour->products] */
+void spirv_product(SpvEmit *e, AuVal v);
 /* ---- element.c: functions of an element of a matrix; [flavour->by_place] */
 void spirv_each(SpvEmit *e, const AuInstr *in);
 void spirv_place(SpvEmit *e, AuVal v); /* what stands in one and is about the element */

@@ -37,10 +37,12 @@ static SpvId number(SpvEmit *e, const AuArg *arg)
 static const struct Place {
     uint32_t which;
     const char *name;
-} places[] = {{SPV_BUILTIN_WorkgroupId, "blocks_place"},
-              {SPV_BUILTIN_NumWorkgroups, "blocks_count"},
-              {SPV_BUILTIN_LocalInvocationId, "thread"}};
-enum { PLACE, COUNT, THREAD };
+} places[SPV_PLACES] = {{SPV_BUILTIN_WorkgroupId, "blocks_place"},
+                        {SPV_BUILTIN_NumWorkgroups, "blocks_count"},
+                        {SPV_BUILTIN_LocalInvocationId, "thread"},
+                        {SPV_BUILTIN_SubgroupLocalInvocationId, "lane_place"},
+                        {SPV_BUILTIN_SubgroupId, "warp_place"}};
+enum { PLACE, COUNT, THREAD, LANE, WARP };
 
 /* A module has one variable of each: Intel's compiler knows no second one. */
 static SpvId place_of(SpvEmit *e, uint32_t n, SpvId type)
@@ -69,6 +71,22 @@ static SpvId element(SpvEmit *e, uint32_t place, uint32_t n)
     return spirv_make1(m, SPV_UConvert, spirv_scalar(m, AU_I32), one);
 }
 
+static SpvId word(SpvEmit *e, uint32_t place, const char *name)
+{
+    SpvModule *m = e->m;
+    const SpvId type = spirv_scalar(m, AU_I32), from = place_of(e, place, type);
+    const SpvId id = spirv_make1(m, SPV_Load, type, from);
+    spirv_name(m, id, name);
+    return id;
+}
+
+/* Nothing says that the work-items of a subgroup are neighbours; the device says who they are. */
+static void subgroup_places(SpvEmit *e)
+{
+    e->lane = word(e, LANE, "lane");
+    e->warp = e->k->warps == 1 ? spirv_u32(e->m, 0) : word(e, WARP, "warp");
+}
+
 void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
 {
     SpvModule *m = e->m;
@@ -81,5 +99,9 @@ void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
         if (uses->block[n]) e->block[n] = element(e, PLACE, n);
         if (uses->blocks[n]) e->blocks[n] = element(e, COUNT, n);
     }
-    if (uses->lane || uses->warp) spirv_lanes(e, element(e, THREAD, 0));
+    if (!uses->lane && !uses->warp) return;
+    if (e->subgroups)
+        subgroup_places(e);
+    else
+        spirv_lanes(e, element(e, THREAD, 0));
 }

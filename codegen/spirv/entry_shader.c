@@ -151,27 +151,13 @@ static SpvId cuts_loops(SpvModule *m)
     return m->cuts_loops;
 }
 
-/* A loop of two turns, and how many it made. */
+/* A loop of two turns: were there fewer? */
 static SpvId two_turns(SpvModule *m)
 {
-    enum { DONT_UNROLL = 2, TURNS = 2 };
-    const SpvId word = spirv_scalar(m, AU_I32), truth = spirv_scalar(m, AU_I1);
-    const SpvId before = m->f->label, head = spirv_id(m), turn = spirv_id(m), next = spirv_id(m);
-    const SpvId end = spirv_id(m), now = spirv_id(m), then = spirv_id(m);
-    const SpvId none = spirv_u32(m, 0), one = spirv_u32(m, 1), all = spirv_u32(m, TURNS);
-    spirv_branch(m, head);
-    spirv_label(m, head);
-    spirv_do(m, SPV_Phi, SPV_WORDS(word, now, none, before, then, next));
-    const SpvId goes_on = spirv_make2(m, SPV_SLessThan, truth, now, all);
-    spirv_do(m, SPV_LoopMerge, SPV_WORDS(end, next, DONT_UNROLL));
-    spirv_do(m, SPV_BranchConditional, SPV_WORDS(goes_on, turn, end));
-    spirv_label(m, turn);
-    spirv_branch(m, next);
-    spirv_label(m, next);
-    spirv_do(m, SPV_IAdd, SPV_WORDS(word, then, now, one));
-    spirv_branch(m, head);
-    spirv_label(m, end);
-    return spirv_make2(m, SPV_SLessThan, truth, now, all);
+    enum { TURNS = 2 };
+    const SpvTurns turns = spirv_open_turns(m, TURNS);
+    spirv_close_turns(m, &turns);
+    return spirv_make2(m, SPV_SLessThan, spirv_scalar(m, AU_I1), turns.now, spirv_u32(m, TURNS));
 }
 
 /* Mesa's drivers for processors count the turns of all loops of a work-item, and end each loop after its first one when there were 65535. So

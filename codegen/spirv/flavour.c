@@ -44,52 +44,50 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
     .close = spirv_shader_close
 
 const SpvFlavour spirv_shader = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0)};
+#define NON_UNIFORM                                                                                \
+    .subgroups = true, .exchange = {.shuffle = SPV_GroupNonUniformShuffle,                         \
+                                    .shuffle_xor = SPV_GroupNonUniformShuffleXor,                  \
+                                    .any = SPV_GroupNonUniformAny,                                 \
+                                    .for_all = SPV_CAP_GroupNonUniform,                            \
+                                    .for_shuffle = SPV_CAP_GroupNonUniformShuffle,                 \
+                                    .for_any = SPV_CAP_GroupNonUniformVote,                        \
+                                    .shuffle_has_scope = true}
 const SpvFlavour spirv_shader_subgroups = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0),
-                                           .subgroups = true};
+                                           NON_UNIFORM};
 /* Weights are rounded to 16 bits: of exponentials what Vulkan promises is enough. NMin and NMax give the number where the other is NaN. */
 const SpvFlavour spirv_shader_places = {
     SHADER(0x10600,
            places_have, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),
-    .subgroups = true, .wide = true, .by_place = true};
+    NON_UNIFORM, .wide = true, .by_place = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
  * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,
  * and takes what leaves a loop with barriers for the same in all work-items that it computes at once, but where a barrier follows. */
-const SpvFlavour spirv_kernel = {
-    .name = "SPIR-V for OpenCL",
-    .version = 0x10000,
-    .capabilities = NUMBERS(SPV_CAP_Kernel, SPV_CAP_Addresses),
-    .addressing = PHYSICAL_64,
-    .memory_model = MODEL_OPENCL,
-    .execution_model = EXECUTES_KERNEL,
-    .modes = NUMBERS(SPV_MODE_ContractionOff),
-    .banner = SPV_String,
-    .set = "OpenCL.std",
-    .functions = {[AU_K_CEIL] = 12,
-                  [AU_K_COS] = 14,
-                  [AU_K_EXP] = 19,
-                  [AU_K_EXP2] = 20,
-                  [AU_K_EXPM1] = 22,
-                  [AU_K_ABS] = 23,
-                  [AU_K_FLOOR] = 25,
-                  [AU_K_FMA] = 26,
-                  [AU_K_LOG] = 37,
-                  [AU_K_LOG1P] = 40,
-                  [AU_K_RINT] = 53,
-                  [AU_K_RSQRT] = 56,
-                  [AU_K_SIN] = 57,
-                  [AU_K_SQRT] = 61,
-                  [AU_K_MULHI] = 203},
-    .native = kernel_has,
-    .fma_rounds_once = true,
-    .negates_by_difference = true,
-    .meets_after_loops = true,
-    .has_pointers = true,
-    .far = SPV_IN_CrossWorkgroup,
-    .far_bits16 = SPV_CAP_Int16,
-    .far_bits8 = SPV_CAP_Int8,
-    .everywhere = SCOPE_DEVICE,
-    .order_far = SEQUENTIAL | OF_CROSS_WORKGROUP,
-    .order_all = SEQUENTIAL | OF_CROSS_WORKGROUP | OF_WORKGROUP,
-    .open = spirv_kernel_open,
-};
+#define KERNEL                                                                                     \
+    .name = "SPIR-V for OpenCL", .capabilities = NUMBERS(SPV_CAP_Kernel, SPV_CAP_Addresses),       \
+    .addressing = PHYSICAL_64, .memory_model = MODEL_OPENCL, .execution_model = EXECUTES_KERNEL,   \
+    .modes = NUMBERS(SPV_MODE_ContractionOff), .banner = SPV_String, .set = "OpenCL.std",          \
+    .functions = {[AU_K_CEIL] = 12,  [AU_K_COS] = 14,   [AU_K_EXP] = 19,   [AU_K_EXP2] = 20,       \
+                  [AU_K_EXPM1] = 22, [AU_K_ABS] = 23,   [AU_K_FLOOR] = 25, [AU_K_FMA] = 26,        \
+                  [AU_K_LOG] = 37,   [AU_K_LOG1P] = 40, [AU_K_RINT] = 53,  [AU_K_RSQRT] = 56,      \
+                  [AU_K_SIN] = 57,   [AU_K_SQRT] = 61,  [AU_K_MULHI] = 203},                       \
+    .fma_rounds_once = true, .negates_by_difference = true, .meets_after_loops = true,             \
+    .has_pointers = true, .far = SPV_IN_CrossWorkgroup, .far_bits16 = SPV_CAP_Int16,               \
+    .far_bits8 = SPV_CAP_Int8, .everywhere = SCOPE_DEVICE,                                         \
+    .order_far = SEQUENTIAL | OF_CROSS_WORKGROUP,                                                  \
+    .order_all = SEQUENTIAL | OF_CROSS_WORKGROUP | OF_WORKGROUP, .open = spirv_kernel_open
+const SpvFlavour spirv_kernel = {KERNEL, .version = 0x10000, .native = kernel_has};
+
+/* Version 1.1 is the first that says how many lanes a subgroup has; Intel's drivers say of 1.2 that they take it, and of SPV_INTEL_subgroups
+ * nothing, which all have. Loops over registers are written out, so there is nothing that leaves a loop with barriers but by memory. */
+#define SUBGROUPS_OF_INTEL                                                                         \
+    .version = 0x10100, .native = kernel_has, .subgroups = true, .asks_lanes = true,               \
+    .exchange = {.extension = "SPV_INTEL_subgroups",                                               \
+                 .shuffle = SPV_SubgroupShuffleINTEL,                                              \
+                 .shuffle_xor = SPV_SubgroupShuffleXorINTEL,                                       \
+                 .any = SPV_GroupAny,                                                              \
+                 .for_shuffle = SPV_CAP_SubgroupShuffleINTEL,                                      \
+                 .for_any = SPV_CAP_Groups}
+const SpvFlavour spirv_kernel_products = {KERNEL, SUBGROUPS_OF_INTEL, .products = true};
+const SpvFlavour spirv_kernel_bodies = {KERNEL, SUBGROUPS_OF_INTEL, .products = true,
+                                        .products_have_bodies = true};

@@ -16,6 +16,14 @@ typedef struct SpvNumbers {
     uint32_t count;
 } SpvNumbers;
 
+/* How lanes of a subgroup tell each other values: instructions, and what each needs. */
+typedef struct SpvExchange {
+    const char *extension; /* NULL: none */
+    uint32_t shuffle, shuffle_xor, any;
+    uint32_t for_all, for_shuffle, for_any; /* capabilities; 0: none */
+    bool shuffle_has_scope;
+} SpvExchange;
+
 struct SpvEmit;
 typedef struct SpvFlavour {
     const char *name;        /* in messages */
@@ -37,6 +45,11 @@ typedef struct SpvFlavour {
         has_pointers; /* arguments are pointers to elements; else numbers, and every access makes a pointer */
     bool
         subgroups; /* the lanes of an executor are a subgroup, which devices promise that get such modules */
+    SpvExchange exchange; /* then */
+    bool
+        asks_lanes; /* a mode of a kernel says how many lanes a subgroup has; else the loader does */
+    bool products,
+        products_have_bodies; /* matrix units of dpas.c; the module brings functions for them */
     bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
     bool by_place; /* functions of elements of matrices, their reductions and conversions */
     uint32_t far;  /* storage class of global memory */
@@ -52,5 +65,9 @@ extern const SpvFlavour
     spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
 extern const SpvFlavour spirv_shader_places; /* and where its matrices are NV2's */
 extern const SpvFlavour spirv_kernel;        /* OpenCL, Level Zero */
+extern const SpvFlavour
+    spirv_kernel_products; /* and with subgroups of so many lanes, and Intel's matrix units */
+extern const SpvFlavour
+    spirv_kernel_bodies; /* the same, for devices without such units: functions in their place */
 
 #endif

@@ -7,22 +7,30 @@ enum { SCOPE_SUBGROUP = 3, ROWS = 0, COLUMNS = 1 /* Cooperative Matrix Layout */
 
 /* ---- values of other lanes */
 
+static void needs(SpvModule *m, uint32_t capability)
+{
+    if (capability) spirv_capability(m, capability);
+}
+
 static SpvId exchanged(SpvEmit *e, const AuInstr *in, uint32_t element)
 {
     SpvModule *m = e->m;
+    const SpvExchange *how = &e->flavour->exchange;
     const SpvId type = spirv_scalar(m, (AuScalar)in->type.scalar);
     const SpvId scope = spirv_u32(m, SCOPE_SUBGROUP), of = spirv_operand(e, in, 0, element);
     if (in->op == AU_K_ANY) {
-        spirv_capability(m, SPV_CAP_GroupNonUniformVote);
-        return spirv_make2(m, SPV_GroupNonUniformAny, type, scope, of);
+        needs(m, how->for_any);
+        return spirv_make2(m, how->any, type, scope, of);
     }
-    spirv_capability(m, SPV_CAP_GroupNonUniformShuffle);
-    if (in->op == AU_K_SHUFFLE_XOR)
-        return spirv_make(m, SPV_GroupNonUniformShuffleXor, type,
-                          SPV_WORDS(scope, of, spirv_u32(m, (uint32_t)in->imm)));
-    const SpvId lane = spirv_make2(m, SPV_BitwiseAnd, spirv_scalar(m, AU_I32),
-                                   spirv_operand(e, in, 1, 0), spirv_u32(m, e->k->lanes - 1));
-    return spirv_make(m, SPV_GroupNonUniformShuffle, type, SPV_WORDS(scope, of, lane));
+    needs(m, how->for_shuffle);
+    const bool turned = in->op == AU_K_SHUFFLE_XOR;
+    const SpvId lane = turned
+                           ? spirv_u32(m, (uint32_t)in->imm)
+                           : spirv_make2(m, SPV_BitwiseAnd, spirv_scalar(m, AU_I32),
+                                         spirv_operand(e, in, 1, 0), spirv_u32(m, e->k->lanes - 1));
+    const uint32_t operands[] = {scope, of, lane}, first = how->shuffle_has_scope ? 0 : 1;
+    return spirv_make(m, turned ? how->shuffle_xor : how->shuffle, type, operands + first,
+                      3 - first);
 }
 
 void spirv_exchange(SpvEmit *e, AuVal v)
@@ -33,7 +41,8 @@ void spirv_exchange(SpvEmit *e, AuVal v)
         spirv_lacks(e, in);
         return;
     }
-    spirv_capability(e->m, SPV_CAP_GroupNonUniform);
+    needs(e->m, e->flavour->exchange.for_all);
+    if (e->flavour->exchange.extension) spirv_extension(e->m, e->flavour->exchange.extension);
     for (uint32_t n = 0; n < in->type.width; n++) spirv_set(e, v, n, exchanged(e, in, n));
 }
 

@@ -279,6 +279,34 @@ void spirv_branch(SpvModule *m, SpvId label) { spirv_do(m, SPV_Branch, &label, 1
 
 /* ---- the whole */
 
+SpvTurns spirv_open_turns(SpvModule *m, uint32_t count)
+{
+    enum { DONT_UNROLL = 2 };
+    const SpvId word = spirv_scalar(m, AU_I32), truth = spirv_scalar(m, AU_I1);
+    const SpvId before = m->f->label, head = spirv_id(m), turn = spirv_id(m), next = spirv_id(m);
+    const SpvId end = spirv_id(m), now = spirv_id(m), then = spirv_id(m);
+    const SpvId none = spirv_u32(m, 0), one = spirv_u32(m, 1), all = spirv_u32(m, count);
+    const SpvTurns t = {now, then, head, next, end, one};
+    spirv_branch(m, t.head);
+    spirv_label(m, t.head);
+    spirv_do(m, SPV_Phi, SPV_WORDS(word, t.now, none, before, t.then, t.next));
+    const SpvId goes_on = spirv_make2(m, SPV_SLessThan, truth, t.now, all);
+    spirv_do(m, SPV_LoopMerge, SPV_WORDS(t.end, t.next, DONT_UNROLL));
+    spirv_do(m, SPV_BranchConditional, SPV_WORDS(goes_on, turn, t.end));
+    spirv_label(m, turn);
+    return t;
+}
+
+void spirv_close_turns(SpvModule *m, const SpvTurns *turns)
+{
+    const SpvId word = spirv_scalar(m, AU_I32);
+    spirv_branch(m, turns->next);
+    spirv_label(m, turns->next);
+    spirv_do(m, SPV_IAdd, SPV_WORDS(word, turns->then, turns->now, turns->step));
+    spirv_branch(m, turns->head);
+    spirv_label(m, turns->end);
+}
+
 SpvWords spirv_finish(SpvModule *m)
 {
     SpvWords all = {0};

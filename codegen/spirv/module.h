@@ -43,6 +43,7 @@ typedef enum SpvSection {
     SPV_NOTES,
     SPV_DECORATIONS,
     SPV_GLOBALS,
+    SPV_DECLARATIONS, /* of functions that others bring */
     SPV_FUNCTIONS,
     SPV_SECTIONS
 } SpvSection;
@@ -60,7 +61,7 @@ typedef struct SpvKnown {
     uint32_t at, id, hash;
 } SpvKnown;
 
-enum { SPV_HELPERS = 16, SPV_ASKED = 4 };
+enum { SPV_HELPERS = 16, SPV_ASKED = 4, SPV_PLACES = 5, SPV_PRODUCTS = 2 };
 typedef struct SpvModule {
     AuArena *arena;
     const struct SpvFlavour *flavour; /* flavour.h */
@@ -71,8 +72,9 @@ typedef struct SpvModule {
     uint32_t known_count, known_room;
     const char *asked[SPV_ASKED]; /* extensions */
     SpvId functions;              /* the set of extended instructions */
-    SpvId places[3];              /* built-in variables that kernels share (entry_kernel.c) */
+    SpvId places[SPV_PLACES];     /* built-in variables that kernels share (entry_kernel.c) */
     SpvId helpers[SPV_HELPERS];   /* functions that kernels call (helpers.c) */
+    SpvId products[SPV_PRODUCTS]; /* the same (dpas.c) */
     SpvId *files;                 /* by source, where lines are asked for */
     const AuSource *sources;
     uint32_t source_count;
@@ -125,6 +127,12 @@ SpvId spirv_function(SpvModule *m, uint32_t which, SpvId type, const uint32_t *o
 SpvId spirv_variable(SpvModule *m, SpvId type); /* of the function */
 void spirv_label(SpvModule *m, SpvId label);
 void spirv_branch(SpvModule *m, SpvId label);
+/* A loop of so many turns that drivers shall not write out, between both calls; [now] counts them from 0. Afterwards it is how many were made. */
+typedef struct SpvTurns {
+    SpvId now, then, head, next, end, step;
+} SpvTurns;
+SpvTurns spirv_open_turns(SpvModule *m, uint32_t count);
+void spirv_close_turns(SpvModule *m, const SpvTurns *turns);
 
 /* The module, SPV_HEADER words first. */
 SpvWords spirv_finish(SpvModule *m);

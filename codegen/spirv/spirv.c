@@ -61,12 +61,31 @@ static const AuArch levelzero_archs[] = {{.name = "levelzero10",
                                           .f16 = true,
                                           .bf16 = true,
                                           .by_default = true,
+                                          .wish = ""},
+                                         {.name = "xe2",
+                                          .caps = "xe2",
+                                          .features = "SPIR-V_1.1 shared128k dpas16 registers256",
+                                          .f16 = true,
+                                          .bf16 = true,
+                                          .wish = ""},
+                                         {.name = "xe2-bodies",
+                                          .caps = "xe2",
+                                          .features = "SPIR-V_1.1 shared64k subgroup16",
+                                          .f16 = true,
+                                          .bf16 = true,
                                           .wish = ""}};
+
+enum { LEVELZERO_ARCHS = sizeof levelzero_archs / sizeof *levelzero_archs };
+
+static bool is_levelzero(const AuArch *arch)
+{
+    return arch >= levelzero_archs && arch < levelzero_archs + LEVELZERO_ARCHS;
+}
 
 /* Whose architecture it is. */
 static const char *target_of(const AuArch *arch)
 {
-    return arch == opencl_archs ? "opencl" : arch == levelzero_archs ? "levelzero" : "vulkan";
+    return arch == opencl_archs ? "opencl" : is_levelzero(arch) ? "levelzero" : "vulkan";
 }
 
 /* All of them are expanded, by the emitter, which must know which sums belong to an expansion (docs/dev/vulkan.md, 4). */
@@ -78,6 +97,9 @@ static bool native_math(AuKOp op)
 
 static const SpvFlavour *of_arch(const AuArch *arch)
 {
+    if (strstr(arch->features, "dpas16")) return &spirv_kernel_products;
+    if (strcmp(arch->caps, "xe2") == 0) return &spirv_kernel_bodies;
+    if (arch == opencl_archs || is_levelzero(arch)) return &spirv_kernel;
     if (strstr(arch->features, "nv2")) return &spirv_shader_places;
     return arch == archs ? &spirv_shader : &spirv_shader_subgroups;
 }
@@ -85,8 +107,7 @@ static const SpvFlavour *of_arch(const AuArch *arch)
 static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
-    const bool kernel = arch == opencl_archs || arch == levelzero_archs;
-    const SpvFlavour *flavour = kernel ? &spirv_kernel : of_arch(arch);
+    const SpvFlavour *flavour = of_arch(arch);
     (void)optimize;
     SpvWords words = {0};
     if (stage == AU_CODE_IR) {
@@ -126,7 +147,8 @@ const AuTarget au_target_levelzero = {.name = "levelzero",
                                       .on_request = true,
                                       .has_layouts = true,
                                       .has_handles = true,
+                                      .sees_addresses = true,
                                       .archs = levelzero_archs,
-                                      .arch_count = 1,
+                                      .arch_count = LEVELZERO_ARCHS,
                                       .native_math = native_math,
                                       .emit = emit};

@@ -23,7 +23,7 @@ static uint32_t element_bytes(const AuVariant *v, AuDtype dtype)
 static const char *wrong_address(const AuVariant *v, const AuKernel *k, const AuArg *arg,
                                  const AuTensorRow *row)
 {
-    const bool has_numbers = !v->target->has_handles;
+    const bool has_numbers = !v->target->has_handles || v->target->sees_addresses;
     if (arg->kind == AU_ARG_I64 && has_numbers) return NULL; /* how it is aligned is looked at */
     if (arg->kind != AU_ARG_POINTER) return "an address that is no pointer";
     const AuMemory *m = &k->mems[arg->mem.i];

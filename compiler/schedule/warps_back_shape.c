@@ -262,14 +262,14 @@ static int32_t choice(uint32_t *number, const int32_t *options, uint32_t count)
 /* Shape [number]; false: there are no more. */
 static bool candidate(uint32_t number, AuShape *out)
 {
-    static const int32_t warps[] = {8, 4, 2}, rows[] = {32, 16}, queries[] = {128, 64, 32, 16};
+    static const int32_t warps[] = {8, 4, 2}, rows[] = {32, 16, 8}, queries[] = {128, 64, 32, 16};
     static const int32_t stages[] = {2, 1}, column_parts[] = {1, 2, 4}, query_parts[] = {1, 2, 4};
     *out = (AuShape){.column_parts = choice(&number, column_parts, 3)};
     out->query_parts = choice(&number, query_parts, 3);
     out->stages = choice(&number, stages, 2);
     out->keys_in_registers = choice(&number, (const int32_t[]){false, true}, 2);
     out->query_tile = choice(&number, queries, 4);
-    out->rows = choice(&number, rows, 2);
+    out->rows = choice(&number, rows, 3);
     out->executors = choice(&number, warps, 3);
     return number == 0;
 }

@@ -240,15 +240,16 @@ static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const ch
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16}, keys[] = {128, 96, 64, 48, 32, 16};
+    static const int32_t warps[] = {4, 8, 2}, rows[] = {32, 16, 8},
+                         keys[] = {128, 96, 64, 48, 32, 16};
     const AuTileAtom *atom = warps_atom(p);
     double best = 0;
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
     if (p->queries && p->queries != AU_PAGED_QUERIES) return few_shape(arena, p, out, why);
-    for (uint32_t n = 0; n < 3 * 2 * 6 * 2 * 2; n++) {
-        AuShape s = {.executors = warps[n / 48],
-                     .rows = rows[n / 24 % 2],
+    for (uint32_t n = 0; n < 3 * 3 * 6 * 2 * 2; n++) {
+        AuShape s = {.executors = warps[n / 72],
+                     .rows = rows[n / 24 % 3],
                      .key_tile = keys[n / 4 % 6],
                      .stages = 1 + (int32_t)(n / 2 % 2),
                      .query_in_registers = n % 2,

@@ -33,6 +33,7 @@ typedef struct ZeFacts {
     uint64_t memory_bytes;
     uint32_t ordinal; /* of queues that compute; UINT32_MAX: there are none */
     bool sees_host;   /* kernels may read any memory of the process */
+    bool multiplies;  /* has matrix units (DPAS) */
 } ZeFacts;
 /* The call that failed; NULL: none did. */
 const char *rt_ze_facts(const AuLevelZero *ze, const ZeListed *listed, ZeFacts *facts,

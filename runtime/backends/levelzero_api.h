@@ -112,6 +112,14 @@ typedef struct ze_device_module_properties_t {
     uint8_t nativeKernelSupported[16];
 } ze_device_module_properties_t;
 
+/* Intel's own (ze_intel_gpu.h), behind the properties of modules; drivers before 24.05 pass over it. */
+enum { ZE_INTEL_DEVICE_MODULE_DP_EXP_PROPERTIES = 0x00030013, ZE_INTEL_DEVICE_MODULE_DPAS = 2 };
+typedef struct ze_intel_device_module_dp_exp_properties_t {
+    uint32_t stype;
+    void *pNext;
+    uint32_t flags;
+} ze_intel_device_module_dp_exp_properties_t;
+
 typedef struct ze_device_memory_properties_t {
     uint32_t stype;
     void *pNext;

@@ -87,6 +87,18 @@ static ze_result_t find_memory(const AuLevelZero *ze, ze_device_handle_t device,
     return code;
 }
 
+static ze_result_t find_units(const AuLevelZero *ze, ze_device_handle_t device, ZeFacts *facts)
+{
+    ze_intel_device_module_dp_exp_properties_t units = {
+        .stype = ZE_INTEL_DEVICE_MODULE_DP_EXP_PROPERTIES};
+    facts->module.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES;
+    facts->module.pNext = &units;
+    const ze_result_t code = ze->zeDeviceGetModuleProperties(device, &facts->module);
+    facts->module.pNext = NULL;
+    facts->multiplies = units.flags & ZE_INTEL_DEVICE_MODULE_DPAS;
+    return code;
+}
+
 const char *rt_ze_facts(const AuLevelZero *ze, const ZeListed *listed, ZeFacts *f,
                         ze_result_t *code)
 {
@@ -96,7 +108,6 @@ const char *rt_ze_facts(const AuLevelZero *ze, const ZeListed *listed, ZeFacts *
     memset(f, 0, sizeof *f);
     f->driver.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES;
     f->compute.stype = ZE_STRUCTURE_TYPE_DEVICE_COMPUTE_PROPERTIES;
-    f->module.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES;
     *code = ze->zeDriverGetApiVersion(listed->driver, &f->version);
     if (*code) return "zeDriverGetApiVersion";
     f->of.stype = f->version >= ZE_API_1_2 ? ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2
@@ -107,7 +118,7 @@ const char *rt_ze_facts(const AuLevelZero *ze, const ZeListed *listed, ZeFacts *
     if (*code) return "zeDeviceGetProperties";
     *code = ze->zeDeviceGetComputeProperties(device, &f->compute);
     if (*code) return "zeDeviceGetComputeProperties";
-    *code = ze->zeDeviceGetModuleProperties(device, &f->module);
+    *code = find_units(ze, device, f);
     if (*code) return "zeDeviceGetModuleProperties";
     *code = find_queues(ze, device, f);
     if (*code) return "zeDeviceGetCommandQueueGroupProperties";
@@ -128,6 +139,16 @@ const char *rt_ze_lacks(const ZeFacts *facts)
 }
 
 /* ---- the list */
+
+/* Units of which a subgroup of 16 lanes has a product: those of devices on which subgroups have at least 16. Lanes of such a subgroup have 128
+ * registers of 32 bits, or 256 where a module is built for half as many threads. */
+static void add_units(const ZeFacts *f, AuText *words)
+{
+    bool of_16 = f->multiplies && f->compute.numSubGroupSizes;
+    for (uint32_t n = 0; n < f->compute.numSubGroupSizes && n < ZE_SUBGROUPSIZE_COUNT; n++)
+        of_16 &= f->compute.subGroupSizes[n] >= 16;
+    if (of_16) rt_text_add(words, " dpas16 registers256");
+}
 
 static void add_features(const ZeFacts *f, AuText *words)
 {
@@ -150,6 +171,7 @@ static void add_features(const ZeFacts *f, AuText *words)
         rt_text_add(words, " subgroup%u", f->compute.subGroupSizes[n]);
     for (size_t n = 0; n < sizeof flags / sizeof *flags; n++)
         if (f->module.flags & flags[n].flag) rt_text_add(words, " %s", flags[n].word);
+    add_units(f, words);
     if (f->of.flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED) rt_text_add(words, " integrated");
     if (f->of.flags & ZE_DEVICE_PROPERTY_FLAG_SUBDEVICE) rt_text_add(words, " tile");
 }

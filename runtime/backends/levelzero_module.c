@@ -1,11 +1,21 @@
 /* levelzero_module.c - modules: the driver compiles SPIR-V; what it made is kept on disk (cache.h, whose files carry their length and a sum)
  * under a name made of the code, the device, the driver and its version. What the driver does not take any more is made again. */
 #include "../cache.h"
+#include "../descriptor.h"
 #include "levelzero.h"
 
 /* Addresses are numbers of 64 bits to our kernels, which may lie on either side of a tensor's element 0 (strides may be negative); without
  * this option drivers may take them for offsets of 32 bits in a buffer. */
-static const char build_flags[] = "-ze-opt-greater-than-4GB-buffer-required";
+#define EVERYWHERE "-ze-opt-greater-than-4GB-buffer-required"
+
+/* With variants that need so many registers, half as many threads have twice as many. */
+static const char *flags_of(const aule_variant_v1 *variant)
+{
+    static const char word[] = "registers256";
+    return rt_has_word(variant->features, word, sizeof word - 1) ? EVERYWHERE
+               " -ze-opt-large-register-file"
+                                                                 : EVERYWHERE;
+}
 
 /* The driver's words, shortened; "empty". */
 static void read_log(LevelZero *z, ze_module_build_log_handle_t log, AuText *text)
@@ -37,14 +47,15 @@ static aule_status fail_build(LevelZero *z, const aule_variant_v1 *variant,
     return status;
 }
 
-static ze_result_t create(LevelZero *z, uint32_t format, const void *code, size_t bytes,
-                          ze_module_handle_t *module, ze_module_build_log_handle_t *log)
+static ze_result_t create(LevelZero *z, const aule_variant_v1 *variant, uint32_t format,
+                          const void *code, size_t bytes, ze_module_handle_t *module,
+                          ze_module_build_log_handle_t *log)
 {
     const ze_module_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_MODULE_DESC,
                                    .format = format,
                                    .inputSize = bytes,
                                    .pInputModule = code,
-                                   .pBuildFlags = build_flags};
+                                   .pBuildFlags = flags_of(variant)};
     *log = NULL;
     const ze_result_t result = z->ze.zeModuleCreate(z->context, z->at.device, &desc, module, log);
     if (result) *module = NULL;
@@ -59,7 +70,7 @@ static void name_of(const LevelZero *z, const aule_variant_v1 *variant, AuText *
     for (uint32_t n = 0; n < 16; n++)
         rt_text_add(&how, "%02x%02x", z->facts.of.uuid[n], z->facts.driver.uuid[n]);
     rt_text_add(&how, " %x %x %u %s", z->facts.of.vendorId, z->facts.of.deviceId,
-                z->facts.driver.driverVersion, build_flags);
+                z->facts.driver.driverVersion, flags_of(variant));
     if (!how.failed)
         rt_cache_name(name, "levelzero", variant->code, (size_t)variant->code_bytes,
                       rt_text_str(&how));
@@ -67,13 +78,15 @@ static void name_of(const LevelZero *z, const aule_variant_v1 *variant, AuText *
     rt_text_free(&how);
 }
 
-static bool load_kept(LevelZero *z, const char *name, ze_module_handle_t *module)
+static bool load_kept(LevelZero *z, const aule_variant_v1 *variant, const char *name,
+                      ze_module_handle_t *module)
 {
     size_t bytes;
     ze_module_build_log_handle_t log;
     void *code = rt_cache_read(z->heap, name, &bytes);
     if (!code) return false;
-    const ze_result_t result = create(z, ZE_MODULE_FORMAT_NATIVE, code, bytes, module, &log);
+    const ze_result_t result =
+        create(z, variant, ZE_MODULE_FORMAT_NATIVE, code, bytes, module, &log);
     if (log) z->ze.zeModuleBuildLogDestroy(log);
     rt_free(code);
     return result == ZE_RESULT_SUCCESS;
@@ -94,7 +107,7 @@ static aule_status compile(LevelZero *z, const aule_variant_v1 *variant, const c
                            ze_module_handle_t *module, AuSink sink)
 {
     ze_module_build_log_handle_t log;
-    const ze_result_t result = create(z, ZE_MODULE_FORMAT_IL_SPIRV, variant->code,
+    const ze_result_t result = create(z, variant, ZE_MODULE_FORMAT_IL_SPIRV, variant->code,
                                       (size_t)variant->code_bytes, module, &log);
     aule_status status = result ? fail_build(z, variant, log, result, sink) : AULE_OK;
     if (log) z->ze.zeModuleBuildLogDestroy(log);
@@ -120,7 +133,7 @@ aule_status rt_ze_module(LevelZero *z, const aule_variant_v1 *variant, ze_module
     name_of(z, variant, &name);
     if (name.failed)
         status = rt_fail_memory(sink);
-    else if (!load_kept(z, rt_text_str(&name), module))
+    else if (!load_kept(z, variant, rt_text_str(&name), module))
         status = compile(z, variant, rt_text_str(&name), module, sink);
     rt_text_free(&name);
     return status;

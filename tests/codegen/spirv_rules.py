@@ -21,6 +21,7 @@ FLOAT16, SUBGROUPS, VOTE, SHUFFLE, MATRICES = 9, 61, 62, 65, 6022
 LAID_OUT, LAID_OUT_8, LAID_OUT_16, REDUCES, CONVERTS, BY_ELEMENT = 4428, 4429, 4430, 5430, 5431, 5432
 BRAIN, BRAIN_MATRICES, ROUND_MODE = 5116, 5118, 4462
 KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
+LINKAGE, VECTOR16, GROUPS, SUBGROUP_SIZES, SHUFFLE_INTEL = 5, 7, 18, 58, 5568
 KERNEL_ORDER = 0x10 | 0x200  # SequentiallyConsistent, CrossWorkgroupMemory
 
 
@@ -56,7 +57,19 @@ def kernel_faults(instructions):
     capabilities = {words[0] for op, words in instructions if op == 17}
     needed = {KERNEL, 4} | {{64: INT64, 16: INT16, 8: INT8}[words[1]] for op, words in instructions if op == 21 and words[1] != 32}
     kinds, inside, places = {}, None, set()
+    operations = {262: GROUPS, 5571: SHUFFLE_INTEL, 5574: SHUFFLE_INTEL}
+    subgroups = any(op == 16 and words[1] == 35 for op, words in instructions)
     for op, words in instructions:
+        if op in operations:
+            needed.add(operations[op])
+            if not subgroups:
+                yield "lanes exchange values, and no mode says how many there are"
+        if op == 16 and words[1] == 35:
+            needed.add(SUBGROUP_SIZES)
+        if op == 23 and words[2] > 4:
+            needed.add(VECTOR16)
+        if op == 71 and words[1] == 41:
+            needed.add(LINKAGE)
         if op == 54:
             inside = words[1]
         if len(words) > 1 and words[0] in pointers and op not in (32, 43):
@@ -66,7 +79,8 @@ def kernel_faults(instructions):
         if op == 57 and words[2] in entries:
             yield "a kernel is called"
         if op == 224:
-            if constants[words[0]] != 2 or constants[words[1]] != 2:
+            scopes = constants[words[0]], constants[words[1]]
+            if scopes != (2, 2) and not (scopes == (3, 3) and subgroups):
                 yield "a barrier that is not the block's"
             if constants[words[2]] != KERNEL_ORDER | WORKGROUP_MEMORY:
                 yield "a barrier that does not order shared and global memory"
@@ -85,6 +99,8 @@ def kernel_faults(instructions):
             places.add(words[2])
         if op == 71 and words[1] == NO_CONTRACTION:
             yield "a decoration of Vulkan's"
+    if SHUFFLE_INTEL in needed and not any(op == 10 for op, _ in instructions):
+        yield "an extension that is not declared"
     if not functions.issuperset(entries):
         yield "an entry point that is no function"
     for missing in sorted(needed - capabilities):
@@ -92,7 +108,7 @@ def kernel_faults(instructions):
     for idle in sorted(capabilities - needed):
         yield f"capability {idle} is declared and not needed"
     modes = [words[1] for op, words in instructions if op == 16]
-    for mode in (17, CONTRACTION_OFF):
+    for mode in (17, CONTRACTION_OFF, *([35] if subgroups else [])):
         if modes.count(mode) != len(entries):
             yield f"execution mode {mode} is not that of every kernel"
 
@@ -211,7 +227,7 @@ def known(module, instructions):
 
 def environments_of(module, instructions):
     if is_kernel(instructions):
-        return "opencl2.1", "opencl2.2"
+        return ("opencl2.1", "opencl2.2") if struct.unpack("<2I", module[:8])[1] == 0x10000 else ("opencl2.2",)
     old = struct.unpack("<2I", module[:8])[1] <= 0x10500
     return ("vulkan1.2", "vulkan1.3") if old else ("vulkan1.3",)
 
@@ -242,7 +258,8 @@ def of_scripts(aulec, scripts, validator):
     count = wrong = 0
     own = []
     if scripts[0] == "--arch":
-        own = ["--target=vulkan", f"--arch={scripts[1]}", "--dtype=bf16" if scripts[1].endswith("bf16") else "--dtype=f16"]
+        target = "levelzero" if scripts[1].startswith("xe") else "vulkan"
+        own = [f"--target={target}", f"--arch={scripts[1]}", "--dtype=bf16" if scripts[1].endswith("bf16") else "--dtype=f16"]
         scripts = scripts[2:]
     for script in scripts:
         done = subprocess.run([aulec, script, "--emit=spirv", "--width=D=32", *own, "-o", "-"], capture_output=True)
@@ -312,6 +329,13 @@ def self_test():
         "of Vulkan's": ins(71, 5, NO_CONTRACTION),
         "capability 22 is needed": ins(21, 8, 16, 0),
         "capability 11 is declared": ins(17, INT64),
+        "capability 18 is needed": ins(262, 1, 5, 2, 3),
+        "no mode says": ins(5571, 1, 5, 2, 3),
+        "extension that is not declared": ins(5574, 1, 5, 2, 3),
+        "capability 58 is needed": ins(16, 1, 35, 16),
+        "capability 7 is needed": ins(23, 9, 8, 8),
+        "capability 5 is needed": ins(71, 5, 41, 0x66, 1),
+        "execution mode 35": ins(15, 6, 1, 0) + ins(54, 4, 1, 0, 3) + ins(54, 4, 2, 0, 3) + ins(15, 6, 2, 0) + ins(16, 1, 35, 16),
         "execution mode 31": ins(15, 6, 1, 0) + ins(54, 4, 1, 0, 3) + ins(16, 1, 17, 1, 1, 1),
     }
     for expected, words in of_kernels.items():

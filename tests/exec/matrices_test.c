@@ -1,6 +1,6 @@
 /* matrices_test.c - scripts whose kernels are of cooperative matrices:
  *
- *     matrices_test DEVICE/ARCHITECTURE SCRIPTS [backward]     on a device; widths are small, for a compiler that takes long over matrices
+ *     matrices_test DEVICE/ARCHITECTURE SCRIPTS [backward|one] on a device; widths are small, for a compiler that takes long over matrices
  *     matrices_test interpreters SCRIPTS [quick]               results and gradients by matrices_forward and matrices_backward on each rung */
 #include "exec.h"
 
@@ -100,9 +100,12 @@ int main(int argc, char **argv)
     const char *more = argc > 3 ? argv[3] : "";
     if (strcmp(argv[1], "interpreters") == 0)
         return on_interpreters(argv[2], strcmp(more, "quick") == 0);
-    const bool gradients = strcmp(more, "backward") == 0;
+    const bool gradients = strcmp(more, "backward") == 0, one = strcmp(more, "one") == 0;
     if (!exec_all(&tally, argv[1], argv[2], gradients ? backward : cases,
-                  gradients ? COUNT(backward) : COUNT(cases), as_f16, NULL))
+                  gradients ? COUNT(backward)
+                  : one     ? 1
+                            : COUNT(cases),
+                  as_f16, NULL))
         return 77;
     return exec_report(&tally);
 }

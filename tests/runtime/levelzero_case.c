@@ -16,6 +16,16 @@ static void take(void *loader, const char *name, void *function)
     memcpy(function, &found, sizeof found);
 }
 
+void set_features(const char *features)
+{
+    case_module(&sample, &(aule_variant_v1){.target = "levelzero",
+                                            .arch = "levelzero10",
+                                            .features = features,
+                                            .code_format = AULE_CODE_SPIRV,
+                                            .code = code,
+                                            .code_bytes = sizeof code});
+}
+
 void make_module(const char *driver)
 {
     AuText why = {.memory = rt_memory(NULL)};
@@ -28,12 +38,7 @@ void make_module(const char *driver)
     take(mock, "levelzero_mock_work", (void *)&callers.work);
     take(loader, "zeCommandQueueCreate", (void *)&callers.queue_create);
     take(loader, "zeCommandQueueDestroy", (void *)&callers.queue_destroy);
-    case_module(&sample, &(aule_variant_v1){.target = "levelzero",
-                                            .arch = "levelzero10",
-                                            .features = "SPIR-V_1.0 shared32k",
-                                            .code_format = AULE_CODE_SPIRV,
-                                            .code = code,
-                                            .code_bytes = sizeof code});
+    set_features("SPIR-V_1.0 shared32k");
 }
 
 void open_case(Setup *s, On on)

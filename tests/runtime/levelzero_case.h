@@ -39,6 +39,8 @@ typedef struct Setup {
 
 /* Once, before all. [driver]: the mock's file, behind the loader; NULL: the loader is the mock. */
 void make_module(const char *driver);
+/* The sample's variants need these words; it begins with "SPIR-V_1.0 shared32k". */
+void set_features(const char *features);
 void open_case(Setup *s, On on);
 void close_case(Setup *s);
 /* All that a program does, until something fails; what of it comes before plans. */

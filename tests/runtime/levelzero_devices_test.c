@@ -94,9 +94,10 @@ static void test_words(void **state)
                   "40404040404040404040404040404000, groups of 1024, 65536 bytes of shared memory");
     levelzero_mock.spirv = 1 << 16;
     levelzero_mock.shared_bytes = 128 << 10;
+    levelzero_mock.multiplies = true;
     expect_device("levelzero:7", "double 0.1",
                   "levelzero1.3 SPIR-V_1.0 shared16k shared32k shared48k shared64k shared96k "
-                  "shared128k subgroup16 subgroup32 fp16 int64_atomics tile",
+                  "shared128k subgroup16 subgroup32 fp16 int64_atomics dpas16 registers256 tile",
                   "Level Zero 1.3, driver 7, device 8086:0bd5, tile 1 of it, uuid "
                   "10101010101010101010101010101002, groups of 1024, 131072 bytes of shared "
                   "memory");

@@ -225,6 +225,24 @@ static void test_binaries_are_kept(void **state)
     unsetenv("AULE_CACHE_MAX");
 }
 
+/* Modules for twice as many registers are built so, when they are kept, too, and not taken for others. */
+static void test_many_registers(void **state)
+{
+    (void)state;
+    levelzero_mock_reset();
+    in_folder("rm -f levelzero-*");
+    expect_made(1, 0);
+    assert_int_equal(levelzero_mock.large, 0);
+    set_features("SPIR-V_1.0 dpas16 registers256");
+    levelzero_mock.multiplies = true;
+    expect_made(1, 0);
+    expect_made(0, 1);
+    assert_int_equal(levelzero_mock.large, 2);
+    levelzero_mock.multiplies = false;
+    expect_wrong(ON_OWN, AULE_ERROR_UNSUPPORTED, "dpas16");
+    set_features("SPIR-V_1.0 shared32k");
+}
+
 static void test_a_module_that_is_refused(void **state)
 {
     (void)state;
@@ -406,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_code_ends_first),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_binaries_are_kept),
+        cmocka_unit_test(test_many_registers),
         cmocka_unit_test(test_a_module_that_is_refused),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_lost),

@@ -16,10 +16,13 @@ typedef struct BinaryHead {
 
 static BinaryHead binary_head(void) { return (BinaryHead){"binary", levelzero_mock.driver}; }
 
+#define FAR_BUFFERS "-ze-opt-greater-than-4GB-buffer-required"
+#define LARGE       FAR_BUFFERS " -ze-opt-large-register-file"
+
 /* Of build options, the words that drivers know. */
 static bool knows(const char *flags)
 {
-    return !flags || !*flags || strcmp(flags, "-ze-opt-greater-than-4GB-buffer-required") == 0;
+    return !flags || !*flags || strcmp(flags, FAR_BUFFERS) == 0 || strcmp(flags, LARGE) == 0;
 }
 
 static Program *build(const ze_module_desc_t *desc, const void **code, size_t *bytes, char *log,
@@ -66,6 +69,7 @@ ze_result_t zeModuleCreate(ze_context_handle_t context, ze_device_handle_t devic
         memcpy((*log)->text, text, sizeof text);
     }
     if (!made) LEAVE(result);
+    levelzero_mock.large += desc->pBuildFlags && strcmp(desc->pBuildFlags, LARGE) == 0;
     ++*(desc->format ? &levelzero_mock.taken : &levelzero_mock.compiled);
     *module = mock_new(MOCK_MODULE, sizeof **module, context);
     (*module)->program = made;

@@ -246,6 +246,9 @@ ze_result_t zeDeviceGetModuleProperties(ze_device_handle_t device, ze_device_mod
     ENTER();
     DEVICE(device);
     DESC(p, DEVICE_MODULE_PROPERTIES);
+    ze_intel_device_module_dp_exp_properties_t *units = p->pNext;
+    if (units && units->stype == ZE_INTEL_DEVICE_MODULE_DP_EXP_PROPERTIES)
+        units->flags = levelzero_mock.multiplies ? 3 : 1; /* the lower bit: DP4A */
     p->spirvVersionSupported = levelzero_mock.spirv;
     p->flags = ZE_DEVICE_MODULE_FLAG_FP16 | ZE_DEVICE_MODULE_FLAG_INT64_ATOMICS;
     p->maxArgumentsSize = 2048;

@@ -31,6 +31,7 @@ typedef struct LevelZeroMock {
     uint32_t type, spirv;             /* of devices; the version of SPIR-V as api, 0: none */
     bool computes;                    /* there is a queue that does */
     bool sees_host, relaxed;          /* shared system memory; allocations beyond the limit */
+    bool multiplies;                  /* it has matrix units */
     uint32_t most_threads, most_x, most_blocks, shared_bytes, time_bits;
     uint64_t memory_bytes; /* of one allocation at most */
     uint32_t local_bytes;  /* of each kernel of the sample */
@@ -40,6 +41,7 @@ typedef struct LevelZeroMock {
     uint32_t code;         /* with this result */
     /* so far */
     int calls, launches, compiled, taken; /* modules of SPIR-V, of binaries */
+    int large;                            /* modules for twice as many registers */
     const char *failed;                   /* the function that did */
     const char *broken;                   /* the first rule that was */
     int alive[MOCK_KINDS];
