@@ -84,7 +84,7 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
     const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
-    if (packs && !v->balanced &&
+    if (packs && v->operation == AU_FORWARD && v->attn->keys.layout && !v->balanced &&
         !v->invariant) { /* of several sequences, before those of any number */
         AuVariant several = *v;
         several.balanced = true;
