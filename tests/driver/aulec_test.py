@@ -386,10 +386,10 @@ class Stages(Case):
         self.assertEqual(made, {(machine, kernel) for machine in machines for kernel in ("lanes_forward", "lanes_backward")})
 
     def test_level_zero_is_given_the_modules_of_opencl(self):
-        """But for the names of kernels; and only where it is asked for."""
+        """But for the names of kernels; and only where it is asked for. Those for matrix units are not in an artifact but by their names."""
         texts = []
-        for target in ("levelzero", "opencl"):
-            done = aulec(self.mha, "--target", target, "--dtype=f32", "--width=D=64", "--emit=spirv-text")
+        for target, arch in (("levelzero", "levelzero10"), ("opencl", "spirv")):
+            done = aulec(self.mha, "--target", target, f"--arch={arch}", "--dtype=f32", "--width=D=64", "--emit=spirv-text")
             self.expect(done, 0)
             texts.append(done.stdout.decode().replace("for opencl spirv", "for levelzero levelzero10").replace("_spirv_", "_levelzero10_"))
         self.assertEqual(*texts)
@@ -398,6 +398,11 @@ class Stages(Case):
             done = aulec(self.mha, *target, "--dtype=f32", "--width=D=64", "--no-grad", "--emit=kernel-ir")
             self.expect(done, 0)
             self.assertNotIn("levelzero10", done.stdout.decode())
+        for archs, has in (([], False), (["--arch=levelzero10,xe2"], True)):
+            done = aulec(self.mha, "--target=levelzero", *archs, "--dtype=f16", "--width=D=64", "--no-grad", "-o", "-")
+            self.expect(done, 0)
+            self.assertIn(b"_levelzero10_forward", done.stdout)
+            self.assertEqual(b"_xe2_" in done.stdout, has)
 
     def test_functions_take_as_many_tensors_as_artifacts(self):
         inputs = "".join(f"    input x{n}: f32[H];\n" for n in range(100))
