@@ -118,7 +118,7 @@ def decode(
     lengths = whole_numbers(lengths, "lengths", "[B]")
     table = None if page_table is None else whole_numbers(page_table, "page_table", "[B, entries]")
     check_unrecorded("aule.decode()", OVER_A_CACHE, q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
-    _check_heads(q, caches["k"], caches["v"])
+    _check_heads(q, caches["k"], caches["v"], ("k_cache", "v_cache"))
     for what, x in (("lengths", lengths), ("page_table", table), ("k_cache", k_cache if table is None else None)):
         if x is not None and x.shape[0] != q.shape[0]:
             raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences", "tensor")

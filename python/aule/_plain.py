@@ -117,9 +117,9 @@ def _window(window: Any, causal: bool) -> tuple[int | None, int | None]:
     return left, None if causal else right
 
 
-def _check_heads(q: Any, k: Any, v: Any) -> None:
-    """What of shapes the script would put in its own words; all else is told of q, k, v by their names."""
-    for name, x in (("k", k), ("v", v)):
+def _check_heads(q: Any, k: Any, v: Any, names: tuple[str, str] = ("k", "v")) -> None:
+    """What of shapes the script would put in its own words; all else is told of q, k, v by their [names]."""
+    for name, x in zip(names, (k, v)):
         if len(getattr(q, "shape", ())) == len(getattr(x, "shape", ())) == 4 and x.shape[1] > 0 and q.shape[1] % x.shape[1]:
             raise ArgumentError(f"q has {q.shape[1]} heads and {name} has {x.shape[1]}: each of {name}'s serves as many of q's, so that {q.shape[1]} is a multiple", "tensor")
 

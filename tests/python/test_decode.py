@@ -162,6 +162,8 @@ class Decode(unittest.TestCase):
             with self.subTest(message):
                 with self.assertRaisesRegex(aule.ArgumentError, message):
                     aule.decode(*args, **named | change)
+        with self.assertRaisesRegex(aule.ArgumentError, "q has 3 heads and k_cache has 2"):
+            aule.decode(case.q[:, :, :3], *args[1:], **named)
         with self.assertRaisesRegex(aule.ArgumentError, "q has 3 axes"):
             aule.decode(case.q[0], *args[1:])
         with self.assertRaisesRegex(aule.ArgumentError, "k_cache has .* rows, q has 8 sequences"):
