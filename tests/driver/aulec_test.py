@@ -448,6 +448,14 @@ class Stages(Case):
         self.expect(aulec(self.mha, *options, "--emit=tiled-ir", "--after=tea"), 2, "unknown pass 'tea'", "exponents")
         self.expect(aulec(self.mha, *options, "--emit=kernel-ir", "--after=sums"), 2, "goes with the stage tiled-ir")
 
+    def test_f32_where_groups_of_warps_multiply(self):
+        """They have no products of f32; what asks which shape they had must not need one."""
+        for script in ("mha", "gemma_local", "documents_bias_sink"):
+            with self.subTest(script=script):
+                made = aulec(EXAMPLES / f"{script}.attn", "--target=cuda", "--arch=sm_90a", "--dtype=f32", "--width=D=64", "--width=E=64", "--emit=kernel-ir")
+                self.expect(made, 0)
+                self.assertIn(b"backward", made.stdout)
+
     def test_shapes(self):
         script = EXAMPLES / "mha.attn"
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir"]
