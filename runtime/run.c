@@ -66,6 +66,8 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
             uint64_t at = run->layout->region_at[index];
             filled = (uint64_t)(uintptr_t)run->given.workspace + (flat ? at : 0);
             offset = (int64_t)(at / (slot->dim && !in_bytes ? slot->dim : 1));
+            /* A region of no bytes may lie at the workspace's end, which is no address of its. */
+            if (looks && !run->layout->region_bytes[index]) filled = 0;
             break;
         }
         case AULE_SLOT_PRESENT: filled = plan->bound.tensors[index] != NULL; break;
