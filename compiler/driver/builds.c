@@ -84,7 +84,7 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
     const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
-    if (packs && v->operation == AU_FORWARD && v->attn->keys.layout && !v->balanced &&
+    if (packs && !v->balanced &&
         !v->invariant) { /* of several sequences, before those of any number */
         AuVariant several = *v;
         several.balanced = true;
@@ -163,7 +163,6 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
                 ? AU_QUERIES
                 : 1;
         while (queries-- > 0) {
-            if (n == AU_BACKWARD && queries && queries != AU_DECODE_QUERIES) continue;
             one.queries = (AuQueries)queries;
             one.boxes = !queries;
             one.short_rows = one.boxes; /* first, since they have a condition */

@@ -210,10 +210,14 @@ static AuExpr most_queries(AuAttn *a)
                       : attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)rows->most_rows, 0, a->span);
 }
 
-/* Are there kernels for fewer rows of queries in a layout: for few alone, where a call says that there are few, and beside many. */
+/* Are there kernels for fewer rows of queries in a layout: for few alone, where a call says that there are few, and beside many; lists of parts are
+ * of forward and of keys in a layout, gradients of rows that are counted together. */
 static bool takes_few(const AuVariant *v)
 {
     const AuAttn *a = v->attn;
+    const bool backward = v->operation == AU_BACKWARD;
+    if (backward && v->queries && v->queries != AU_DECODE_QUERIES) return false;
+    if (v->balanced && (backward || !a->keys.layout)) return false;
     const bool packed = a->queries.layout == AU_LAYOUT_PACKED && a->queries.says_most;
     if (v->queries == AU_MIXED_QUERIES) return packed;
     if (!v->queries || v->queries == AU_PAGED_QUERIES) return true;
@@ -351,6 +355,7 @@ static bool say_maps(AuArena *arena, AuDiags *diags, AuVariant *v)
 
 bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
 {
+    if (!takes_few(v)) return true; /* one kernel for any number */
     AuAttn *a = v->attn;
     const AuTileCaps *caps = tile_caps(v->arch->caps);
     const bool finishes =
@@ -377,7 +382,6 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .e = (int32_t)hooks_expr(hooks, a, a->tensors[2].axes[3])->integer};
     const bool backward = v->operation == AU_BACKWARD;
     const char *why;
-    if (!takes_few(v)) return true; /* one kernel for any number */
     if (v->queries) {
         const int32_t limit = few_limit(arena, &problem, v->operation, &why);
         if (!limit || !is_own(arena, &problem)) return true;
@@ -394,7 +398,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     }
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
-    if (v->balanced && !v->schedule->shape.part_start) { /* a row of text says so */
+    if (v->balanced && !v->schedule->shape.part_start) { /* by rule, or a row of text */
         v->schedule = NULL;
         return true;
     }

@@ -64,6 +64,14 @@ int32_t lanes_item_rows(const Lanes *x, LanesSide side); /* of an item */
 /* Of sequences of many rows beside others (Lanes.lists_many): the kernel of their list, before theirs; have they one? */
 void lanes_many_kernel(Lanes *x);
 bool lanes_lists_many(const Lanes *x);
+/* Lists that kernels of a warp a sequence write: i32[what:2, AXIS:..], whose place it is, and a number of it. */
+typedef struct LanesList {
+    const char *name, *axis, *number; /* what the kernel calls that number */
+} LanesList;
+void lanes_list_fragments(Lanes *x, const LanesList *list); /* of its kernel, before the next one */
+/* Places [first] and on, as many as [count], where [when]: sequence [b], and [number], of place first + n. */
+void lanes_write_list(Lanes *x, const LanesList *list, const char *count, const char *first,
+                      const char *b, const char *number, const char *when);
 void lanes_work_argument(Lanes *x, LanesSide side);
 const char *lanes_work_items(Lanes *x, LanesSide side); /* how many */
 /* Blocks of a grid over them: none without any row, since what a mod reads at an index of its own is clamped to a row that there is. */

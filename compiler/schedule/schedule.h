@@ -142,9 +142,9 @@ typedef struct AuChecks {
 /* checks.c: kernels to run before those of an operation. false: diagnostics are in diags. */
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
 
-/* Are there kernels for batches of few queries and many? */
 /* Are there kernels for few queries whose parts are those of a list? */
-bool schedule_balances(AuArena *arena, const AuProblem *p);
+bool schedule_balances(AuArena *arena, const AuProblem *problem);
+/* Are there kernels for batches of few queries and many? */
 bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */

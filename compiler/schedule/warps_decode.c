@@ -109,7 +109,7 @@ bool schedule_warps_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
                      .stages = stages[n / 2 % 2],
                      .query_in_registers = n % 2 == 0,
                      .sharing = p->attn->keys.has_groups ? SHARING : 0,
-                     .part_start = p->balanced ? WARPS_PART_START : 0};
+                     .part_start = warps_part_start(p)};
         *why = schedule_warps_decode_fit(arena, p, &s);
         if (*why) continue;
         *out = s;

@@ -19,7 +19,8 @@ const char *warps_parts_for(Lanes *x, const char *blocks);
 void warps_share_kernel(Lanes *x);
 void warps_share_arguments(Lanes *x, AuTileMode mode);
 const char *warps_share_slots(Lanes *x);
-enum { WARPS_PART_START = 3 }; /* AuShape.part_start by rule */
+/* AuShape.part_start by rule: no lists of sequences that are as long as their windows. */
+int32_t warps_part_start(const AuProblem *p);
 /* Blocks of rows of a sequence and head of keys. Where a block's sums lie: "span, b, hk", of a list "slot, hk". */
 const char *warps_row_blocks(Lanes *x);
 const char *warps_part_place(const Lanes *x);

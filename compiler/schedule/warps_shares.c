@@ -14,11 +14,16 @@
 #include "warps_decode.h"
 
 enum {
+    PART_START = 3,
     WAYS = 32,    /* of a way m + 4 e: longest / (1 + m / 4) / 2^e tiles */
     SUMMED = 128, /* sequences that are added up together */
     TRIED = 32,   /* of all ways */
-    WRITTEN = 32, /* parts that are written together */
 };
+
+int32_t warps_part_start(const AuProblem *p)
+{
+    return p->balanced && !p->hooks->range_begins ? PART_START : 0;
+}
 
 static const char *batch(Lanes *x) { return lanes_axis(x, 0, 0); }
 
@@ -141,25 +146,18 @@ static void count_parts(Lanes *x)
 }
 
 /* Places [first] and on of the list, where [when]: sequence and number of each part. */
-static void write_parts(Lanes *x, const char *first, const char *b, const char *number,
-                        const char *when)
+static void write_parts(Lanes *x, const LanesList *list, const char *first, const char *b,
+                        const char *number, const char *when)
 {
-    AuTileBuild *t = x->t;
-    tile_for_range(t, "some", "0", tile_text(t, "cdiv(%s, %d)", warps_share_slots(x), WRITTEN));
-    tile_set(t, "n", "some * %d + iota(slot:%d)", WRITTEN, WRITTEN);
-    tile_set(t, "place", "n + %s", first);
-    tile_set(t, "whose", "place * 0 + %s", b);
-    tile_set(t, "part_number", "place * 0 + %s", number);
-    const char *guard = tile_text(t, "%s && place < %s", when, warps_share_slots(x));
-    tile_store(t, "whose -> share_of[0, place] when %s", guard);
-    tile_store(t, "part_number -> share_of[1, place] when %s", guard);
-    tile_end(t);
+    const char *room = warps_share_slots(x);
+    lanes_write_list(x, list, room, first, b, number,
+                     tile_text(x->t, "%s && place < %s", when, room));
 }
 
 void warps_share_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    static const char *const lists[] = {"place", "whose", "part_number"};
+    const LanesList list = {"share_of", "slot", "part_number"};
     tile_layout(t, "by_sequence", tile_text(t, "lane:%d@1", x->p->caps->lanes), "reg");
     tile_kernel(t, "shares");
     lanes_arguments(x);
@@ -167,8 +165,7 @@ void warps_share_kernel(Lanes *x)
     tile_grid(t, "sequence: %s", batch(x));
     tile_shared(t, "TRIED", "f32[way:%d]", WAYS);
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    for (uint32_t n = 0; n < 3; n++)
-        tile_frag(t, tile_part(t, "%s", lists[n]), "i32[slot:%d] @ along_lanes = 0", WRITTEN);
+    lanes_list_fragments(x, &list);
     sum_tiles(x);
     choose_way(x);
     count_parts(x);
@@ -177,9 +174,9 @@ void warps_share_kernel(Lanes *x)
     tile_store(t, "said -> share_at[0, sequence +: 1]");
     tile_set(t, "said", "iota(b:1) * 0 + own_parts");
     tile_store(t, "said -> share_at[1, sequence +: 1]");
-    write_parts(x, "first_part", "sequence", "n", "n < own_parts");
+    write_parts(x, &list, "first_part", "sequence", "n", "n < own_parts");
     tile_if(t, tile_text(t, "sequence == %s - 1", batch(x)));
-    write_parts(x, "0", "0", "-1", "place >= listed");
+    write_parts(x, &list, "0", "0", "-1", "place >= listed");
     tile_end(t);
     tile_end(t);
     tile_end(t);

@@ -311,7 +311,7 @@ bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                      .key_tile = keys[n / 2 % 3],
                      .stages = 2 - (int32_t)(n / 6 % 2),
                      .executors = warps[n % 2],
-                     .part_start = p->balanced ? WARPS_PART_START : 0};
+                     .part_start = warps_part_start(p)};
         if (n >= 12) s.rows /= 2; /* memories that hold no more */
         *why = fit(arena, p, &s);
         if (*why) continue;

@@ -125,24 +125,32 @@ static void count_items(Lanes *x)
     tile_set(t, "listed", "i32(reduce_sum(of_all, s))");
 }
 
-/* So many items from [first] on, of sequence [b]: turn n of them is [turn]. */
-static void write_items(Lanes *x, const char *count, const char *first, const char *b,
-                        const char *turn, const char *when)
+void lanes_list_fragments(Lanes *x, const LanesList *list)
+{
+    const char *const names[] = {"place", "whose", list->number};
+    for (uint32_t n = 0; n < sizeof names / sizeof *names; n++)
+        tile_frag(x->t, tile_part(x->t, "%s", names[n]), "i32[%s:%d] @ along_lanes = 0", list->axis,
+                  WRITTEN);
+}
+
+void lanes_write_list(Lanes *x, const LanesList *list, const char *count, const char *first,
+                      const char *b, const char *number, const char *when)
 {
     AuTileBuild *t = x->t;
     tile_for_range(t, "some", "0", tile_text(t, "cdiv(%s, %d)", count, WRITTEN));
-    tile_set(t, "n", "some * %d + iota(item:%d)", WRITTEN, WRITTEN);
+    tile_set(t, "n", "some * %d + iota(%s:%d)", WRITTEN, list->axis, WRITTEN);
     tile_set(t, "place", "n + %s", first);
     tile_set(t, "whose", "place * 0 + %s", b);
-    tile_set(t, "turn", "place * 0 + %s", turn);
-    tile_store(t, "whose -> many[0, place] when %s", when);
-    tile_store(t, "turn -> many[1, place] when %s", when);
+    tile_set(t, list->number, "place * 0 + %s", number);
+    tile_store(t, "whose -> %s[0, place] when %s", list->name, when);
+    tile_store(t, "%s -> %s[1, place] when %s", list->number, list->name, when);
     tile_end(t);
 }
 
 void lanes_many_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const LanesList list = {"many", "item", "turn"};
     const char *count = tile_text(t, "cdiv(q_length, %d)", x->block), *room = items_of_many(x);
     tile_kernel(t, "many");
     lanes_arguments(x);
@@ -150,14 +158,13 @@ void lanes_many_kernel(Lanes *x)
     tile_grid(t, "b: %s - 1", ends(x, LANES_QUERIES));
     lanes_let_key_length(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
-    for (int32_t n = 0; n < 3; n++) {
-        static const char *const names[] = {"place", "whose", "turn"};
-        tile_frag(t, tile_part(t, "%s", names[n]), "i32[item:%d] @ along_lanes = 0", WRITTEN);
-    }
+    lanes_list_fragments(x, &list);
     count_items(x);
-    write_items(x, count, "first", "b", "n", tile_text(t, "n < %s && place < %s", count, room));
+    lanes_write_list(x, &list, count, "first", "b", "n",
+                     tile_text(t, "n < %s && place < %s", count, room));
     tile_if(t, tile_text(t, "b == %s - 2", ends(x, LANES_QUERIES)));
-    write_items(x, room, "0", "0", "-1", tile_text(t, "place >= listed && place < %s", room));
+    lanes_write_list(x, &list, room, "0", "0", "-1",
+                     tile_text(t, "place >= listed && place < %s", room));
     tile_end(t);
     tile_end(t);
     tile_end(t);

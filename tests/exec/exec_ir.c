@@ -64,6 +64,7 @@ static const AuShapes *shapes_of(Run *r)
         {"opaque_forward", "matrices_forward: subgroups=2"},
         {"opaque", "matrices_backward: subgroups=2"},
         {"stored", "group_backward: stmatrix=1"},
+        {"windowed", "warps_decode: start=3"},
         {"turned", "group_backward: stmatrix=1 turned=1"},
         {"weighed",
          "warps_decode: sharing=2"}, /* as the rule has it: what groups save is weighed */
@@ -424,8 +425,11 @@ static bool is_for_uneven_keys(Run *r, const AuVariant *v)
     if (v->attn->keys.layout != AU_LAYOUT_PAGED || v->attn->keys.is_csr || v->attn->queries.layout)
         return true;
     Run *paged = exec_paged(r, v->attn);
+    const AuNode *keys = attn_at(v->attn, v->attn->tensors[1].axes[2]);
+    if (keys->op == AU_OP_SIZE) paged->sizes[keys->integer] = -1; /* in calls no tensor has it */
     const int64_t room = paged->tensors[v->attn->keys.table].shape[1] * paged->tensors[1].shape[2];
-    const bool wanted = r->tensors[0].shape[0] > 1 && room > SCHEDULE_UNEVEN_KEYS;
+    const bool wanted =
+        r->tensors[0].shape[0] >= SCHEDULE_UNEVEN_SEQUENCES && room > SCHEDULE_UNEVEN_KEYS;
     if ((evaluate(paged, v->condition) != 0) == wanted) return true;
     return exec_fail(r, "condition", wanted ? "not for the call" : "for the call");
 }

@@ -293,7 +293,8 @@ static const ExecCase few_cases[] = {
 static const char *const balanced_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:sm_90"};
 static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=6 H=4 Hk=2 S=1 T=700 D=32 E=32 slots=16", NULL, "decode forward paged balanced lists"},
-    {"gemma_local.attn", "B=5 H=4 Hk=2 S=2 T=1100 D=32 E=32 slots=48", "window=300", "decode forward paged"},
+    {"mha.attn", "B=8 H=2 Hk=2 S=1 T=1100 D=32 E=32 slots=48", NULL, "decode forward paged balanced"},
+    {"gemma_local.attn", "B=5 H=4 Hk=2 S=2 T=1100 D=32 E=32 slots=48", "window=300", "decode forward paged balanced lists windowed"},
     {"mha.attn", "B=35 H=4 Hk=4 S=1 T=300 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
     {"../../../attn_scripts/alibi.attn", "B=7 H=3 S=3 T=400 D=32 E=32", NULL, "decode forward padded balanced"},
     {"mha.attn", "B=3 H=8 Hk=1 S=5 T=270 D=32 E=32 slots=48", NULL, "decode packed most forward paged balanced lists"},
@@ -302,6 +303,7 @@ static const ExecCase balanced_cases[] = {
     {"../../../attn_scripts/rope.attn", "B=5 H=2 Hk=1 S=3 T=170 D=32 E=32 slots=16", NULL, "decode forward ragged paged balanced"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=270 D=416 slots=16", NULL, "decode packed most forward paged balanced"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=400 D=64 E=64 slots=16", NULL, "decode forward paged balanced e4m3"},
+    {ODD_WINDOW, "B=4 H=4 Hk=2 S=3 T=600 D=32 E=32 slots=16", "window=300", "decode forward paged positions balanced windowed"},
     {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */

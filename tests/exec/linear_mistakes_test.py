@@ -178,7 +178,7 @@ SHARES = [
     ("sequences have a part less than the list says", "warps_decode_parts.c", '"max(share_at[1, b], 1)"', '"max(share_at[1, b] - 1, 1)"'),
     ("one part less is joined", "warps_decode_parts.c", '? "share_at[1, b]"', '? "max(share_at[1, b] - 1, 1)"'),
     ("parts are joined from the place behind the first on", "warps_decode_parts.c", '"first_part + "', '"1 + first_part + "'),
-    ("parts without a place are computed", "warps_decode_parts.c", '"span >= 0 && span < parts"', '"span >= -1 && span < parts"'),
+    ("first parts are taken for places without one", "warps_decode_parts.c", '"span >= 0 && span < parts"', '"span > 0 && span < parts"'),
     ("sums over sequences miss the first", "warps_shares.c", '"some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"', '"1 + some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"'),
 ]
 
