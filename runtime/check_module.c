@@ -128,6 +128,9 @@ static bool bad_map(const Check *check, const aule_attention_v1 *a, const aule_v
         (tensor && map->rank != rt_tensor(a, map->index)->rank) || !rt_dtype_bytes(map->dtype) ||
         (swizzle && swizzle != 32 && swizzle != 64 && swizzle != 128))
         return true;
+    if (AULE_MAP_CUT(map->flags) &&
+        (AULE_MAP_CUT(map->flags) >= map->rank || map->rank == AULE_MAP_RANK))
+        return true;
     for (uint32_t d = 0; d < map->rank; d++)
         if (!map->box[d] || map->box[d] > 256 || bad_expr(check, &map->size[d]) ||
             bad_option(check, &map->stride[d]))

@@ -1,7 +1,8 @@
 #include "maps.h"
 
 enum { MAP_ALIGN = 16 };
-static const uint64_t most_size = 1ull << 32, most_stride = 1ull << 40;
+static const uint64_t most_size = 1ull << 32, most_stride = 1ull << 40,
+                      most_cut = 1ull << 31; /* rows whose numbers are coordinates: i32 */
 
 /* ---- one map */
 
@@ -45,6 +46,18 @@ static const char *check_dimension(uint32_t d, uint64_t size, int64_t stride, ui
                                                 : NULL;
 }
 
+/* The dimension that is cut once more: see AULE_MAP_CUT. Nothing before the tensor is read, since what is inside of both is in the tensor. */
+static bool add_cut(AuMapView *view, uint32_t cut)
+{
+    if (!cut) return true;
+    if (view->size[cut] >= most_cut) return false;
+    view->size[view->rank] = view->size[cut] + 1;
+    view->stride[view->rank] = view->stride[cut];
+    view->before = view->size[cut] * view->stride[cut];
+    view->rank++;
+    return true;
+}
+
 /* NULL: [view] describes the map; else why there is none. Tensors that were not passed have none, and nobody asks for it. */
 static const char *view_of(const aule_attention_v1 *a, const aule_map_v1 *map, const AuBound *bound,
                            AuMapView *view)
@@ -62,8 +75,9 @@ static const char *view_of(const aule_attention_v1 *a, const aule_map_v1 *map, c
         view->stride[d] = view->size[d] == 1 ? MAP_ALIGN : (uint64_t)stride * bytes;
     }
     view->rank = map->rank;
-    const bool cut = view->size[0] * bytes % MAP_ALIGN && map->flags & AULE_MAP_WRITTEN;
-    return cut ? "has rows that are no multiples of 16 bytes" : NULL;
+    if (!add_cut(view, AULE_MAP_CUT(map->flags))) return "has an extent that no map cuts";
+    const bool splits = view->size[0] * bytes % MAP_ALIGN && map->flags & AULE_MAP_WRITTEN;
+    return splits ? "has rows that are no multiples of 16 bytes" : NULL;
 }
 
 /* ---- the maps of a variant */

@@ -22,7 +22,7 @@ static LLVMValueRef map_at(AuEmit *e, int64_t map)
 static void take_box(CudaText *t, const AuInstr *in, uint32_t first)
 {
     AuEmit *e = t->e;
-    const uint32_t rank = e->k->maps[in->imm].rank;
+    const uint32_t rank = kernel_coordinates(&e->k->maps[in->imm]);
     au_text_add(&t->text, "[$%u, {", cuda_take(t, "l", map_at(e, in->imm)));
     for (uint32_t d = 0; d < rank; d++)
         au_text_add(&t->text, "%s$%u", d ? ", " : "", cuda_take(t, "r", operand(e, in, first + d)));
@@ -31,7 +31,7 @@ static void take_box(CudaText *t, const AuInstr *in, uint32_t first)
 
 static void load_box(AuEmit *e, const AuInstr *in)
 {
-    const uint32_t rank = e->k->maps[in->imm].rank;
+    const uint32_t rank = kernel_coordinates(&e->k->maps[in->imm]);
     CudaText t = cuda_text(e);
     cuda_when(&t, operand(e, in, in->count - 1u));
     au_text_add(
@@ -48,7 +48,7 @@ static void load_box(AuEmit *e, const AuInstr *in)
 
 static void store_box(AuEmit *e, const AuInstr *in)
 {
-    const uint32_t rank = e->k->maps[in->imm].rank;
+    const uint32_t rank = kernel_coordinates(&e->k->maps[in->imm]);
     const bool adds = in->op == AU_K_TMA_REDUCE_ADD;
     CudaText t = cuda_text(e);
     cuda_when(&t, operand(e, in, in->count - 1u));

@@ -216,7 +216,8 @@ static const aule_map_v1 *maps_of(Artifact *x, const AuKernel *k)
                                 .rank = map->rank,
                                 .swizzle = map->swizzle,
                                 .flags = (map->nan ? AULE_MAP_NAN : 0) |
-                                         (is_written(k, n) ? AULE_MAP_WRITTEN : 0)};
+                                         (is_written(k, n) ? AULE_MAP_WRITTEN : 0) |
+                                         map->cut << AULE_MAP_CUT_SHIFT};
         memcpy(list[n].box, map->box, sizeof map->box);
         for (uint32_t d = 0; d < map->rank; d++) {
             list[n].size[d] = expr_of(map->size[d]);

@@ -341,12 +341,18 @@ static bool say_codes(AuArena *arena, AuVariant *v)
     return true;
 }
 
-/* Readers of artifacts that know no maps leave alone what has this word among its features. */
+/* Readers of artifacts that know no maps, or none that are cut, leave alone what has these words among its features. */
 static bool say_maps(AuArena *arena, AuDiags *diags, AuVariant *v)
 {
     uint32_t count = 0;
-    for (uint32_t n = 0; n < v->kernel_count; n++) count += v->kernels[n]->map_count;
-    if (count) v->features = au_format(arena, "%s tensor_maps", v->features);
+    bool cut = false;
+    for (uint32_t n = 0; n < v->kernel_count; n++) {
+        const AuKernel *k = v->kernels[n];
+        count += k->map_count;
+        for (uint32_t m = 0; m < k->map_count; m++) cut |= k->maps[m].cut != 0;
+    }
+    if (count)
+        v->features = au_format(arena, "%s tensor_maps%s", v->features, cut ? " cut_maps" : "");
     if (count <= AULE_MAX_MAPS) return true;
     au_error(diags, AU_E0608, v->attn->span,
              "%u tensor maps for one operation; there is room for %d", count, AULE_MAX_MAPS);

@@ -87,6 +87,7 @@ typedef struct AuAgent { /* of an executor */
 typedef struct AuBox {
     uint32_t rank, count[AU_MAP_RANK];
     int64_t start[AU_MAP_RANK], size[AU_MAP_RANK], stride[AU_MAP_RANK];
+    int64_t base; /* where coordinates of 0 are */
 } AuBox;
 
 typedef struct AuCopy { /* by one lane, in flight or done */

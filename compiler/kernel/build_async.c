@@ -95,10 +95,12 @@ uint32_t kernel_map(AuKernel *k, AuMap map)
     return k->map_count - 1;
 }
 
+uint32_t kernel_coordinates(const AuMap *map) { return map->rank + (map->cut != 0); }
+
 void kernel_box_load(AuKernel *k, uint32_t map, const AuCopyEnds *ends, AuMem barrier,
                      AuVal barrier_at, AuVal mask)
 {
-    const uint32_t rank = k->maps[map].rank;
+    const uint32_t rank = kernel_coordinates(&k->maps[map]);
     AuVal operands[3 + AU_MAP_RANK] = {ends->shared_at};
     for (uint32_t d = 0; d < rank; d++) operands[1 + d] = ends->at[d];
     operands[1 + rank] = barrier_at;
@@ -112,7 +114,7 @@ void kernel_box_load(AuKernel *k, uint32_t map, const AuCopyEnds *ends, AuMem ba
 
 void kernel_box_store(AuKernel *k, AuKOp op, uint32_t map, const AuCopyEnds *ends, AuVal mask)
 {
-    const uint32_t rank = k->maps[map].rank;
+    const uint32_t rank = kernel_coordinates(&k->maps[map]);
     AuVal operands[2 + AU_MAP_RANK] = {{0}};
     for (uint32_t d = 0; d < rank; d++) operands[d] = ends->at[d];
     operands[rank] = ends->shared_at;

@@ -25,7 +25,7 @@ static uint64_t elements(const AuBox *b)
 /* Element [n] of the box in the tensor; false: outside. */
 static bool place_of(const AuBox *b, uint64_t n, int64_t *at)
 {
-    *at = 0;
+    *at = b->base;
     for (uint32_t d = 0; d < b->rank; n /= b->count[d++]) {
         const int64_t c = b->start[d] + (int64_t)(n % b->count[d]);
         if (c < 0 || c >= b->size[d]) return false;
@@ -66,12 +66,20 @@ static AuBox box_of(const AuMachine *m, const AuExecutor *e, const AuStep *s, ui
 {
     const AuMap *map = &m->k->maps[s->imm];
     const AuKMap *given = &m->run->maps[s->imm];
-    AuBox b = {.rank = map->rank};
+    AuBox b = {.rank = kernel_coordinates(map)};
     for (uint32_t d = 0; d < map->rank; d++) {
         b.start[d] = agents_operand(m, e, s, first + d, lane);
         b.count[d] = map->box[d];
         b.size[d] = given->size[d];
         b.stride[d] = d ? given->stride[d] : 1;
+    }
+    if (map->cut) { /* once more, one longer, from as far before the tensor as that has rows */
+        const int64_t rows = b.size[map->cut], stride = b.stride[map->cut];
+        b.start[map->rank] = agents_operand(m, e, s, first + map->rank, lane);
+        b.count[map->rank] = 1;
+        b.size[map->rank] = rows + 1;
+        b.stride[map->rank] = stride;
+        b.base = -rows * stride;
     }
     return b;
 }
@@ -99,8 +107,8 @@ static AuCopy copy_of(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lan
 {
     const AuInstr *in = &m->k->instrs[s->instr];
     const bool load = is_load(s), box = is_box(s);
-    const uint32_t rank = box ? m->k->maps[s->imm].rank : 1, global_first = load ? 1 : 0,
-                   shared_first = load ? 0 : rank, after = 1 + rank;
+    const uint32_t rank = box ? kernel_coordinates(&m->k->maps[s->imm]) : 1,
+                   global_first = load ? 1 : 0, shared_first = load ? 0 : rank, after = 1 + rank;
     AuCopy c = {.step = s,
                 .e = e,
                 .lane = lane,
@@ -125,6 +133,22 @@ static bool cuts_vectors(const AuMachine *m, const AuCopy *c)
            b->start[0] + b->count[0] > b->size[0];
 }
 
+/* What is cut begins before its tensor, and a box of which nothing is inside was seen to be read from there (H100: an illegal address). */
+static bool is_outside_of_cut(const AuMachine *m, const AuCopy *c)
+{
+    const uint32_t cut = is_box(c->step) ? m->k->maps[c->step->imm].cut : 0;
+    return cut && (c->box.start[cut] >= c->box.size[cut] ||
+                   c->box.start[cut] + (int64_t)c->box.count[cut] <= 0);
+}
+
+/* The unit takes a store that begins before a tensor for an illegal instruction (seen on an H100); loads have what the map fills in. */
+static bool begins_before(const AuCopy *c)
+{
+    bool before = false;
+    for (uint32_t d = 0; d < c->box.rank; d++) before |= c->box.start[d] < 0;
+    return before && is_box(c->step) && !is_load(c->step);
+}
+
 static bool is_inside(AuMachine *m, const AuCopy *c)
 {
     const AuMemory *mem = &m->k->mems[c->shared];
@@ -140,6 +164,13 @@ static bool is_inside(AuMachine *m, const AuCopy *c)
         kernel_fail(m, c->e, c->step, c->lane,
                     "bounds: @%s[%" PRId64 "] is not aligned to %" PRId64 " bytes", mem->name,
                     c->shared_at, line);
+    else if (is_outside_of_cut(m, c))
+        kernel_fail(m, c->e, c->step, c->lane,
+                    "bounds: nothing of a box of map %s is inside, which is cut",
+                    m->k->maps[c->step->imm].name);
+    else if (begins_before(c))
+        kernel_fail(m, c->e, c->step, c->lane, "bounds: a box of map %s is stored from below 0 on",
+                    m->k->maps[c->step->imm].name);
     else if (cuts_vectors(m, c))
         kernel_fail(m, c->e, c->step, c->lane,
                     "bounds: rows of map %s end inside of 16 bytes, which are written whole",

@@ -135,6 +135,7 @@ typedef struct AuMap {
     uint32_t rank, box[AU_MAP_RANK];
     uint32_t swizzle; /* of the shared memory: rows of the box are so many bytes */
     bool nan;         /* what is outside of the tensor is NaN in shared memory, not 0 */
+    uint32_t cut; /* a dimension of which copies say where it ends; 0: none (kernel_coordinates) */
     AuLaunchExpr size[AU_MAP_RANK], stride[AU_MAP_RANK]; /* in elements; the first stride is 1 */
     AuSpan span;
 } AuMap;
@@ -324,6 +325,9 @@ void kernel_mbar_wait(AuKernel *k, AuMem mem, AuVal index, AuVal phase);
 void kernel_fence(AuKernel *k, AuKOp fence); /* FENCE_INIT, FENCE_PROXY, TENSOR_FENCE */
 void kernel_registers(AuKernel *k, uint32_t count);
 uint32_t kernel_map(AuKernel *k, AuMap map); /* gives its number; a name is made unique */
+/* How many numbers a copy by the map has. One more than dimensions where one of them, of size R, is cut: coordinates c and, the last, e mean row
+ * c + e - R, which is outside where c is not below R. So a box whose first row is r ends at row e <= R for c = R - e + r. */
+uint32_t kernel_coordinates(const AuMap *map);
 /* Copies by one lane, which [mask] says. Of boxes: the map's rank of coordinates. */
 typedef struct AuCopyEnds {
     AuMem shared, global;

@@ -293,6 +293,7 @@ static void print_map(const AuKernel *k, AuText *out, const AuMap *map)
     for (uint32_t d = 0; d < map->rank; d++) au_text_add(out, " %u", map->box[d]);
     if (map->swizzle) au_text_add(out, " swizzle %u", map->swizzle);
     if (map->nan) au_text_add(out, " fill nan");
+    if (map->cut) au_text_add(out, " cut %u", map->cut);
     au_text_add(out, "\n");
     for (uint32_t d = 0; d < map->rank; d++) {
         print_words(out, "size", map->name, d, map->size[d]);

@@ -115,6 +115,7 @@ static bool map(Reader *r)
         m.nan = true;
         next(r);
     }
+    if (accept(r, "cut") && !count(r, &m.cut)) return false;
     for (uint32_t n = 0; n < r->k->map_count; n++)
         if (strcmp(r->k->maps[n].name, m.name) == 0) {
             au_error(r->diags, AU_E0802, m.span, "map %s is declared twice", m.name);

@@ -105,9 +105,9 @@ static void check_box(AuVerifier *v, uint32_t i)
     verify_range(v, i, 0, (int64_t)v->k->map_count - 1);
     if ((uint64_t)in->imm >= v->k->map_count || !check_ends(v, i, shared, global, load)) return;
     const AuMap *map = &v->k->maps[in->imm];
-    if (map->mem.i != global.i || map->rank != rank)
+    if (map->mem.i != global.i || kernel_coordinates(map) != rank)
         verify_wrong(v, AU_E0807, i, "map %s is of @%s and has %u coordinates", map->name,
-                     v->k->mems[map->mem.i].name, map->rank);
+                     v->k->mems[map->mem.i].name, kernel_coordinates(map));
     else if (map->swizzle != v->k->mems[shared.i].swizzle)
         verify_wrong(v, AU_E0807, i, "map %s swizzles by %u, @%s by %u", map->name, map->swizzle,
                      v->k->mems[shared.i].name, v->k->mems[shared.i].swizzle);
@@ -143,6 +143,8 @@ void verify_map(AuVerifier *v, const AuMap *map)
         what = "has rows that are not those of its swizzle, nor multiples of 16 bytes";
     for (uint32_t d = 0; d < map->rank && !what; d++)
         if (!map->box[d] || map->box[d] > 256) what = "has a box that is not 1 to 256 wide";
+    if (map->cut && (map->cut >= map->rank || map->rank == AU_MAP_RANK))
+        what = "is cut along a dimension that it has not, or has no place for one more";
     if (map->nan && m && !((F32 | HALF) >> m->scalar & 1)) what = "fills integers with NaN";
     if (!what) return;
     au_error(v->diags, AU_E0807, map->span, "map %s %s", map->name, what);

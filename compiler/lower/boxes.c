@@ -4,7 +4,8 @@
  *     t = async copy x.O -> o[..] clip; wait t        tma_store, bulk_commit; bulk_wait
  *
  * One lane issues them. A map has the tensor's axes, the last first: scalar indices are boxes of one, spans begin at a coordinate,
- * and what lies outside of the tensor is 0 on the way in and left out on the way out. The box lies in shared memory row after row;
+ * and what lies outside of the tensor is 0 on the way in and left out on the way out. So is what lies behind the end of a span "from 0 to e",
+ * which begins at a row that there is: such maps have a dimension that is cut. The box lies in shared memory row after row;
  * rows longer than the swizzle are several boxes side by side. Sizes of a map are the tensor's extents; strides are those with which
  * the tensor comes, which the launch knows. */
 #include "internal.h"
@@ -17,22 +18,36 @@ typedef struct Box {
     bool load;
     AuMap map;
     AuVal at[AU_MAP_RANK]; /* coordinates */
+    AuVal end;             /* of the dimension that is cut */
     int32_t elements;
 } Box;
 
-/* Boxes end where the tensor does: a copy with limits of its own is one of lanes. */
-static bool has_limits(const AuTileExpr *e)
+/* "from 0 to e": nothing is before the first row in any case. */
+static bool ends_early(const AuTileExpr *index)
 {
-    bool found = false;
-    for (uint32_t n = 0; e->has_index && n < e->args.count; n++)
-        found |= e->args.at[n] && tile_is_limited(e->args.at[n]);
-    return found;
+    const AuTileExpr *low = tile_is_limited(index) ? index->args.at[2] : NULL;
+    return low && low->op == TILE_X_INT && low->integer == 0;
+}
+
+/* Boxes end where the tensor does, or a map's cut says; a copy with other limits is one of lanes. */
+static bool has_other_limits(const AuTileExpr *e)
+{
+    uint32_t cuts = 0, others = 0;
+    for (uint32_t n = 0; e->has_index && n < e->args.count; n++) {
+        const AuTileExpr *index = e->args.at[n];
+        if (!index || !tile_is_limited(index)) continue;
+        if (ends_early(index) && n + 1 < e->args.count && e->args.count < AU_MAP_RANK)
+            cuts++;
+        else
+            others++;
+    }
+    return others || cuts > 1;
 }
 
 bool lower_is_bulk(const AuTileStmt *s)
 {
     if (s->kind != TILE_S_MOVE || !s->move.is_async) return false;
-    if (s->move.dest->memory->pipe) return !has_limits(s->move.source);
+    if (s->move.dest->memory->pipe) return !has_other_limits(s->move.source);
     return s->move.dest->memory->space == TILE_GLOBAL;
 }
 
@@ -57,6 +72,17 @@ bool lower_has_map(const AuLower *l, const AuTileMemory *m)
     return found;
 }
 
+/* Rows of the dimension end where the copy says (kernel_coordinates). */
+static void cut(AuLower *l, Box *x, uint32_t n, uint32_t d)
+{
+    AuKernel *k = l->k;
+    x->end =
+        kernel_op2(k, AU_K_MAX, lower_as(l, lower_end(l, x->global, n), AU_I32), kernel_i32(k, 0));
+    const AuVal rows = lower_as(l, lower_memory(l, x->global->memory)->extents[n], AU_I32);
+    x->at[d] = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_SUB, rows, x->end), x->at[d]);
+    x->map.cut = d;
+}
+
 /* One dimension of the tensor; [d] counts from the last. */
 static bool set_dimension(AuLower *l, Box *x, uint32_t n, uint32_t d)
 {
@@ -67,11 +93,8 @@ static bool set_dimension(AuLower *l, Box *x, uint32_t n, uint32_t d)
     x->at[d] = kernel_i32(l->k, 0);
     if (name) {
         size = tile_axis(x->global->type, name)->size;
-        if (tile_is_limited(index)) {
-            lower_refuse(l, "a copy of boxes with limits of its own along axis %s", name);
-            return false;
-        }
         if (index && index->op == TILE_X_SPAN) x->at[d] = lower_integer(l, index->args.at[0]);
+        if (tile_is_limited(index)) cut(l, x, n, d);
     } else if (index->type && index->type->count) {
         lower_refuse(l, "a copy of rows that a vector of indices chooses");
         return false;
@@ -109,6 +132,8 @@ static bool set_box(AuLower *l, Box *x)
     const AuTileExpr *last = x->global->has_index ? x->global->args.at[rank - 1] : NULL;
     if (rank > AU_MAP_RANK) lower_refuse(l, "%s, which has more axes than a map", m->name);
     if (x->s->move.when) lower_refuse(l, "a copy of boxes under a condition");
+    if (has_other_limits(x->global))
+        lower_refuse(l, "a copy of boxes with limits of its own at both ends");
     if (l->failed || !is_whole_piece(x) || (last && lower_view_axis(x->global, rank - 1) == NULL)) {
         lower_refuse(l, "a copy whose two sides do not lie alike");
         return false;
@@ -129,7 +154,8 @@ static bool set_box(AuLower *l, Box *x)
 
 static bool same_map(const AuMap *a, const AuMap *b)
 {
-    bool same = a->mem.i == b->mem.i && a->swizzle == b->swizzle && a->rank == b->rank;
+    bool same =
+        a->mem.i == b->mem.i && a->swizzle == b->swizzle && a->rank == b->rank && a->cut == b->cut;
     for (uint32_t d = 0; d < a->rank && same; d++) same = a->box[d] == b->box[d];
     return same;
 }
@@ -156,6 +182,7 @@ static void move_part(AuLower *l, const Box *x, uint32_t map, int32_t column)
                        .shared_at = lower_address(l, x->shared, &p, OUTSIDE_TRUSTED, NULL, false)};
     for (uint32_t d = 0; d < x->map.rank; d++) ends.at[d] = x->at[d];
     ends.at[0] = kernel_op2(k, AU_K_ADD, ends.at[0], kernel_i32(k, column));
+    if (x->map.cut) ends.at[x->map.rank] = x->end;
     if (x->load)
         kernel_box_load(k, map, &ends, lower_filled(l, x->shared->memory->pipe),
                         lower_stage_of(l, x->shared->var), lane);

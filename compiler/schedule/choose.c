@@ -363,8 +363,6 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
         *why = "recurrences, for which no groups of warps multiply";
     if (attn_is_stored(p->attn))
         *why = "keys or values stored in 8 bits, of which a box brings codes";
-    if (attn_has_layout(p->attn) && family->name == AU_FAMILY_ONLINE)
-        *why = "rows in a layout, where a box would reach into other sequences";
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, &with, operation)) continue;
         if (given(arena, &with, row, SHAPES_FORCED, &shape, why) ||

@@ -30,16 +30,25 @@ Lanes group_begin(Lanes of_warps);
 const char *group_own_rows(Lanes *x,
                            const char *tile); /* the group's part of a tile of the block */
 void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to); /* a copy, padded with 0 */
+/* The span "n * 64 +: 64" of the sequence's rows as it lies in memory. No limits: boxes, which end where the sequence does; some row of it must
+ * be there (kernel-ir.md, 10.4). */
+const char *group_span(Lanes *x, LanesSide side, const char *rows, const char *limits);
+/* The span of the block's rows, of which a block without rows has one of another sequence, and nobody asks for it. Lets `first`, after the grid. */
+void group_let_first(Lanes *x);
+const char *group_first_span(Lanes *x);
 /* A tile of [rows] queries ("q") or keys ("k"), of [all] there are; [number] is its number. */
 typedef struct GroupTile {
     const char *number;
     int32_t rows;
-    const char *of, *all;
+    const char *of;
+    bool
+        may_be_unseen; /* no row of it is within the range, or there: zeros, by lanes, since a box that is cut has a row */
 } GroupTile;
-/* Its copies: with the limits of the mask's range where that cuts the tile, else with none, "", by boxes. */
+/* Its copies: by lanes, with the limits of the mask's range, where that begins in or behind the tile or ends before it, else by boxes, which end
+ * where the range does. */
 typedef void GroupIssue(Lanes *x, const char *limits);
 void group_issue_within(Lanes *x, const GroupTile *tile, GroupIssue *issue);
-/* The same of a loop over a list, of which the range only cuts tiles of the segment `partial`. */
+/* The same of a loop over a list, of which the range only begins in tiles of the segment `partial`. */
 void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue);
 /* With turns: who may start the products of a tile is one group after the other. Group 0 begins, and takes back the turn that is left over. */
 void group_take_turn(Lanes *x);

@@ -51,11 +51,18 @@ void group_back_store(Lanes *x, uint32_t n, const char *tile)
         warps_store_gradient(x, n, ":", (AuTileHandle){NULL});
         return;
     }
-    const char *rows = tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows);
+    const bool none =
+        lanes_is_packed(x, LANES_KEYS); /* have some groups no row? padded ones are 0 */
+    const char *row = tile_text(t, "nb * %d + %s", x->block, warps_own_keys(x)),
+               *rows = tile_text(t, "%s +: %d", row, x->rows);
+    if (none) rows = group_span(x, LANES_KEYS, rows, "");
     tile_store(t, "%s(%s) -> %s", x->operand, n == 1 ? "dk_acc" : "dv_acc", tile);
-    tile_async_copy(t, "sent", "%s -> %s[%s, :] as [kv, %s] clip", tile, back_gradient(x, n),
-                    lanes_place(x, LANES_KEYS, n == 1 ? "hk" : "hv", rows), n == 1 ? "d" : "e");
+    if (none) tile_if(t, "nb >= 0 && %s < kv_length", row);
+    tile_async_copy(t, "sent", "%s -> %s[%s, %s, %s, :] as [kv, %s] clip", tile,
+                    back_gradient(x, n), lanes_row_b(x, LANES_KEYS), n == 1 ? "hk" : "hv", rows,
+                    n == 1 ? "d" : "e");
     tile_wait(t, "sent");
+    if (none) tile_end(t);
 }
 
 AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
@@ -63,7 +70,9 @@ AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p,
 {
     Lanes x = group_begin(warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out));
     x.sums_by_units = true;
+    x.item_rows[LANES_QUERIES] = out->shape.query_tile;
     tile_layout(x.t, "rows_along_lanes", tile_text(x.t, "lane:%d@1 reg", p->caps->lanes), NULL);
+    back_work_kernels(&x);
     back_before(&x);
     if (p->hooks->needs_lists) lanes_query_lists(&x, out->shape.query_tile, x.block);
     back_adjoints(&x);

@@ -14,13 +14,14 @@
  * The conversion of weights and the scaling of O come after the wait for O: the unit reads the one and writes the other. With `turns`
  * the groups start their products in turn, so that one's weights are made while the other's products run.
  *
- * Values beyond the mask's range in the tiles at its ends must be zeros (lanes_limits). Boxes end where the tensor does, so such tiles
- * are copied by the lanes of the warp.
+ * Values beyond the mask's range in the tiles at its ends must be zeros (lanes_limits). Boxes end where the range or the sequence does, or the
+ * tensor; tiles in which the range begins are copied by the lanes of the warp.
  *
  * The output leaves through shared memory, by boxes: in the place of the queries, or in a tile of its own where it is of another width.
  *
  * Kernels: as those of warps_forward.c. */
 #include "group.h"
+#include "key_layout.h"
 
 /* ---- memories */
 
@@ -78,9 +79,9 @@ static AuLanesMasked masked_after_first(const Lanes *x)
 static void pass_over(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *rows = lanes_first_row(x), *all = lanes_axis(x, 1, 2);
+    const char *rows = lanes_first_row(x), *all = lanes_key_end(x);
     tile_set(t, "own_low, own_high, own_full_low, own_full_high",
-             "key_range(b, h, %s, min(%s + %d, %s))", rows, rows, x->rows, lanes_axis(x, 0, 2));
+             "key_range(b, h, %s, min(%s + %d, %s))", rows, rows, x->rows, lanes_query_end(x));
     tile_set(t, "passed", "clamp(n_high - cdiv(clamp(own_high, 0, %s), %d), 0, count(keys) - 1)",
              all, x->shape->key_tile);
     group_first_turn(x);
@@ -163,9 +164,14 @@ static void store_output(Lanes *x)
     const char *rows =
         tile_text(t, "%s as [q, e]", group_own_rows(x, x->shape->output_apart ? "O" : "x.Q"));
     tile_store(t, "%s(out) -> %s", x->operand, rows);
-    tile_async_copy(t, "sent", "%s -> o[b, h, %s +: %d, :] clip", rows, lanes_first_row(x),
-                    x->rows);
+    const char *place =
+        group_span(x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), "");
+    const bool none = x->p->attn->queries.layout; /* have some groups no row? */
+    if (none) tile_if(t, "mb >= 0 && %s < q_length", lanes_first_row(x));
+    tile_async_copy(t, "sent", "%s -> o[%s, h, %s, :] clip", rows, lanes_row_b(x, LANES_QUERIES),
+                    place);
     tile_wait(t, "sent");
+    if (none) tile_end(t);
 }
 
 /* Queries are released as soon as nobody reads them: with a tile for the output that is before the results, and at once where they are
@@ -199,14 +205,16 @@ static void key_tiles(Lanes *x)
         lanes_key_tiles(x, TILE_DOWN);
         return;
     }
+    const char *last = lanes_passing_end(x, LANES_QUERIES, "mb", x->block);
     tile_list(x->t, "keys");
-    tile_segment(x->t, "full", TILE_DOWN,
-                 tile_text(x->t, "cdiv(%s, %d)", lanes_axis(x, 1, 2), x->shape->key_tile), "0");
+    tile_segment(x->t, "full", TILE_DOWN, tile_text(x->t, "cdiv(%s, %d)", last, x->shape->key_tile),
+                 "0");
 }
 
 static void forward_kernel(Lanes *x)
 {
     lanes_forward_head(x);
+    group_let_first(x);
     key_tiles(x);
     memories(x);
     group_forward_load(x);

@@ -6,8 +6,9 @@
  * A pipeline has more tiles than one where these are waited for together: those of further products beside Q and K; statistics of rows beside
  * what asks for them first, finals beside queries, adjoints beside output gradients.
  *
- * Tiles are boxes of tensors. Those that the mask's range cuts are copied by the lanes of the warp (group_issue_within). */
+ * Tiles are boxes of tensors. Those in which the mask's range begins are copied by the lanes of the warp (group_issue_within). */
 #include "group.h"
+#include "key_layout.h"
 #include "lanes_back.h"
 
 /* ---- pipelines */
@@ -22,15 +23,17 @@ typedef struct Tile {
 
 typedef struct Ring {
     const char *name, *stage; /* the pipeline; the stage of it that is being filled */
+    LanesSide side;           /* whose rows */
     int32_t stages;
     uint32_t count;
     Tile *tiles;
 } Ring;
 
 /* With place for so many tiles. */
-static Ring ring(Lanes *x, const char *name, const char *stage, int32_t stages, uint32_t most)
+static Ring ring(Lanes *x, const char *name, const char *stage, LanesSide side, int32_t stages,
+                 uint32_t most)
 {
-    return (Ring){name, stage, stages, 0, AU_NEW_ARRAY(x->arena, Tile, most)};
+    return (Ring){name, stage, side, stages, 0, AU_NEW_ARRAY(x->arena, Tile, most)};
 }
 
 static void add(Ring *r, Tile tile) { r->tiles[r->count++] = tile; }
@@ -43,26 +46,31 @@ static void declare(Lanes *x, const Ring *r)
     tile_pipeline(x->t, r->name, r->stages, "load", "mma", "%s", au_text_str(&tiles));
 }
 
-/* A stage of such rows: "m * 64 +: 64". */
-static void fill(Lanes *x, const Ring *r, const char *rows, const char *limits)
+/* A stage: rows as they lie in memory, and with limits of the range, for the tiles that it cuts. */
+static void fill_spans(Lanes *x, const Ring *r, const char *whole, const char *within)
 {
     for (uint32_t n = 0; n < r->count; n++) { /* on their way while the stage is waited for */
         const Tile *tile = &r->tiles[n];
         if (tile->by_lanes)
             tile_load(x->t, tile->by_lanes, "%v @ rows_along_lanes pad 0",
-                      lanes_at(x, tile->from, rows));
+                      lanes_at(x, tile->from, whole));
     }
     tile_acquire(x->t, r->stage, r->name);
     for (uint32_t n = 0; n < r->count; n++) {
         const Tile *tile = &r->tiles[n];
-        const char *span = tile_text(x->t, "%s%s", rows, tile->is_whole ? "" : limits);
         if (tile->by_lanes)
             tile_store(x->t, "%s -> %s.%s", tile->by_lanes, r->stage, tile->name);
         else
-            group_issue(x, lanes_at(x, tile->from, span),
+            group_issue(x, lanes_at(x, tile->from, tile->is_whole ? whole : within),
                         tile_part(x->t, "%s.%s", r->stage, tile->name));
     }
     tile_commit(x->t, r->stage);
+}
+
+/* Such rows of the sequence: "m * 64 +: 64". */
+static void fill(Lanes *x, const Ring *r, const char *rows, const char *limits)
+{
+    fill_spans(x, r, group_span(x, r->side, rows, ""), group_span(x, r->side, rows, limits));
 }
 
 static const char *rows_of(Lanes *x, const char *number, int32_t rows)
@@ -83,8 +91,8 @@ static const char *type_of(Lanes *x, const char *rows, int32_t count, const char
 static Ring ring_of_side(Lanes *x, LanesSide side)
 {
     const bool keys = side == LANES_KEYS;
-    Ring r = keys ? ring(x, "key", "y", x->shape->stages, lanes_term_count(x))
-                  : ring(x, "queries", "x", 1, lanes_term_count(x));
+    Ring r = keys ? ring(x, "key", "y", side, x->shape->stages, lanes_term_count(x))
+                  : ring(x, "queries", "x", side, 1, lanes_term_count(x));
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
         const LanesTerm term = lanes_term(x, n);
         add(&r, (Tile){lanes_term_name(x, keys ? "K" : "Q", n).text,
@@ -97,7 +105,7 @@ static Ring ring_of_side(Lanes *x, LanesSide side)
 
 static Ring ring_of_values(Lanes *x)
 {
-    Ring r = ring(x, "value", "z", x->shape->stages, 1);
+    Ring r = ring(x, "value", "z", LANES_KEYS, x->shape->stages, 1);
     add(&r, (Tile){"V",
                    type_of(x, "kv", x->shape->key_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
                    lanes_operand_rows(x, 2, ":"), false, NULL});
@@ -122,10 +130,10 @@ static void fill_values(Lanes *x, const char *limits)
 void group_forward_load(Lanes *x)
 {
     const int32_t keys = x->shape->key_tile;
-    const GroupTile values = {"n", keys, "k", lanes_axis(x, 1, 2)};
+    const GroupTile values = {"n", keys, "k", false};
     const Ring of_queries = ring_of_side(x, LANES_QUERIES), of_keys = ring_of_side(x, LANES_KEYS);
     tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
-    fill(x, &of_queries, rows_of(x, "mb", x->block), "");
+    fill_spans(x, &of_queries, group_first_span(x), NULL);
     tile_for_tiles(x->t, "n", "keys", NULL);
     fill(x, &of_keys, rows_of(x, "n", keys), "");
     group_issue_of_list(x, &values, fill_values);
@@ -138,7 +146,7 @@ void group_forward_load(Lanes *x)
 /* [part]: channels of keys that units read side by side, which who fills the tile need not know. */
 static Ring ring_of_block(Lanes *x, int32_t part)
 {
-    Ring r = ring(x, "keys", "x", 1, 2);
+    Ring r = ring(x, "keys", "x", LANES_KEYS, 1, 2);
     const int32_t bytes = tile_elem(x->p->operand)->bytes;
     add(&r, (Tile){"K", type_of(x, "kv", x->block, "d", x->p->d, group_back_swizzle(part * bytes)),
                    lanes_operand_rows(x, 1, ":"), false, NULL});
@@ -152,14 +160,16 @@ static void add_statistics(Lanes *x, Ring *r, uint32_t from, uint32_t to)
     for (uint32_t n = from; n < to; n++)
         add(r, (Tile){tile_text(x->t, "row%u", n),
                       tile_text(x->t, "f32[q:%d]", x->shape->query_tile),
-                      {tile_text(x->t, "%s[b, h, ", back_row_name(x, n)), "]", NULL},
+                      {tile_text(x->t, "%s[%s, h, ", back_row_name(x, n),
+                                 lanes_row_b(x, LANES_QUERIES)),
+                       "]", NULL},
                       true,
                       tile_text(x->t, "row%u_all", n)});
 }
 
 static Ring ring_of_queries(Lanes *x)
 {
-    Ring r = ring(x, "query", "y", x->shape->stages, 1 + back_row_count(x, true));
+    Ring r = ring(x, "query", "y", LANES_QUERIES, x->shape->stages, 1 + back_row_count(x, true));
     add(&r,
         (Tile){"Q",
                type_of(x, "q", x->shape->query_tile, "d", x->p->d, group_swizzle(x->p, x->p->d)),
@@ -170,7 +180,7 @@ static Ring ring_of_queries(Lanes *x)
 
 static Ring ring_of_gradients(Lanes *x)
 {
-    Ring r = ring(x, "grad", "z", x->shape->stages, 1 + back_row_count(x, true));
+    Ring r = ring(x, "grad", "z", LANES_QUERIES, x->shape->stages, 1 + back_row_count(x, true));
     add(&r,
         (Tile){"dO",
                type_of(x, "q", x->shape->query_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
@@ -204,8 +214,8 @@ static void fill_queries(Lanes *x, const char *limits)
 
 void group_back_load(Lanes *x)
 {
-    const GroupTile keys = {"nb", x->block, "k", lanes_axis(x, 1, 2)},
-                    queries = {"m", x->shape->query_tile, "q", lanes_axis(x, 0, 2)};
+    const GroupTile keys = {"nb", x->block, "k", true},
+                    queries = {"m", x->shape->query_tile, "q", false};
     tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
     group_issue_within(x, &keys, fill_block);
     group_back_open_walk(x);

@@ -1,6 +1,7 @@
 /* group_parts.c - what the kernels of groups of warps have in common: copies into tiles in stages, and groups that
  * start their products in turn. */
 #include "group.h"
+#include "key_layout.h"
 
 Lanes group_begin(Lanes of_warps)
 {
@@ -22,36 +23,101 @@ void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to)
     tile_async_copy(x->t, NULL, "%v -> %v pad 0", from, to);
 }
 
-/* Is there more before the range of the mask, or behind it and before the tensor's end? */
-static void if_cut(Lanes *x, const GroupTile *tile)
+/* Where sequences have rows in a layout a tile may reach into the next one's, or beyond its own. */
+static const char *end_of_sequence(const Lanes *x, LanesSide side)
 {
-    tile_if(x->t, "%s * %d < %s_low || (%s * %d + %d > %s_high && %s_high < %s)", tile->number,
-            tile->rows, tile->of, tile->number, tile->rows, tile->rows, tile->of, tile->of,
-            tile->all);
+    const AuAttn *a = x->p->attn;
+    if (lanes_is_packed(x, side)) return side == LANES_KEYS ? "kv_end" : "q_end";
+    if (side == LANES_KEYS) return a->keys.layout ? "kv_length" : NULL;
+    return a->queries.layout ? "q_length" : NULL;
+}
+
+const char *group_span(Lanes *x, LanesSide side, const char *rows, const char *limits)
+{
+    const char *start = !lanes_is_packed(x, side) ? ""
+                        : side == LANES_KEYS      ? "kv_start + "
+                                                  : "q_start + ",
+               *end = end_of_sequence(x, side);
+    if (!*limits && end) limits = tile_text(x->t, " from 0 to %s", end);
+    return tile_text(x->t, "%s%s%s", start, rows, limits);
+}
+
+void group_let_first(Lanes *x)
+{
+    const char *end = end_of_sequence(x, LANES_QUERIES);
+    if (!end) return;
+    const char *row = tile_text(x->t, "mb * %d", x->block);
+    if (lanes_is_packed(x, LANES_QUERIES))
+        row = tile_text(x->t, "clamp(q_start + %s, 0, %s - 1)", row, lanes_axis(x, 0, 2));
+    tile_let(x->t, "first", "%s", row);
+    tile_let(x->t, "first_end", "max(%s, first + 1)", end);
+}
+
+const char *group_first_span(Lanes *x)
+{
+    if (!end_of_sequence(x, LANES_QUERIES))
+        return tile_text(x->t, "mb * %d +: %d", x->block, x->block);
+    return tile_text(x->t, "first +: %d from 0 to first_end", x->block);
+}
+
+/* Has a tile something before the mask's range? Of rows of keys only windows have. */
+static bool may_begin_late(const Lanes *x, const GroupTile *tile)
+{
+    return x->p->attn->mask.i && (*tile->of != 'k' || x->p->hooks->range_begins);
+}
+
+static const char *end_limit(Lanes *x, const GroupTile *tile)
+{
+    return x->p->attn->mask.i ? lanes_end_limit(x, tile->of) : "";
+}
+
+/* When lanes must copy the tile; "": never. */
+static const char *by_lanes(Lanes *x, const GroupTile *tile)
+{
+    const LanesSide side = *tile->of == 'k' ? LANES_KEYS : LANES_QUERIES;
+    const char *row = tile_text(x->t, "%s * %d", tile->number, tile->rows),
+               *end = end_of_sequence(x, side);
+    AuText when = {.arena = x->arena};
+    if (may_begin_late(x, tile)) au_text_add(&when, " || %s < %s_low", row, tile->of);
+    if (tile->may_be_unseen && x->p->attn->mask.i)
+        au_text_add(&when, " || %s >= %s_high", row, tile->of);
+    if (tile->may_be_unseen && end)
+        au_text_add(&when, " || %s < 0 || %s >= %s", tile->number, row,
+                    tile_text(x->t, side == LANES_KEYS ? "kv_length" : "q_length"));
+    return when.length ? au_text_str(&when) + 4 : "";
+}
+
+/* Those that begin with the first row of all would be a box's. */
+static const char *limits_of_lanes(Lanes *x, const GroupTile *tile)
+{
+    const LanesSide side = *tile->of == 'k' ? LANES_KEYS : LANES_QUERIES;
+    if (x->p->attn->mask.i || lanes_is_packed(x, side)) return lanes_limits(x, tile->of);
+    return tile_text(x->t, " from %s * %d to %s", tile->number, tile->rows,
+                     end_of_sequence(x, side));
 }
 
 void group_issue_within(Lanes *x, const GroupTile *tile, GroupIssue *issue)
 {
-    const bool masked = x->p->attn->mask.i != 0;
-    if (masked) {
-        if_cut(x, tile);
-        issue(x, lanes_limits(x, tile->of));
+    const char *when = by_lanes(x, tile);
+    if (*when) {
+        tile_if(x->t, "%s", when);
+        issue(x, limits_of_lanes(x, tile));
         tile_else(x->t);
     }
-    issue(x, "");
-    if (masked) tile_end(x->t);
+    issue(x, end_limit(x, tile));
+    if (*when) tile_end(x->t);
 }
 
 void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue)
 {
-    const bool masked = x->p->attn->mask.i != 0;
-    if (masked) {
+    const bool late = may_begin_late(x, tile);
+    if (late) {
         tile_on_segment(x->t, "partial");
         group_issue_within(x, tile, issue);
         tile_else(x->t);
     }
-    issue(x, "");
-    if (masked) tile_end(x->t);
+    issue(x, end_limit(x, tile));
+    if (late) tile_end(x->t);
 }
 
 /* ---- turns */

@@ -90,6 +90,7 @@ const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (!atom || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
         return au_format(arena, "no matrix unit of groups of warps for operands of %s", operand);
     if (p->attn->v_in_k) return "values that are channels of the keys";
+    if (p->attn->keys.layout == AU_LAYOUT_PAGED) return "keys in pages";
     if (!is_multiple(p->d, atom->k) || !is_multiple(p->e, atom->k))
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, atom->k);
     if (p->e > MOST_BOX || p->d > MOST_BOX)

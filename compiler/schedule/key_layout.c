@@ -351,8 +351,20 @@ static void rest_grid(Lanes *x)
     tile_let(t, "b", "%s - 2", size(x, x->p->attn->queries.ends));
 }
 
-void lanes_rest_kernel(Lanes *x)
+/* Of kernels of groups of warps each warp by itself. */
+static Lanes of_single_warps(const Lanes *x)
 {
+    Lanes own = *x;
+    if (!x->sum_atom) return own;
+    own.atom = x->sum_atom;
+    own.rows = own.atom->m;
+    own.block = own.rows * x->shape->executors;
+    return own;
+}
+
+void lanes_rest_kernel(Lanes *of)
+{
+    Lanes own = of_single_warps(of), *x = &own;
     AuTileBuild *t = x->t;
     if (!x->p->attn->queries.layout || schedule_packs_rows(x->p)) return;
     const char *all = lanes_axis(x, 0, 2),

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 17
+#define AULE_VERSION_MINOR 18
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -228,6 +228,12 @@ typedef struct aule_map_v1 {
 } aule_map_v1;
 #define AULE_MAP_NAN     1u /* what is outside of the tensor is NaN in shared memory, not 0 */
 #define AULE_MAP_WRITTEN 2u /* boxes are stored or added through it */
+/* Since 1.18: a dimension of which each copy says where it ends; 0: none. What the launch encodes has one more dimension, the last: as many and
+ * one more, with the same stride, and a base so many strides before the tensor's. So coordinates c, in the dimension of size R, and e mean
+ * row c + e - R, and rows with c >= R are outside: a box that begins at row r and ends at row e has c = R - e + r. Variants with such maps have the
+ * word "cut_maps" among their features. */
+#define AULE_MAP_CUT(flags) ((flags) >> 8 & 15u)
+#define AULE_MAP_CUT_SHIFT  8
 
 typedef struct aule_launch_v1 {
     uint32_t struct_size;

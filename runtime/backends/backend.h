@@ -21,11 +21,12 @@ aule_status rt_found_none(AuFinder *finder, const char *backend, DLDevice dl, Au
 /* Does the code begin as a module of SPIR-V does? */
 bool rt_is_spirv(const aule_variant_v1 *variant);
 
-/* A tensor as the unit that copies boxes sees it (aule_map_v1): sizes in elements, strides in bytes. rank 0: it was not passed, and
- * nobody asks for its boxes. */
+/* A tensor as the unit that copies boxes sees it (aule_map_v1): sizes in elements, strides in bytes, a dimension more where one is cut.
+ * rank 0: it was not passed, and nobody asks for its boxes. */
 typedef struct AuMapView {
     uint32_t rank;
     uint64_t size[AULE_MAP_RANK], stride[AULE_MAP_RANK];
+    uint64_t before; /* bytes that the map begins before the tensor */
 } AuMapView;
 typedef struct AuMapped {
     const aule_map_v1 *map;

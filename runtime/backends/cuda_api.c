@@ -77,5 +77,5 @@ void rt_cuda_features(int driver, uint32_t capability, AuText *text)
         if (capabilities[i] < capability) rt_text_add(text, " sm_%u", capabilities[i]);
     for (size_t i = 0; i < sizeof ptx_versions / sizeof *ptx_versions; i++)
         if (ptx_versions[i].driver <= driver) rt_text_add(text, " ptx%u", ptx_versions[i].ptx);
-    if (capability >= 90 && driver >= CUDA_WITH_MAPS) rt_text_add(text, " tensor_maps");
+    if (capability >= 90 && driver >= CUDA_WITH_MAPS) rt_text_add(text, " tensor_maps cut_maps");
 }

@@ -90,7 +90,8 @@ void rt_cuda_error(const AuCuda *cuda, CUresult code, AuText *text);
 
 /* Versions, by the number that cuDriverGetVersion gives: 12040 is CUDA 12.4. */
 uint32_t rt_cuda_ptx(int driver); /* the newest PTX it takes: 84 is PTX 8.4; 0: none of ours */
-void rt_cuda_features(int driver, uint32_t capability,
-                      AuText *text); /* "sm_90a sm_90 sm_89 .. ptx84 ptx83 .. tensor_maps" */
+void rt_cuda_features(
+    int driver, uint32_t capability,
+    AuText *text); /* "sm_90a sm_90 sm_89 .. ptx84 ptx83 .. tensor_maps cut_maps" */
 
 #endif

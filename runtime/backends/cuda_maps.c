@@ -45,10 +45,14 @@ static aule_status encode(Cuda *c, const CudaKernel *kernel, const AuMapped *fro
     const AuMapView *view = from->view;
     memset(map, 0, CUDA_MAP_BYTES);
     if (!view->rank) return AULE_OK; /* of a tensor that was not passed */
+    uint32_t box[AULE_MAP_RANK];
+    memcpy(box, from->map->box, sizeof box);
+    if (AULE_MAP_CUT(from->map->flags)) box[view->rank - 1] = 1;
     CUresult code = c->cu.cuTensorMapEncodeTiled(
-        map, type_of(from->map->dtype), view->rank, (void *)(uintptr_t)from->address, view->size,
-        view->stride + 1, from->map->box, steps, 0, swizzle_of(from->map->swizzle),
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, (from->map->flags & AULE_MAP_NAN) != 0);
+        map, type_of(from->map->dtype), view->rank,
+        (void *)(uintptr_t)(from->address - view->before), view->size, view->stride + 1, box, steps,
+        0, swizzle_of(from->map->swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        (from->map->flags & AULE_MAP_NAN) != 0);
     return code == 0 ? AULE_OK : fail_map(c, kernel, from, code, sink);
 }
 

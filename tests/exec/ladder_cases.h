@@ -443,8 +443,9 @@ static const ExecCase row_gradients[] = {
     {"../../../attn_scripts/forgetting.attn", "B=3 H=2 S=33 T=70 D=64 E=32", NULL, "laid packed"},
     {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=32 E=32", NULL, "laid packed sorted"},
 };
-static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4"};
-static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80"};
+static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90a", "tiled-ir:sm_90a", "passed-ir:sm_90a"};
+static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80",
+                                             "kernel-ir:sm_90a", "tiled-ir:sm_90a"};
 /* Values that no warp holds: channels of the keys and rows of their own, few rows of queries and more. */
 #define LATENT "../../exec/scripts/latent.attn"
 static const ExecCase latent_cases[] = {

@@ -148,6 +148,9 @@ ROWS = [
     ("the last blocks have no item", "work_list.c", '"item - %s / %d - b"', '"item - %s / %d"'),
     ("rows of no sequence are left as they are", "key_layout.c", '"mb * %d + %d > %s"', '"mb * %d + 0 * %d > %s"'),
     ("pages have no end", "warps_pages.c", '"min(k_high, kv_length)"', '"2147483000"'),
+    ("boxes of packed rows reach into the next sequence", "group_parts.c", 'if (!*limits && end) limits', 'if (!*limits && end && x->on_cpu) limits'),
+    ("boxes begin with the first sequence", "group_parts.c", '"clamp(q_start + %s, 0, %s - 1)"', '"clamp(%s, 0, %s - 1)"'),
+    ("groups without rows store boxes", "group_forward.c", '"mb >= 0 && %s < q_length"', '"mb >= 0 && %s < q_length + 64"'),
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
 
@@ -225,6 +228,9 @@ GROUPS = [
 ]
 
 GRADIENTS = [
+    ("boxes of gradients reach into the next sequence", "group_back_parts.c", 'const bool none = lanes_is_packed(x, LANES_KEYS);', 'const bool none = x->on_cpu;'),
+    ("statistics of packed rows are those of the first sequence", "group_load.c", 'lanes_at(x, tile->from, whole)', 'lanes_at(x, tile->from, tile_text(x->t, "m * %d +: %d", x->shape->query_tile, x->shape->query_tile))'),
+    ("blocks behind a sequence's last bring boxes", "group_parts.c", '" || %s < 0 || %s >= %s"', '" || %s < 0 || %s > 64 + %s"'),
     ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
     ("gradients of no sequence are left as they are", "back_results.c", '"nb * %d + %d > %s", rows, rows, end', '"nb * %d > %s + %d", rows, end, rows'),
     ("queries have no end", "lanes_rows.c", '? " from q_start + q_low to q_start + min(q_high, q_length)"', '? ""'),

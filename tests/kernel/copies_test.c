@@ -128,7 +128,7 @@ static void text_and_passes_keep_them(void **state)
     "writes\nmemory @s: shared f32[128] align 256 swizzle 32\nmemory @p: shared f32[64] align "    \
     "128\nmemory @t: shared i32[64] align 128\nmemory @m: shared i64[1]\narg x: pointer "          \
     "@x\narg i: pointer @i\nmap X: @x box 8 8 swizzle 32\nmap P: @x box 8 4 fill nan\nmap I: @i "  \
-    "box 4\nmap Z: @x box 8 4\n"
+    "box 4\nmap Z: @x box 8 4\nmap C: @x box 8 4 cut 1\n"
 #define BODY                                                                                       \
     "{\n%1 = lane.i32\n%2 = elect.i1\n%3 = warp.i32\n%4 = eq.i32 %3, 0\n%5 = land.i1 %2, %4\n"     \
     "mbar_init @m[0], 1 if %5\nfence_init\nbarrier #0\n"
@@ -144,7 +144,12 @@ static const Mistake mistakes[] = {
     {AU_E0807, "swizzles that differ", HEAD BODY "tma_load @p[0], @x[0, 0], @m[0] if %5 #X\n}\n", "map X swizzles by 32, @p by 0"},
     {AU_E0807, "memory of other elements", HEAD BODY "tma_load @t[0], @x[0, 0], @m[0] if %5 #X\n}\n", "of the same elements"},
     {AU_E0807, "sums of integers", HEAD BODY "tma_reduce_add @i[0], @t[0] if %5 #I\n}\n", "adds f32, f16 or bf16"},
-    {AU_E0808, "map that does not exist", HEAD BODY "tma_store @i[0], @t[0] if %5 #7\n}\n", "#7 is not in 0..3"},
+    {AU_E0808, "map that does not exist", HEAD BODY "tma_store @i[0], @t[0] if %5 #7\n}\n", "#7 is not in 0..4"},
+    {AU_E0807, "cut along what it has not", HEAD "map W: @x box 8 4 cut 2\n" BODY "}\n", "is cut along a dimension that it has not"},
+    {AU_E0807, "cut with no place for one more", HEAD "map W: @x box 8 4 1 1 1 cut 1\n" BODY "}\n", "no place for one more"},
+    {AU_E0807, "an end that is missing", HEAD BODY "tma_load @p[0], @x[0, 0], @m[0] if %5 #C\n}\n", "has 3 coordinates"},
+    {0, "nothing of what is cut", HEAD BODY "mbar_expect @m[0], 128 if %5\ntma_load @p[0], @x[0, 10, 6], @m[0] if %5 #C\nmbar_wait @m[0], 0\n}\n", "nothing of a box of map C is inside"},
+    {0, "sent off from below 0", HEAD BODY "for %6 = 0 to 32 step 4 {\n%7 = add.i32 %6, %1\nstore @p[%7], 1.0 if %4\n}\nfence_proxy\nbarrier #0\ntma_store @x[0, -1], @p[0] if %5 #P\nbulk_commit\nbulk_wait #0\n}\n", "is stored from below 0 on"},
     {AU_E0807, "bytes into barriers", HEAD BODY "bulk_load @p[0], @x[0], @t[0], 16 if %5\n}\n", "@t must be shared memory of i64"},
     {AU_E0807, "bytes in a swizzle's order", HEAD BODY "bulk_load @s[0], @x[0], @m[0], 16 if %5\n}\n", "@s is swizzled"},
     {AU_E0808, "too many groups", HEAD BODY "bulk_wait #8\n}\n", "none of 0 to 7"},
@@ -165,8 +170,11 @@ static const Mistake mistakes[] = {
 
 static void prepare_mistake(AuKRun *run)
 {
-    static const AuKMap maps[4] = {
-        {{12, 10}, {1, 12}}, {{12, 10}, {1, 12}}, {{128}, {1}}, {{10, 10}, {1, 12}}};
+    static const AuKMap maps[5] = {{{12, 10}, {1, 12}},
+                                   {{12, 10}, {1, 12}},
+                                   {{128}, {1}},
+                                   {{10, 10}, {1, 12}},
+                                   {{12, 10}, {1, 12}}};
     static float x[128];
     static int32_t i[128];
     static AuKBuffer buffers[2] = {{x, 128, true}, {i, 128, true}};
@@ -183,12 +191,39 @@ static void mistakes_are_found(void **state)
     try_mistakes(mistakes, sizeof mistakes / sizeof *mistakes, 9, prepare_mistake);
 }
 
+/* Rows 3 to 5 of 10 by a map that is cut, which go on with what is not theirs: brought with zeros, sent off to rows 6 and 7 alone. */
+#define CUT                                                                                        \
+    "mbar_expect @m[0], 128 if %5\ntma_load @p[0], @x[0, 7, 6], @m[0] if %5 #C\nmbar_wait @m[0], " \
+    "0\nfence_proxy\nbarrier #0\ntma_store @x[0, 8, 8], @p[0] if %5 #C\nbulk_commit\nbulk_wait "   \
+    "#0\n}\n"
+
+static void cut_boxes_end_early(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuKRun run = {.grid = {1, 1, 1}};
+    const char *why = NULL;
+    AuKernel *k = bench_read(&b, HEAD BODY CUT);
+    assert_true(k && kernel_verify(k, b.diags));
+    prepare_mistake(&run);
+    float *x = run.buffers[0].data;
+    for (int n = 0; n < 128; n++) x[n] = (float)n;
+    if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s", why);
+    for (int row = 0; row < 10; row++)
+        for (int c = 0; c < 12; c++) {
+            const int from = row >= 6 && row < 8 && c < 8 ? row - 3 : row;
+            assert_true(x[row * 12 + c] == (float)(from * 12 + c));
+        }
+    bench_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_run_and_need_every_line),
         cmocka_unit_test(text_and_passes_keep_them),
         cmocka_unit_test(mistakes_are_found),
+        cmocka_unit_test(cut_boxes_end_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,6 +244,25 @@ static void expect_damage(const Mapped *m, const char *text)
                  text);
 }
 
+/* A dimension that copies end is there once more, one longer, and the map begins as many rows before the tensor. */
+static void test_maps_that_are_cut(void **state)
+{
+    (void)state;
+    Setup s;
+    Mapped m;
+    open_mapped(&s, &m);
+    m.variants[0].features = "sm_90 ptx81 tensor_maps cut_maps";
+    m.maps[M_Q].flags |= 1u << AULE_MAP_CUT_SHIFT;
+    cuda_run(&s);
+    const MockMap *q = &cuda_mock.launches[0].maps[M_Q];
+    assert_true(q->address == (uintptr_t)s.c->tensors[T_Q].data - 5 * 32 && q->rank == 5);
+    assert_true(q->sizes[1] == 5 && q->sizes[4] == 6 && q->strides[3] == 32 && q->box[4] == 1);
+    cuda_close(&s);
+    make_module(&m);
+    m.maps[M_Q].flags = 4u << AULE_MAP_CUT_SHIFT;
+    expect_damage(&m, "a launch's maps");
+}
+
 static void test_damage(void **state)
 {
     (void)state;
@@ -286,6 +305,7 @@ int main(void)
         CUDA_TEST(test_rows_that_are_cut),
         CUDA_TEST(test_devices_without),
         CUDA_TEST(test_runs),
+        CUDA_TEST(test_maps_that_are_cut),
         CUDA_TEST(test_damage),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
