@@ -145,9 +145,10 @@ def same_as_alone(dense, rows, starts, got, params) -> tuple:
 
 
 def sequences(starts: list, total: int) -> list:
-    """Rows of sequences as kernels keep them within the tensors; of others nothing is said where starts are wrong."""
+    """Rows of sequences as kernels keep them within the tensors, up to the first that begins before another's; of others nothing is said."""
     at = [min(max(n, 0), total) for n in starts]
-    return [slice(begin, max(begin, end)) for begin, end in zip(at, at[1:])]
+    good = next((n for n, pair in enumerate(zip(at, at[1:])) if pair[0] > pair[1]), len(at) - 1)
+    return [slice(begin, end) for begin, end in zip(at[:good], at[1 : good + 1])]
 
 
 def wrong_starts(own, a, width: int) -> int:

@@ -432,7 +432,7 @@ static const ExecCase row_gradients[] = {
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "laid packed"},
     {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "laid packed padded planted"},
     {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=140 T=140 D=32 E=32", NULL, "laid packed planted"},
-    {"../../../attn_scripts/attention_sink.attn", "B=3 H=4 Hk=2 S=90 T=75 D=64 E=64", "window=30", "laid packed"},
+    {"../../../attn_scripts/attention_sink.attn", "B=3 H=4 Hk=2 S=90 T=75 D=64 E=64", "window=30", "laid packed planted"},
     {"../../../attn_scripts/qk_norm.attn", "B=2 H=2 Hk=1 S=70 T=70 D=64 E=32", NULL, "laid packed"},
     {"mha.attn", "B=2 H=4 Hk=2 S=70 T=97 D=32 E=64", NULL, "laid packed repeat"},
     {"mha.attn", "B=1 H=1 Hk=1 S=200 T=150 D=128 E=128", NULL, "laid packed"},
@@ -445,7 +445,7 @@ static const ExecCase row_gradients[] = {
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90a", "tiled-ir:sm_90a", "passed-ir:sm_90a"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80",
-                                             "kernel-ir:sm_90a", "tiled-ir:sm_90a"};
+                                             "tiled-ir:sm_90a", "kernel-ir:sm_90a"};
 /* Values that no warp holds: channels of the keys and rows of their own, few rows of queries and more. */
 #define LATENT "../../exec/scripts/latent.attn"
 static const ExecCase latent_cases[] = {

@@ -228,7 +228,7 @@ GROUPS = [
 ]
 
 GRADIENTS = [
-    ("boxes of gradients reach into the next sequence", "group_back_parts.c", 'const bool none = lanes_is_packed(x, LANES_KEYS);', 'const bool none = x->on_cpu;'),
+    ("boxes of gradients reach into the next sequence", "group_back_parts.c", 'if (none) rows = group_span(x, LANES_KEYS, rows, "");', '(void)none;'),
     ("statistics of packed rows are those of the first sequence", "group_load.c", 'lanes_at(x, tile->from, whole)', 'lanes_at(x, tile->from, tile_text(x->t, "m * %d +: %d", x->shape->query_tile, x->shape->query_tile))'),
     ("blocks behind a sequence's last bring boxes", "group_parts.c", '" || %s < 0 || %s >= %s"', '" || %s < 0 || %s > 64 + %s"'),
     ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
