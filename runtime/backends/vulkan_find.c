@@ -9,10 +9,14 @@ static const char validation[] = "VK_LAYER_KHRONOS_validation";
 
 /* ---- instances */
 
-static bool wants_validation(void)
+/* Set to nothing it counts as not set. */
+static bool read_validation(bool *wanted, AuText *why)
 {
     const char *value = getenv("AULE_VULKAN_VALIDATION");
-    return value && strcmp(value, "1") == 0;
+    *wanted = value && strcmp(value, "1") == 0;
+    if (!value || !*value || *wanted) return true;
+    rt_text_add(why, "AULE_VULKAN_VALIDATION is '%s', expected 1 or nothing", value);
+    return false;
 }
 
 bool rt_vulkan_begin(AuVulkan *vk, VkInstance *instance, AuText *why)
@@ -20,7 +24,8 @@ bool rt_vulkan_begin(AuVulkan *vk, VkInstance *instance, AuText *why)
     const char *layers[] = {validation};
     uint32_t version = 0;
     char number[24];
-    if (!rt_vulkan_api(vk, why)) return false;
+    bool validates;
+    if (!read_validation(&validates, why) || !rt_vulkan_api(vk, why)) return false;
     if (vk->vkEnumerateInstanceVersion(&version) != VK_SUCCESS || version < VK_VERSION_1_2) {
         rt_text_add(why, "the loader libvulkan.so.1 is older than Vulkan 1.2");
         return false;
@@ -29,7 +34,7 @@ bool rt_vulkan_begin(AuVulkan *vk, VkInstance *instance, AuText *why)
         .type = VK_TYPE_APPLICATION, .engine = "aule", .api_version = VK_VERSION_1_3};
     const VkInstanceCreateInfo info = {.type = VK_TYPE_INSTANCE,
                                        .application = &application,
-                                       .layer_count = wants_validation(),
+                                       .layer_count = validates,
                                        .layers = layers};
     VkResult code = vk->vkCreateInstance(&info, NULL, instance);
     if (code == VK_ERROR_LAYER_NOT_PRESENT) {

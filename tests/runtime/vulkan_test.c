@@ -139,6 +139,12 @@ static void test_devices(void **state)
     vulkan_mock_reset();
     setenv("AULE_VULKAN_VALIDATION", "1", 1);
     expect_absent("vulkan:0", "VK_LAYER_KHRONOS_validation, which is not installed");
+    setenv("AULE_VULKAN_VALIDATION", "yes", 1);
+    expect_absent("vulkan:0", "AULE_VULKAN_VALIDATION is 'yes', expected 1 or nothing");
+    setenv("AULE_VULKAN_VALIDATION", "", 1);
+    aule_device *device;
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &device, NULL), AULE_OK);
+    aule_device_close(device);
     unsetenv("AULE_VULKAN_VALIDATION");
 }
 
