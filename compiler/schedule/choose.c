@@ -215,7 +215,7 @@ const char *schedule_linear_tokens_backward_fit(AuArena *arena, const AuProblem 
 /* ---- all */
 
 /* AuScheduleRow.traits */
-enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, STORED = 8 };
+enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, STORED = 8, OPAQUE = 16 };
 
 static const AuScheduleRow schedules[] = {
 #define SCHEDULE(family, name, operation, traits)                                                  \
@@ -406,6 +406,16 @@ static bool tuned(AuArena *arena, AuDiags *diags, const AuProblem *p, const AuSc
     return text && !why;
 }
 
+/* Would the row have multiplied by matrix units, had it not refused? Of families whose kernels say all refusals the first is said. */
+static bool says_refusal(const AuFamily *family, const AuScheduleRow *row, const AuProblem *p,
+                         const char *passed)
+{
+    if (family->says_refusals) return !passed;
+    const AuTileAtom *atom = p->tf32 ? NULL : tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    return atom && atom->m > 1 && !(row->traits & EXACT) &&
+           atom->opaque == ((row->traits & OPAQUE) != 0);
+}
+
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
                             AuOperation operation)
 {
@@ -421,10 +431,11 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
         if (!is_for(row, p, operation) || (row->traits & EXACT && p->tf32)) continue;
         if (tuned(arena, diags, p, row, &shape) || row->shape(arena, p, &shape, &why)) {
             AuSchedule *made = schedule_make(arena, diags, p, row, &shape);
-            if (made && passed) made->name = au_format(arena, "%s # %s", made->name, passed);
+            if (made && passed && (family->says_refusals || row->traits & EXACT))
+                made->name = au_format(arena, "%s # %s", made->name, passed);
             return made;
         }
-        if (family->says_refusals && why && !passed)
+        if (why && says_refusal(family, row, p, passed))
             passed = au_format(arena, "not %s: %s", row->name, why);
     }
     au_error(diags, AU_E0811, p->attn->span, "%s%s on %s: %s", schedule_operation(operation),

@@ -404,6 +404,19 @@ class Stages(Case):
             self.assertIn(b"_levelzero10_forward", done.stdout)
             self.assertEqual(b"_xe2_" in done.stdout, has)
 
+    def test_kernels_without_matrix_units_say_why(self):
+        """Where the machine has some for the type: of the schedule that would have used them, whatever kind of matrices they are."""
+        for arch, schedule in (("vulkan12-coop16", "matrices"), ("vulkan13-coop16-nv2", "warps"), ("xe2", "warps")):
+            for width, dtype, why in ((40, "f16", "{}: widths 40 and 40 are no multiples of 16"), (64, "f16", ""), (40, "f32", "")):
+                with self.subTest(f"{arch} {width} {dtype}"):
+                    target = "levelzero" if arch == "xe2" else "vulkan"
+                    done = aulec(self.mha, "--target", target, "--arch", arch, f"--width=D={width}", f"--dtype={dtype}", "--emit=tiled-ir")
+                    self.expect(done, 0)
+                    heads = [line for line in done.stdout.decode().splitlines() if line.startswith("// ==== ")]
+                    said = [line.partition(" # not ")[2].removesuffix(" ====") for line in heads]
+                    self.assertEqual(said[0], why.format(f"{schedule}_forward"))
+                    self.assertEqual(said[-1], why.format(f"{schedule}_backward"))
+
     def test_functions_take_as_many_tensors_as_artifacts(self):
         inputs = "".join(f"    input x{n}: f32[H];\n" for n in range(100))
         sums = " + ".join(f"x{n}[h]" for n in range(100))
