@@ -127,7 +127,6 @@ static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint3
 
 const AuTarget au_target_vulkan = {.name = "vulkan",
                                    .format = AULE_CODE_SPIRV,
-                                   .on_request = true,
                                    .archs = archs,
                                    .arch_count = sizeof archs / sizeof *archs,
                                    .native_math = native_math,
@@ -144,7 +143,6 @@ const AuTarget au_target_opencl_modules = {.name = "opencl",
 
 const AuTarget au_target_levelzero = {.name = "levelzero",
                                       .format = AULE_CODE_SPIRV,
-                                      .on_request = true,
                                       .has_layouts = true,
                                       .has_handles = true,
                                       .sees_addresses = true,

@@ -351,6 +351,59 @@ static bool choose_axis(AuChoice *c, const char *text)
     return true;
 }
 
+static bool takes_any_arch(const AuChoice *c, const AuTarget *target)
+{
+    for (uint32_t n = 0; n < target->arch_count; n++)
+        if (options_takes_arch(c, &target->archs[n])) return true;
+    return false;
+}
+
+/* Architectures of a target that take a type of operands, of those that were asked for or of all; between commas. */
+static const char *archs_that_take(const AuChoice *c, const AuTarget *target, AuTileElem operand,
+                                   bool asked)
+{
+    AuText text = {.arena = c->arena};
+    for (uint32_t n = 0; n < target->arch_count; n++) {
+        const AuArch *arch = &target->archs[n];
+        if (options_takes_operand(arch, operand) && (!asked || options_takes_arch(c, arch)))
+            au_text_add(&text, "%s%s", text.length ? ", " : "", arch->name);
+    }
+    return au_text_str(&text);
+}
+
+/* Some architectures are for some types alone: one that was asked for by its name is made for some target's, or refused. */
+static bool choose_types_of_archs(AuChoice *c, const char *list)
+{
+    for (uint32_t t = 0; t < c->target_count && list; t++)
+        for (uint32_t n = 0; n < c->dtype_count; n++) {
+            const AuTarget *target = c->targets[t];
+            if (!takes_any_arch(c, target) || *archs_that_take(c, target, c->dtypes[n], true))
+                continue;
+            au_error(c->diags, AU_E0601, (AuSpan){0},
+                     "no architecture of target %s that was asked for takes %s; there are %s",
+                     target->name, tile_elem(c->dtypes[n])->name,
+                     archs_that_take(c, target, c->dtypes[n], false));
+            return false;
+        }
+    return true;
+}
+
+/* The first target that was asked for, by its name or an architecture's, and has no kernels of layouts; NULL: none. Those that nobody
+ * asked for and have none are left out. */
+static const AuTarget *without_layouts(AuChoice *c, const aulec_options *o)
+{
+    const AuTarget *first = NULL;
+    const uint32_t count = c->target_count;
+    c->target_count = 0;
+    for (uint32_t t = 0; t < count; t++) {
+        const AuTarget *target = c->targets[t];
+        const bool asked = o->targets || (c->arch_count && takes_any_arch(c, target));
+        if (!target->has_layouts && !first && asked) first = target;
+        if (target->has_layouts) c->targets[c->target_count++] = target;
+    }
+    return first;
+}
+
 /* "S=packed,T=packed"; what goes with it is forward of artifacts for processors, OpenCL, Level Zero and CUDA. */
 static bool choose_layout(AuChoice *c, const aulec_options *o)
 {
@@ -363,14 +416,14 @@ static bool choose_layout(AuChoice *c, const aulec_options *o)
     for (uint32_t n = 0; n < c->layout_count; n++)
         all_dense &= !c->layouts[n].layout && !c->layouts[n].modified;
     if (all_dense) return true;
-    for (uint32_t t = 0; t < c->target_count; t++)
-        if (!c->targets[t]->has_layouts)
-            return refuse_layout(
-                c, o->layout,
-                au_format(
-                    c->arena,
-                    "target %s has no kernels of layouts yet; cpu, opencl, levelzero and cuda have",
-                    c->targets[t]->name));
+    const AuTarget *without = without_layouts(c, o);
+    if (without)
+        return refuse_layout(
+            c, o->layout,
+            au_format(
+                c->arena,
+                "target %s has no kernels of layouts yet; cpu, opencl, levelzero and cuda have",
+                without->name));
     if (c->is_static) return refuse_layout(c, o->layout, "not of static builds yet");
     if (o->checked) return refuse_layout(c, o->layout, "not with --checked yet");
     if (o->parts) return refuse_layout(c, o->layout, "not with --parts yet");
@@ -389,13 +442,13 @@ static bool choose_storage(AuChoice *c, const aulec_options *o)
     if (!o->storage) return true;
     const char *why = driver_read_storage(c->arena, o->storage, c->storage);
     if (why) return refuse_storage(c, o, why);
-    for (uint32_t t = 0; t < c->target_count; t++)
-        if (!c->targets[t]->has_layouts)
-            return refuse_storage(
-                c, o,
-                au_format(c->arena,
-                          "target %s has no kernels of stored types yet; cpu, opencl and cuda have",
-                          c->targets[t]->name));
+    const AuTarget *without = without_layouts(c, o);
+    if (without)
+        return refuse_storage(
+            c, o,
+            au_format(c->arena,
+                      "target %s has no kernels of stored types yet; cpu, opencl and cuda have",
+                      without->name));
     if (c->is_static) return refuse_storage(c, o, "not of static builds yet");
     if (o->checked) return refuse_storage(c, o, "not with --checked yet");
     if (o->parts) return refuse_storage(c, o, "not with --parts yet");
@@ -409,9 +462,9 @@ bool options_choose(AuChoice *c, const aulec_options *o)
     c->is_static = o->emit >= AULEC_EMIT_HEADER && o->emit <= AULEC_EMIT_ARCHIVE;
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
-           choose_widths(c, o->widths) && choose_f32(c, o->f32) && choose_parts(c, o->parts) &&
-           choose_append(c, o) && choose_invariant(c, o) && choose_layout(c, o) &&
-           choose_storage(c, o);
+           choose_types_of_archs(c, o->dtypes) && choose_widths(c, o->widths) &&
+           choose_f32(c, o->f32) && choose_parts(c, o->parts) && choose_append(c, o) &&
+           choose_invariant(c, o) && choose_layout(c, o) && choose_storage(c, o);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

@@ -70,7 +70,8 @@ enum { AULEC_ALONE = 2 };
 typedef struct aulec_options {
     size_t struct_size;
     const char *
-        targets; /* "cpu,opencl,cuda,vulkan"; default cpu and opencl, of a stage those that have it */
+        targets; /* "cpu,opencl,cuda,vulkan"; default cpu, opencl, vulkan and levelzero, of layouts, stored types and
+                    stages those that have them */
     const char *archs; /* "x86-64-v4,generic"; default those that each target compiles by default */
     const char *dtypes;    /* operand types: "f32,f16,bf16"; default all three */
     const char *widths;    /* "D=64,128;E=64": names of width axes of the script and their sizes;
@@ -103,7 +104,7 @@ typedef struct aulec_options {
                        places is made; not of static builds */
     const char *
         layout; /* "T=padded", "T=paged", "S=packed,T=packed": how the rows of axes of keys and queries lie in memory
-                   (docs/dev/serving.md); NULL: dense. Forward on cpu and opencl */
+                   (docs/dev/serving.md); NULL: dense. On cpu, opencl, levelzero and cuda */
     const char *
         storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero": keys and values are stored in 8 or 4 bits, with scales and
                     zero points (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */

@@ -50,6 +50,9 @@ OPTIONS = {
     "unknown target": (["--target", "quantum"], 2, "expected cpu, cuda, hip, opencl"),
     "unknown architecture": (["--arch", "z80"], 2, "x86-64-v3"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
+    "a type that no architecture asked for takes": (["--target=vulkan", "--arch=vulkan12-coop16,vulkan12-coop8", "--dtype=f16,bf16"], 2,
+        "no architecture of target vulkan that was asked for takes bf16; there are vulkan12, vulkan13-coop16-nv2-bf16, vulkan12-coop16-bf16"),
+    "the same of a stage": (["--arch=vulkan12-coop8", "--dtype=bf16", "--emit=spirv-text"], 2, "vulkan that was asked for takes bf16"),
     "an unknown way to multiply f32": (["--f32=fast"], 2, "expected exact or tf32"),
     "tf32 on a target that has no unit for it": (["--target", "cpu", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
     "tf32 on an architecture that has no unit for it": (["--arch", "sm_75,sm_80", "--target=cuda", "--f32=tf32"], 2, "cuda sm_75 has no"),
@@ -386,7 +389,7 @@ class Stages(Case):
         self.assertEqual(made, {(machine, kernel) for machine in machines for kernel in ("lanes_forward", "lanes_backward")})
 
     def test_level_zero_is_given_the_modules_of_opencl(self):
-        """But for the names of kernels; and only where it is asked for. Those for matrix units are not in an artifact but by their names."""
+        """But for the names of kernels. Those for matrix units are not in an artifact but by their names."""
         texts = []
         for target, arch in (("levelzero", "levelzero10"), ("opencl", "spirv")):
             done = aulec(self.mha, "--target", target, f"--arch={arch}", "--dtype=f32", "--width=D=64", "--emit=spirv-text")
@@ -394,15 +397,30 @@ class Stages(Case):
             texts.append(done.stdout.decode().replace("for opencl spirv", "for levelzero levelzero10").replace("_spirv_", "_levelzero10_"))
         self.assertEqual(*texts)
         self.expect(aulec(self.mha, "--target=levelzero", "--dtype=f32", "--emit=llvm-ir"), 1, "E0623: target levelzero has no LLVM IR")
-        for target in ([], ["--arch=generic,spirv,x86-64-v3"]):
-            done = aulec(self.mha, *target, "--dtype=f32", "--width=D=64", "--no-grad", "--emit=kernel-ir")
-            self.expect(done, 0)
-            self.assertNotIn("levelzero10", done.stdout.decode())
         for archs, has in (([], False), (["--arch=levelzero10,xe2"], True)):
             done = aulec(self.mha, "--target=levelzero", *archs, "--dtype=f16", "--width=D=64", "--no-grad", "-o", "-")
             self.expect(done, 0)
             self.assertIn(b"_levelzero10_forward", done.stdout)
             self.assertEqual(b"_xe2_" in done.stdout, has)
+
+    def made(self, *options):
+        """Targets and architectures of the kernels that options make."""
+        done = aulec(self.mha, *options, "--dtype=f32", "--width=D=64", "--no-grad", "--emit=kernel-ir")
+        self.expect(done, 0)
+        heads = [line.split() for line in done.stdout.decode().splitlines() if line.startswith("// ==== ")]
+        return {(words[4], words[5].rstrip(":")) for words in heads}
+
+    def test_what_is_made_where_no_target_is_named(self):
+        """Not what takes long, nor what needs matrix units; of layouts and stored types, what has kernels of them."""
+        made = self.made()
+        self.assertEqual(made - {m for m in made if m[0] == "cpu"}, {("opencl", "generic"), ("vulkan", "vulkan12"), ("levelzero", "levelzero10")})
+        self.assertIn(("cpu", "x86-64-v3"), made)
+        self.assertEqual(self.made("--arch=generic,x86-64-v3"), {("cpu", "x86-64-v3"), ("opencl", "generic")})
+        for of_rows in ("--layout=T=paged", "--storage=k=e4m3"):
+            self.assertEqual({target for target, arch in self.made(of_rows)}, {"cpu", "opencl", "levelzero"})
+            self.assertEqual(self.made(of_rows, "--arch=generic"), {("opencl", "generic")})
+            for asked in ("--target=vulkan", "--arch=vulkan12", "--arch=generic,vulkan12"):
+                self.expect(aulec(self.mha, of_rows, asked, "-o", "-"), 2, "E0601", f"{of_rows[2:].replace('=', ' ', 1)}: target vulkan has no kernels")
 
     def test_kernels_without_matrix_units_say_why(self):
         """Where the machine has some for the type: of the schedule that would have used them, whatever kind of matrices they are."""
