@@ -149,20 +149,12 @@ static void fence(AuEmit *e, LLVMAtomicOrdering order, const char *scope, bool o
                     LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, words, 2)));
 }
 
-/* Does a lane read from a tensor what another wrote? */
-static bool shares_tensors(const AuKernel *k)
-{
-    for (uint32_t m = 1; m < k->mem_count; m++)
-        if (k->mems[m].space == AU_GLOBAL && k->mems[m].reads && k->mems[m].writes) return true;
-    return false;
-}
-
 /* A fence of all memory waits for every load and store in flight, so those of kernels that share no tensor between lanes are of the
  * LDS alone. */
 static void barrier(AuEmit *e, bool of_executor)
 {
     const char *scope = of_executor ? "wavefront" : "workgroup";
-    const bool of_lds = !shares_tensors(e->k);
+    const bool of_lds = !kernel_shares_tensors(e->k);
     fence(e, LLVMAtomicOrderingRelease, scope, of_lds);
     if (of_executor)
         emit_call(e, "llvm.amdgcn.wave.barrier", NULL, NULL, NULL, 0);

@@ -15,7 +15,7 @@ enum { /* Memory Semantics, Memory Operands, Scope */
 };
 enum { PHYSICAL_64 = 2, PHYSICAL_STORAGE_BUFFER_64 = 5348, MODEL_OPENCL = 2, MODEL_VULKAN = 3 };
 enum { EXECUTES_COMPUTE = 5, EXECUTES_KERNEL = 6 };
-enum { SHADER_ORDER = ACQUIRE_RELEASE | OF_BUFFERS | MAKE_AVAILABLE | MAKE_VISIBLE };
+enum { SHADER_ORDER = ACQUIRE_RELEASE | MAKE_AVAILABLE | MAKE_VISIBLE };
 
 static bool shader_has(AuKOp op) { return spirv_shader.functions[op] != 0; }
 static bool places_have(AuKOp op) { return spirv_shader_places.functions[op] != 0; }
@@ -39,8 +39,9 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
                   [AU_K_SQRT] = 31, [AU_K_FMA] = 50, __VA_ARGS__},                                 \
     .native = has, .marks_exact = true, .far = SPV_IN_PhysicalStorageBuffer,                       \
     .far_bits16 = SPV_CAP_StorageBuffer16BitAccess, .far_bits8 = SPV_CAP_StorageBuffer8BitAccess,  \
-    .seen = NON_PRIVATE, .everywhere = SCOPE_QUEUE_FAMILY, .order_far = SHADER_ORDER,              \
-    .order_all = SHADER_ORDER | OF_WORKGROUP, .open = spirv_shader_open,                           \
+    .seen = NON_PRIVATE, .everywhere = SCOPE_QUEUE_FAMILY, .order_far = SHADER_ORDER | OF_BUFFERS, \
+    .order_block = SHADER_ORDER | OF_WORKGROUP,                                                    \
+    .order_all = SHADER_ORDER | OF_BUFFERS | OF_WORKGROUP, .open = spirv_shader_open,              \
     .close = spirv_shader_close
 
 const SpvFlavour spirv_shader = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0)};
@@ -74,7 +75,7 @@ const SpvFlavour spirv_shader_places = {
     .fma_rounds_once = true, .negates_by_difference = true, .meets_after_loops = true,             \
     .has_pointers = true, .far = SPV_IN_CrossWorkgroup, .far_bits16 = SPV_CAP_Int16,               \
     .far_bits8 = SPV_CAP_Int8, .everywhere = SCOPE_DEVICE,                                         \
-    .order_far = SEQUENTIAL | OF_CROSS_WORKGROUP,                                                  \
+    .order_far = SEQUENTIAL | OF_CROSS_WORKGROUP, .order_block = SEQUENTIAL | OF_WORKGROUP,        \
     .order_all = SEQUENTIAL | OF_CROSS_WORKGROUP | OF_WORKGROUP, .open = spirv_kernel_open
 const SpvFlavour spirv_kernel = {KERNEL, .version = 0x10000, .native = kernel_has};
 

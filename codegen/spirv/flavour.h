@@ -53,10 +53,11 @@ typedef struct SpvFlavour {
     bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
     bool by_place; /* functions of elements of matrices, their reductions and conversions */
     uint32_t far;  /* storage class of global memory */
-    uint32_t far_bits16, far_bits8; /* capabilities of elements there */
-    uint32_t seen;                  /* Memory Operands of what others see */
-    uint32_t everywhere;            /* the scope of all blocks of a launch */
-    uint32_t order_far, order_all;  /* Memory Semantics of fences between blocks, of barriers */
+    uint32_t far_bits16, far_bits8;             /* capabilities of elements there */
+    uint32_t seen;                              /* Memory Operands of what others see */
+    uint32_t everywhere;                        /* the scope of all blocks of a launch */
+    uint32_t order_far, order_block, order_all; /* Memory Semantics of fences between blocks; of
+        barriers: of memory of the block, of that and tensors */
     void (*open)(struct SpvEmit *e, const SpvUses *uses); /* arguments, places in the grid */
     void (*close)(struct SpvEmit *e);
 } SpvFlavour;

@@ -393,11 +393,13 @@ void spirv_atomic(SpvEmit *e, AuVal v)
 
 /* ---- barriers */
 
+/* Tensors are ordered where a lane may read what another wrote. */
 static void meet(SpvEmit *e, uint32_t who)
 {
+    const SpvFlavour *f = e->flavour;
     const SpvId scope = spirv_u32(e->m, who);
-    spirv_do(e->m, SPV_ControlBarrier,
-             SPV_WORDS(scope, scope, spirv_u32(e->m, e->flavour->order_all)));
+    const uint32_t order = kernel_shares_tensors(e->k) ? f->order_all : f->order_block;
+    spirv_do(e->m, SPV_ControlBarrier, SPV_WORDS(scope, scope, spirv_u32(e->m, order)));
 }
 
 void spirv_meet(SpvEmit *e) { meet(e, SCOPE_WORKGROUP); }

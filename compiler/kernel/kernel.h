@@ -433,6 +433,8 @@ AuLanes kernel_lanes_of(const AuKernel *k, AuArena *arena, AuLaneScope scope);
 
 /* Has a region, or one inside of it, a barrier of the block or of an executor? */
 bool kernel_has_barrier(const AuKernel *k, uint32_t first);
+/* Is there a tensor that it both reads and writes? Else barriers need to order memory of the block alone. */
+bool kernel_shares_tensors(const AuKernel *k);
 
 /* How many bytes the memories of a block (SHARED, and EXEC for each executor) take, one behind the
  * other in their order, aligned for vectors of 16 bytes and for their swizzles. [offsets], one a

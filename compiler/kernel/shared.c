@@ -42,3 +42,10 @@ bool kernel_has_barrier(const AuKernel *k, uint32_t first)
             return true;
     return false;
 }
+
+bool kernel_shares_tensors(const AuKernel *k)
+{
+    for (uint32_t m = 1; m < k->mem_count; m++)
+        if (k->mems[m].space == AU_GLOBAL && k->mems[m].reads && k->mems[m].writes) return true;
+    return false;
+}

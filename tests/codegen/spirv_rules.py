@@ -13,6 +13,7 @@ from pathlib import Path
 
 MAGIC = 0x07230203
 INT64, INT16, INT8, BITS16, BITS8 = 11, 22, 39, 4433, 4448
+BLOCK_ORDER = 0x8 | 0x2000 | 0x4000 | 0x100  # AcquireRelease, MakeAvailable, MakeVisible, WorkgroupMemory
 ORDER = 0x8 | 0x40 | 0x2000 | 0x4000  # AcquireRelease, UniformMemory, MakeAvailable, MakeVisible
 WORKGROUP_MEMORY = 0x100
 WORKGROUP, FUNCTION, FAR = 4, 7, 5349
@@ -22,7 +23,8 @@ LAID_OUT, LAID_OUT_8, LAID_OUT_16, REDUCES, CONVERTS, BY_ELEMENT = 4428, 4429, 4
 BRAIN, BRAIN_MATRICES, ROUND_MODE = 5116, 5118, 4462
 KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
 LINKAGE, VECTOR16, GROUPS, SUBGROUP_SIZES, SHUFFLE_INTEL = 5, 7, 18, 58, 5568
-KERNEL_ORDER = 0x10 | 0x200  # SequentiallyConsistent, CrossWorkgroupMemory
+SEQUENTIAL, FAR_MEMORY = 0x10, 0x200
+KERNEL_ORDER = SEQUENTIAL | FAR_MEMORY  # CrossWorkgroupMemory
 
 
 def modules(data):
@@ -57,6 +59,7 @@ def kernel_faults(instructions):
     capabilities = {words[0] for op, words in instructions if op == 17}
     needed = {KERNEL, 4} | {{64: INT64, 16: INT16, 8: INT8}[words[1]] for op, words in instructions if op == 21 and words[1] != 32}
     kinds, inside, places = {}, None, set()
+    roots, read, written, weaker = {}, set(), set(), False
     operations = {262: GROUPS, 5571: SHUFFLE_INTEL, 5574: SHUFFLE_INTEL}
     subgroups = any(op == 16 and words[1] == 35 for op, words in instructions)
     for op, words in instructions:
@@ -74,6 +77,18 @@ def kernel_faults(instructions):
             inside = words[1]
         if len(words) > 1 and words[0] in pointers and op not in (32, 43):
             kinds[words[1]] = pointers[words[0]][0]
+        if op == 54:
+            roots, read, written, weaker = {}, set(), set(), False  # of a function: parameters that pointers come from
+        if op == 55:
+            roots[words[1]] = words[1]
+        if op in (65, 66, 67, 70, 83, 124) and words[2] in roots:
+            roots[words[1]] = roots[words[2]]
+        if op == 61:
+            read.add(roots.get(words[2]))
+        if op == 62:
+            written.add(roots.get(words[0]))
+        if op == 56 and weaker and (read & written) - {None}:
+            yield "barriers of a kernel do not order what it writes and reads"
         if op == 55 and inside in entries and words[0] in pointers and pointers[words[0]][0] != CROSS_WORKGROUP:
             yield f"parameter %{words[1]} of a kernel points to no global memory"
         if op == 57 and words[2] in entries:
@@ -82,8 +97,9 @@ def kernel_faults(instructions):
             scopes = constants[words[0]], constants[words[1]]
             if scopes != (2, 2) and not (scopes == (3, 3) and subgroups):
                 yield "a barrier that is not the block's"
-            if constants[words[2]] != KERNEL_ORDER | WORKGROUP_MEMORY:
-                yield "a barrier that does not order shared and global memory"
+            if constants[words[2]] not in (SEQUENTIAL | WORKGROUP_MEMORY, KERNEL_ORDER | WORKGROUP_MEMORY):
+                yield "a barrier that does not order shared memory"
+            weaker = weaker or not constants[words[2]] & FAR_MEMORY
         if op == 225 and (constants[words[0]] != DEVICE or constants[words[1]] != KERNEL_ORDER):
             yield "a fence that does not order memory between blocks"
         if op in (230, 234) and constants[words[3]] != DEVICE:
@@ -171,8 +187,8 @@ def shader_faults(instructions):
             scopes = constants[words[0]], constants[words[1]]
             if scopes != (2, 2) and not (scopes == (3, 3) and SUBGROUPS in capabilities):
                 yield "a barrier that is not the block's"
-            if constants[words[2]] & (ORDER | WORKGROUP_MEMORY) != ORDER | WORKGROUP_MEMORY:
-                yield "a barrier that does not order shared and global memory"
+            if constants[words[2]] not in (BLOCK_ORDER, ORDER | WORKGROUP_MEMORY):
+                yield "a barrier that does not order shared memory"
         if op == 225 and (constants[words[0]] != QUEUE_FAMILY or constants[words[1]] & ORDER != ORDER):
             yield "a fence that does not order memory between blocks"
         if op in (129, 131, 133, 136) and words[0] in floats and words[1] not in exact:
@@ -318,7 +334,9 @@ def self_test():
         assert any(expected in fault for fault in found), (expected, found)
     kernel_caps = [word for c in (KERNEL, 4) for word in ins(17, c)]
     of_kernels = {
-        "does not order shared": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 0x110) + ins(224, 2, 2, 3),
+        "does not order shared": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 0x210) + ins(224, 2, 2, 3),
+        "do not order what it writes and reads": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 0x110) + ins(54, 9, 4, 0, 9) + ins(55, 9, 5)
+            + ins(70, 9, 6, 5, 2) + ins(61, 1, 7, 6, 2, 4) + ins(224, 2, 2, 3) + ins(62, 6, 7, 2, 4) + ins(56),
         "not the block's": ins(21, 1, 32, 0) + ins(43, 1, 2, 1) + ins(43, 1, 3, 0x310) + ins(224, 2, 2, 3),
         "between blocks": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 0x210) + ins(225, 2, 3),
         "may not see": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(234, 1, 5, 6, 2, 2, 2),

@@ -168,6 +168,38 @@ static void functions_round_once(void **state)
     bench_free(&b);
 }
 
+/* Memory Semantics of the barrier in a module: AcquireRelease, MakeAvailable, MakeVisible (SequentiallyConsistent for OpenCL), memory of the
+ * block, and that of tensors where the kernel reads what it writes. */
+static void barriers_order_what_is_shared(void **state)
+{
+    (void)state;
+    static const char *const uses[] = {"writes", "reads writes"};
+    static const uint32_t expected[2][2] = {{0x6108, 0x6148}, {0x110, 0x310}};
+    const AuTarget *const targets[] = {&au_target_vulkan, &au_target_levelzero};
+    for (uint32_t n = 0; n < 4; n++) {
+        Bench b = bench_new();
+        const char *text = au_format(
+            b.arena,
+            "kernel meets lanes 8 warps 1\nmemory @s: shared f32[8]\nmemory @y: global f32 %s\n"
+            "arg y: pointer @y\n{\n  %%1 = lane.i32\n  store @s[%%1], 1.0\n  barrier #0\n"
+            "  %%2 = sub.i32 7, %%1\n  %%3 = load.f32 @s[%%2]\n  store @y[%%1], %%3\n}\n",
+            uses[n % 2]);
+        AuKernel *k = bench_kernel(&b, text);
+        const AuTarget *t = targets[n / 2];
+        AuBlob blob;
+        assert_true(t->emit(b.arena, b.diags, &k, 1, &t->archs[0], AU_CODE_ASSEMBLY, 2, &blob));
+        const char *barrier = strstr(blob.bytes, "OpControlBarrier ");
+        assert_non_null(barrier);
+        char *id = au_strndup(b.arena, barrier, strcspn(barrier, "\n"));
+        const char *constant =
+            strstr(blob.bytes, au_format(b.arena, "%s = OpConstant ", strrchr(id, '%')));
+        assert_non_null(constant);
+        constant = strrchr(au_strndup(b.arena, constant, strcspn(constant, "\n")), ' ');
+        assert_int_equal(strtoul(constant, NULL, 0), expected[n / 2][n % 2]);
+        bench_free(&b);
+    }
+}
+
 static void refused(const char *text, const char *operation)
 {
     Bench b = bench_new();
@@ -196,9 +228,12 @@ static void what_it_lacks_is_refused(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) folder = argv[1];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_texts),         cmocka_unit_test(the_runtimes_modules_are_these),
-        cmocka_unit_test(texts_are_complete),   cmocka_unit_test(random_modules),
-        cmocka_unit_test(functions_round_once), cmocka_unit_test(what_it_lacks_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden_texts),
+                                       cmocka_unit_test(the_runtimes_modules_are_these),
+                                       cmocka_unit_test(texts_are_complete),
+                                       cmocka_unit_test(random_modules),
+                                       cmocka_unit_test(functions_round_once),
+                                       cmocka_unit_test(barriers_order_what_is_shared),
+                                       cmocka_unit_test(what_it_lacks_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
