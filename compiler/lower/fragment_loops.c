@@ -49,9 +49,20 @@ AuSpaces lower_spaces(AuLower *l, const AuTileType *type)
     return s;
 }
 
+/* Axes of one name may have other extents in other variables: tiles of 16 keys beside one of 32. */
+static bool have_same_registers(const AuSpaces *a, const AuSpaces *b)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        for (uint32_t j = 0; j < b->count; j++)
+            if (a->at[i].axis->name == b->at[j].axis->name && a->at[i].regs != b->at[j].regs)
+                return false;
+    return true;
+}
+
 bool lower_same_loops(const AuSpaces *a, const AuSpaces *b)
 {
     uint32_t na = 0, nb = 0, equal = 0;
+    if (!have_same_registers(a, b)) return false;
     for (uint32_t i = 0; i < a->count; i++) na += a->at[i].looped;
     for (uint32_t j = 0; j < b->count; j++) nb += b->at[j].looped;
     for (uint32_t i = 0; i < a->count; i++)

@@ -122,6 +122,7 @@ typedef struct AuSpaces {
     uint32_t count;
 } AuSpaces;
 AuSpaces lower_spaces(AuLower *l, const AuTileType *type);
+/* May what runs over [a] and over [b] stand in one loop? */
 bool lower_same_loops(const AuSpaces *a, const AuSpaces *b);
 /* Loops go by two along the axis: both elements of a pair in one turn, the even one first. */
 void lower_by_pairs(AuSpaces *spaces, const char *pair_axis);
