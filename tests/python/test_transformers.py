@@ -54,6 +54,17 @@ class Models(unittest.TestCase):
     def test_llama(self):  # grouped heads
         self.same(transformers.LlamaConfig(**SIZES))
 
+    def test_another_device(self):  # that the environment names; the model's tensors are copied there and back
+        from aule import devices
+        from aule._devices import Device
+
+        if DEVICE != "cpu" or not any(d.available and d.backend == "vulkan" for d in devices()):
+            self.skipTest("no Vulkan device")
+        of, asked = Device.of, []
+        with mock.patch.dict(os.environ, AULE_BACKEND="vulkan"), mock.patch.object(Device, "of", lambda *given: asked.append(of(*given)) or asked[-1]):
+            self.same(transformers.LlamaConfig(**SIZES))
+        self.assertEqual({device.backend for device in asked}, {"vulkan"})
+
     def test_gemma2(self):  # a soft cap, sliding windows
         self.same(transformers.Gemma2Config(**SIZES, head_dim=16, sliding_window=8))
 
