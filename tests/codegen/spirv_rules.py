@@ -259,12 +259,33 @@ def validated(validator, module, environments):
                 yield f"{environment}: {(done.stderr + done.stdout).strip()}"
 
 
-def check(name, data, validator):
+def and_back(validator, module):
+    """What is not the same after SPIRV-Tools have printed the module and read the text: words that no instruction needs, forms that they know otherwise."""
+    *runner, tool = validator
+    tools = [Path(tool).with_name(name) for name in ("spirv-dis", "spirv-as")]
+    if not all(tool.exists() for tool in tools):
+        return
+    version = struct.unpack("<2I", module[:8])[1]
+    with tempfile.TemporaryDirectory() as folder:
+        given, text, back = (Path(folder) / name for name in ("given.spv", "text", "back.spv"))
+        given.write_bytes(module)
+        for command in ([tools[0], "--raw-id", given, "-o", text],
+                        [tools[1], "--preserve-numeric-ids", "--target-env", f"spv{version >> 16}.{version >> 8 & 255}", text, "-o", back]):
+            done = subprocess.run([*runner, *command], capture_output=True, text=True)
+            if done.returncode:
+                yield f"{Path(command[0]).name}: {(done.stderr + done.stdout).strip()}"
+                return
+        if given.read_bytes()[20:] != back.read_bytes()[20:]:  # the heads name who made it
+            yield "SPIRV-Tools read another module from the text than they printed"
+
+
+def check(name, data, validator, back=False):
     wrong = 0
     found = modules(data)
     for n, (module, instructions) in enumerate(found):
         environments = environments_of(module, instructions)
-        for fault in [*faults(instructions), *(validated(validator, known(module, instructions), environments) if validator else ())]:
+        found_by = [*faults(instructions), *(validated(validator, known(module, instructions), environments) if validator else ())]
+        for fault in [*found_by, *(and_back(validator, known(module, instructions)) if validator and back else ())]:
             print(f"{name}, module {n}: {fault}")
             wrong += 1
     return len(found), wrong
@@ -293,7 +314,7 @@ def of_scripts(aulec, scripts, validator):
 def of_program(program, validator):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([program, folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        done = [check(path.name, path.read_bytes(), validator) for path in sorted(Path(folder).iterdir())]
+        done = [check(path.name, path.read_bytes(), validator, back=True) for path in sorted(Path(folder).iterdir())]
     return sum(made for made, _ in done), sum(bad for _, bad in done)
 
 
@@ -360,6 +381,11 @@ def self_test():
         data = struct.pack(f"<{len(header + kernel_caps + words)}I", *header, *kernel_caps, *words)
         found = list(faults(modules(data)[0][1]))
         assert any(expected in fault for fault in found), (expected, found)
+    tool = shutil.which("spirv-val")
+    name = struct.unpack("<I", b"a\0\0\0")[0]
+    for padding in (0, 0x78000000) if tool else ():  # behind the name's end
+        module = [0x07230203, 0x10000, 0, 2, 0, *ins(17, KERNEL), *ins(17, 4), *ins(17, LINKAGE), *ins(14, 2, 2), *ins(5, 1, name | padding), *ins(19, 1)]
+        assert bool(list(and_back([tool], struct.pack(f"<{len(module)}I", *module)))) == bool(padding), padding
     print(f"{len(cases) + len(of_kernels)} wrong modules were found")
 
 
