@@ -207,6 +207,23 @@ const aule_attention_v1 *aule_attention_descriptor(const aule_attention *attenti
     return attention ? attention->descriptor : NULL;
 }
 
+/* Of several layouts of one attention, "mha", "mha@T=paged", is it the one that needs no word behind it? */
+static bool is_plain(const aule_module *module, const char *name)
+{
+    const size_t length = strlen(name);
+    for (uint32_t i = 0; i < module->descriptor->attention_count; i++) {
+        const char *other = module->attentions[i].descriptor->name;
+        if (strncmp(other, name, length) != 0 || (other[length] && other[length] != '@'))
+            return false;
+    }
+    return true;
+}
+
+static bool is_meant(const aule_module *module, const char *name, const char *found)
+{
+    return name ? strcmp(found, name) == 0 : is_plain(module, found);
+}
+
 aule_status aule_module_find(const aule_module *module, const char *name,
                              aule_attention **attention, aule_error **error)
 {
@@ -216,7 +233,7 @@ aule_status aule_module_find(const aule_module *module, const char *name,
                        "aule_module_find: module and attention must not be NULL");
     uint32_t count = module->descriptor->attention_count;
     for (uint32_t i = 0; i < count; i++)
-        if (name ? strcmp(module->attentions[i].descriptor->name, name) == 0 : count == 1) {
+        if (is_meant(module, name, module->attentions[i].descriptor->name)) {
             *attention = &module->attentions[i];
             return AULE_OK;
         }

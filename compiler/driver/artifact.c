@@ -369,7 +369,7 @@ static aule_attention_v1 attention_of(Artifact *x, const AuAttentionBuild *build
     aule_variant_v1 *variants = NEW_LIST(x, aule_variant_v1, build->count);
     for (uint32_t n = 0; n < build->count; n++)
         variants[n] = variant_of(x, build, &build->variants[n]);
-    return (aule_attention_v1){.name = a->name,
+    return (aule_attention_v1){.name = build->called,
                                .formula = au_text_str(&formula),
                                .size_count = a->size_count,
                                .sizes = sizes_of(x, a),

@@ -41,7 +41,11 @@ static const char usage[] =
     "      --layout AXIS=HOW[,AXIS=HOW]    rows of that axis are packed (starts) or padded "
     "(lengths), keys paged (table); default dense.\n"
     "                       Behind keys :rows, :csr, :positions, :groups, behind packed rows :most "
-    "(docs/dev/serving.md)\n"
+    "(docs/dev/serving.md).\n"
+    "                       \"T=paged;S=packed,T=paged\": an attention for each in one artifact\n"
+    "      --serve              what a server calls, in one artifact: dense, padded, paged and "
+    "packed rows, and append; --storage is\n"
+    "                       that of its caches, --layout what it has beside (docs/serving.md)\n"
     "      --storage [k=|v=]HOW keys and values are stored as e4m3, e5m2, i8 or i4, with scales; "
     "HOW:token: one a token,\n"
     "                       HOW:channels32: one for so many of its channels; HOW:zero: with zero "
@@ -222,6 +226,7 @@ enum {
     PARTS,
     APPEND,
     LAYOUT,
+    SERVE,
     STORAGE,
     LINES,
     AFTER,
@@ -246,6 +251,7 @@ static const struct option options[] = {{"output", required_argument, NULL, 'o'}
                                         {"append", no_argument, NULL, APPEND},
                                         {"invariant", no_argument, NULL, INVARIANT},
                                         {"layout", required_argument, NULL, LAYOUT},
+                                        {"serve", no_argument, NULL, SERVE},
                                         {"storage", required_argument, NULL, STORAGE},
                                         {"lines", no_argument, NULL, LINES},
                                         {"after", required_argument, NULL, AFTER},
@@ -290,6 +296,7 @@ static int take(Arguments *a, int c, char **argv)
     case APPEND: a->options.append = 1; break;
     case INVARIANT: a->options.invariant = 1; break;
     case LAYOUT: once = take_once(&a->options.layout, optarg); break;
+    case SERVE: a->options.serve = 1; break;
     case STORAGE: once = take_once(&a->options.storage, optarg); break;
     case LINES: a->options.lines = 1; break;
     case AFTER: once = take_once(&a->options.after, optarg); break;

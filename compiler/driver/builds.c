@@ -205,6 +205,7 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
             if (!options_takes_arch(&job->choice, arch)) continue;
             for (uint32_t d = 0; d < job->choice.dtype_count; d++) {
                 AuVariant v = {.attn = attn,
+                               .called = build->called,
                                .target = job->choice.targets[t],
                                .arch = arch,
                                .operand = job->choice.dtypes[d]};
@@ -230,19 +231,25 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
 }
 
 /* The script is checked once more for each set of widths (NULL: none is fixed): graphs are cheap, and none is shared. */
-static AuAttn *with_widths(AuJob *job, uint32_t which, const WidthSet *set)
+static AuAttn *checked_again(AuJob *job, AuDiags *quiet, uint32_t which)
 {
     uint32_t count;
-    AuDiags *quiet = au_diags_new(job->arena); /* what there is to say has been said */
     au_source_add(quiet, job->name, job->text, job->length);
-    AuAttn *attn = front_check(job->arena, job->names, quiet, job->script, &count)[which];
+    return front_check(job->arena, job->names, quiet, job->script, &count)[which];
+}
+
+static AuAttn *with_widths(AuJob *job, const AuAttentionBuild *build, uint32_t which,
+                           const WidthSet *set)
+{
+    AuDiags *quiet = au_diags_new(job->arena); /* what there is to say has been said */
+    AuAttn *attn = checked_again(job, quiet, which);
     for (uint32_t n = 0; n < attn->size_count; n++)
         if (set && set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
     attn_simplify(attn);
     driver_add_sizes(attn);
-    driver_add_layouts(job->arena, quiet, attn, job->choice.layouts, job->choice.layout_count);
-    driver_add_storage(job->arena, quiet, attn, job->choice.storage);
-    if (job->options->append) driver_add_append(quiet, attn);
+    driver_add_layouts(job->arena, quiet, attn, build->layouts->of, build->layouts->count);
+    driver_add_storage(job->arena, quiet, attn, build->storage);
+    if (build->appends) driver_add_append(quiet, attn);
     return attn;
 }
 
@@ -283,9 +290,9 @@ static bool add_append(AuJob *job, AuAttn *a)
  * variant may come out simpler still and leave some of them unused, but it has no others. */
 static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
 {
-    AuAttn *a = build->whole = with_widths(job, which, NULL);
+    AuAttn *a = build->whole = with_widths(job, build, which, NULL);
     if (schedule_makes(schedule_family(a), AU_BACKWARD) && !job->options->no_gradients &&
-        driver_has_gradients(a) && !(build->grads = gradients_of(job, a)))
+        !job->options->serve && driver_has_gradients(a) && !(build->grads = gradients_of(job, a)))
         return false;
     if (job->options->parts) add_parts(job, build);
     build->tensors = driver_tensors(job->arena, a, build->grads, &build->tensor_count);
@@ -297,14 +304,32 @@ static bool settle_tensors(AuJob *job, AuAttentionBuild *build, uint32_t which)
 static void split_mods(AuJob *job, AuAttentionBuild *build, AuAttn *attn, uint32_t which,
                        const WidthSet *set)
 {
-    build->appending = with_widths(job, which, set);
+    build->appending = with_widths(job, build, which, set);
     build->appending->rows_are_new = true;
     attn->k_mod = attn->v_mod = (AuExpr){0};
 }
 
+/* Of several the layout with a cache is what --storage and append are for. */
+static bool prepare_layout(AuJob *job, AuAttentionBuild *build)
+{
+    static const AuStorage as_operands[2];
+    AuAttn *a = build->attn;
+    driver_add_sizes(a);
+    if (!driver_add_layouts(job->arena, job->diags, a, build->layouts->of, build->layouts->count))
+        return false;
+    const bool is_cache =
+        a->keys.layout == AU_LAYOUT_PADDED || a->keys.layout == AU_LAYOUT_PAGED || a->keys.modified;
+    build->called = job->choice.several ? layouts_name(job->arena, a, build->layouts) : a->name;
+    build->storage = is_cache || !job->choice.several ? job->choice.storage : as_operands;
+    if (!driver_add_storage(job->arena, job->diags, a, build->storage)) return false;
+    build->appends = job->options->append || job->options->serve;
+    if (job->choice.several && (!is_cache || driver_append_refusal(a))) build->appends = false;
+    return !build->appends || add_append(job, a);
+}
+
 static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
 {
-    AuAttn *a = build->attn = job->signatures[which];
+    AuAttn *a = build->attn;
     const AuFamily *family = schedule_family(a);
     if (!schedule_makes(family, AU_FORWARD)) {
         au_error(job->diags, AU_E0603, a->linear ? a->linear->span : a->span,
@@ -312,18 +337,12 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
                  a->name, family->what);
         return false;
     }
-    driver_add_sizes(a);
-    if (!driver_add_layouts(job->arena, job->diags, a, job->choice.layouts,
-                            job->choice.layout_count) ||
-        !driver_add_storage(job->arena, job->diags, a, job->choice.storage))
-        return false;
-    if (job->options->append && !add_append(job, a)) return false;
-    if (!settle_tensors(job, build, which)) return false;
+    if (!prepare_layout(job, build) || !settle_tensors(job, build, which)) return false;
     build->need_count = driver_needs(a, job->arena, &build->needs);
     WidthSet *sets = AU_NEW_ARRAY(job->arena, WidthSet, MOST_SETS);
     const uint32_t count = width_sets(job, a, sets);
     for (uint32_t n = 0; n < count; n++) {
-        AuAttn *attn = with_widths(job, which, &sets[n]);
+        AuAttn *attn = with_widths(job, build, which, &sets[n]);
         const char *why = driver_storage_refusal(job->arena, attn);
         if (why) {
             au_error(job->diags, AU_E0811, attn->span, "--storage: %s", why);
@@ -338,15 +357,39 @@ static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)
     return count > 0;
 }
 
+/* An attention of the artifact for each layout. What the first one's signature says is said of the script. */
+static bool build_layouts(AuJob *job, uint32_t which)
+{
+    AuLayouts *list = AU_NEW_ARRAY(job->arena, AuLayouts, LAYOUTS_MOST);
+    const uint32_t count = layouts_of(&job->choice, job->options, job->signatures[which], list);
+    if (!count) job->options_are_wrong |= job->diags->last->code == AU_E0601;
+    for (uint32_t n = 0; n < count; n++) {
+        AuAttentionBuild *build = &job->builds[job->build_count++];
+        build->attn =
+            n ? checked_again(job, au_diags_new(job->arena), which) : job->signatures[which];
+        build->layouts = &list[n];
+        if (build_attention(job, build, which)) continue;
+        AuDiag *last = job->diags->last;
+        if (job->options->serve && last && last->severity == AU_ERROR)
+            au_add_note(job->diags, last, (AuSpan){0},
+                        "--serve asks for it, as %s; --layout alone "
+                        "makes what there is",
+                        layouts_name(job->arena, build->attn, &list[n]));
+        return false;
+    }
+    return count > 0;
+}
+
 bool builds_make(AuJob *job)
 {
-    job->builds = AU_NEW_ARRAY(job->arena, AuAttentionBuild, job->signature_count + 1);
+    job->builds =
+        AU_NEW_ARRAY(job->arena, AuAttentionBuild, job->signature_count * LAYOUTS_MOST + 1);
     bool good = true;
     for (uint32_t n = 0; n < job->signature_count; n++) {
         if (job->options->attention &&
             strcmp(job->options->attention, job->signatures[n]->name) != 0)
             continue;
-        good &= build_attention(job, &job->builds[job->build_count++], n);
+        good &= build_layouts(job, n);
     }
     if (job->options->attention && !job->build_count) {
         job->options_are_wrong = true;

@@ -125,7 +125,7 @@ static bool options_are_sound(AuDiags *diags, const aulec_options *options)
         options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_METAL &&
         options->no_gradients <= 1 && options->deterministic <= 1 && options->checked <= 1 &&
         options->lines <= 1 && options->parts <= AULEC_ALONE && options->append <= AULEC_ALONE &&
-        options->invariant <= 1)
+        options->invariant <= 1 && options->serve <= 1)
         return true;
     au_error(diags, AU_E0601, (AuSpan){0},
              "aulec_options: struct_size %zu (expected %zu), emit %u or a flag is out of range",

@@ -10,7 +10,8 @@
 
 /* One way to run an attention: on one architecture, for one operand type and set of widths. */
 typedef struct AuVariant {
-    AuAttn *attn; /* sizes fixed */
+    AuAttn *attn;       /* sizes fixed */
+    const char *called; /* the artifact's name of the attention; NULL: the script's */
     const AuTarget *target;
     const AuArch *arch;
     AuTileElem operand;
@@ -53,6 +54,10 @@ typedef struct AuNeed {
 
 /* All variants of one attention of the script. */
 typedef struct AuAttentionBuild {
+    const char *called; /* as the script does, or with a layout behind it, "mha@T=paged" */
+    const struct AuLayouts *layouts;
+    const AuStorage *storage;
+    bool appends;
     AuAttn *attn;                      /* sizes not fixed, as the script says it: the signature */
     AuAttn *whole;                     /* the same, simplified and, with gradients, completed */
     const AuGrads *grads;              /* of whole; NULL: no backward */

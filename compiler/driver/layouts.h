@@ -19,6 +19,13 @@ typedef struct AuAxisLayout {
     bool modified;       /* a cache of what row mods make of keys and values */
 } AuAxisLayout;
 
+/* Of axes of queries and keys, those that have one; none: all is dense. */
+typedef struct AuLayouts {
+    AuAxisLayout of[2];
+    uint32_t count;
+} AuLayouts;
+enum { LAYOUTS_MOST = 16 }; /* that an artifact has attentions of */
+
 /* Adds the inputs `starts`, or `lengths` and, of pages, `table`, with their sizes. false: what the attention has there is not
  * carried, a diagnostic names it. */
 bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,

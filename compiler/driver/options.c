@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wrong(AuChoice *c, const char *what, const char *found, const char *expected)
+bool options_wrong(AuChoice *c, const char *what, const char *found, const char *expected)
 {
     au_error(c->diags, AU_E0601, (AuSpan){0}, "unknown %s '%s'; expected %s", what, found,
              expected);
@@ -105,10 +105,11 @@ static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const c
     if (!list) return choose_all(c, emit, archs);
     if (!split(c, "targets", list, ',', &names)) return false;
     for (uint32_t n = 0; n < names.count; n++) {
-        if (!au_target(names.at[n])) return wrong(c, "target", names.at[n], au_text_str(&known));
+        if (!au_target(names.at[n]))
+            return options_wrong(c, "target", names.at[n], au_text_str(&known));
         add_generators(c, names.at[n], emit);
     }
-    return names.count > 0 || wrong(c, "target", list, au_text_str(&known));
+    return names.count > 0 || options_wrong(c, "target", list, au_text_str(&known));
 }
 
 /* Names of architectures: of the targets that were named, else of all that there are. */
@@ -136,9 +137,11 @@ static bool choose_archs(AuChoice *c, const char *list, bool named_targets)
         for (uint32_t t = 0; t < c->target_count; t++)
             for (uint32_t a = 0; a < c->targets[t]->arch_count; a++)
                 found |= strcmp(c->targets[t]->archs[a].name, c->archs[n]) == 0;
-        if (!found) return wrong(c, "architecture", c->archs[n], known_archs(c, named_targets));
+        if (!found)
+            return options_wrong(c, "architecture", c->archs[n], known_archs(c, named_targets));
     }
-    return c->arch_count > 0 || wrong(c, "architecture", list, known_archs(c, named_targets));
+    return c->arch_count > 0 ||
+           options_wrong(c, "architecture", list, known_archs(c, named_targets));
 }
 
 static bool choose_dtypes(AuChoice *c, const char *list)
@@ -149,10 +152,10 @@ static bool choose_dtypes(AuChoice *c, const char *list)
     for (uint32_t n = 0; n < names.count; n++) {
         uint32_t e = 0;
         while (e < 3 && strcmp(tile_elem(elems[e])->name, names.at[n]) != 0) e++;
-        if (e == 3) return wrong(c, "operand type", names.at[n], "f32, f16 or bf16");
+        if (e == 3) return options_wrong(c, "operand type", names.at[n], "f32, f16 or bf16");
         c->dtypes[c->dtype_count++] = elems[e];
     }
-    return names.count > 0 || wrong(c, "operand type", list, "f32, f16 or bf16");
+    return names.count > 0 || options_wrong(c, "operand type", list, "f32, f16 or bf16");
 }
 
 /* "D=64,128" */
@@ -160,7 +163,7 @@ static bool choose_width(AuChoice *c, const char *axis)
 {
     Items numbers;
     const char *equal = strchr(axis, '=');
-    if (!equal) return wrong(c, "width", axis, "NAME=NUMBER,...");
+    if (!equal) return options_wrong(c, "width", axis, "NAME=NUMBER,...");
     const char *name = au_strndup(c->arena, axis, (size_t)(equal - axis));
     if (options_widths(c, name)) {
         au_error(c->diags, AU_E0601, (AuSpan){0},
@@ -171,13 +174,13 @@ static bool choose_width(AuChoice *c, const char *axis)
     w->name = name;
     if (!split(c, au_format(c->arena, "widths of '%s'", name), equal + 1, ',', &numbers))
         return false;
-    if (!numbers.count) return wrong(c, "width", axis, "NAME=NUMBER,...");
+    if (!numbers.count) return options_wrong(c, "width", axis, "NAME=NUMBER,...");
     for (w->count = 0; w->count < numbers.count; w->count++) {
         const char *digits = numbers.at[w->count];
         const size_t length = strlen(digits);
         const long value = strtol(digits, NULL, 10);
         if (strspn(digits, "0123456789") != length || *digits == '0' || value < 1 || value > 1024)
-            return wrong(c, "width", axis, "numbers from 1 to 1024");
+            return options_wrong(c, "width", axis, "numbers from 1 to 1024");
         w->values[w->count] = (int32_t)value;
     }
     return true;
@@ -223,7 +226,7 @@ static bool can_tf32(AuChoice *c, const AuTarget *target)
 static bool choose_f32(AuChoice *c, const char *how)
 {
     if (how && strcmp(how, "exact") != 0 && strcmp(how, "tf32") != 0)
-        return wrong(c, "way to multiply f32", how, "exact or tf32");
+        return options_wrong(c, "way to multiply f32", how, "exact or tf32");
     c->tf32 = how && strcmp(how, "tf32") == 0;
     bool has_f32 = false;
     for (uint32_t n = 0; n < c->dtype_count; n++) has_f32 |= c->dtypes[n] == TILE_F32;
@@ -268,89 +271,6 @@ static bool choose_invariant(AuChoice *c, const aulec_options *o)
     return false;
 }
 
-static bool refuse_layout(AuChoice *c, const char *axis, const char *why)
-{
-    au_error(c->diags, AU_E0601, (AuSpan){0}, "--layout %s: %s", axis, why);
-    return false;
-}
-
-static bool is_word(const char *text, size_t length, const char *word)
-{
-    return strlen(word) == length && strncmp(text, word, length) == 0;
-}
-
-static const char *wrong_beside(const AuAxisLayout *of)
-{
-    if (of->rows && of->layout == AU_LAYOUT_PACKED)
-        return "packed rows are where starts say, they have no `rows`";
-    if (of->positions && of->layout == AU_LAYOUT_PACKED)
-        return "packed rows are positions from 0 on, others are not carried yet";
-    if (of->most && of->layout != AU_LAYOUT_PACKED)
-        return "`most` is how many packed rows a sequence has, of others shapes say it";
-    if (of->csr && of->layout != AU_LAYOUT_PAGED) return "`csr` is a table of pages";
-    if (of->groups && of->layout != AU_LAYOUT_PAGED) return "`groups` share pages";
-    if (of->groups && of->positions)
-        return "what `groups` share are keys from position 0 on, `positions` are not carried yet";
-    return NULL;
-}
-
-/* What a word behind a layout sets; NULL: it is none. */
-static bool *beside(AuAxisLayout *of, const char *word, size_t length)
-{
-    if (is_word(word, length, "rows")) return &of->rows;
-    if (is_word(word, length, "csr")) return &of->csr;
-    if (is_word(word, length, "modified")) return &of->modified;
-    if (is_word(word, length, "most")) return &of->most;
-    if (is_word(word, length, "positions")) return &of->positions;
-    if (is_word(word, length, "groups")) return &of->groups;
-    return NULL;
-}
-
-/* ":rows:modified", behind a layout: what a call gives beside, what a cache holds. */
-static bool choose_beside(AuChoice *c, const char *text, AuAxisLayout *of)
-{
-    while (*text) {
-        const char *word = ++text;
-        const size_t length = strcspn(word, ":");
-        const char *name = au_strndup(c->arena, word, length);
-        bool *set = beside(of, word, length);
-        text += length;
-        if (!set)
-            return wrong(c, "word behind a layout", name,
-                         "rows, csr, positions, groups, most or modified");
-        if (*set)
-            return refuse_layout(c, of->axis, au_format(c->arena, "`%s` is there twice", name));
-        *set = true;
-    }
-    if (wrong_beside(of)) return refuse_layout(c, of->axis, wrong_beside(of));
-    if ((of->rows || of->positions) && of->layout == AU_LAYOUT_DENSE)
-        of->layout = AU_LAYOUT_PADDED, of->has_no_lengths = true;
-    return true;
-}
-
-/* "T=paged", of one axis. */
-static bool choose_axis(AuChoice *c, const char *text)
-{
-    static const char *const names[] = {"dense", "padded", "paged", "packed"}; /* ORDER AuLayout */
-    const char *equal = strchr(text, '=');
-    if (!equal || equal == text) return wrong(c, "layout", text, "AXIS=LAYOUT");
-    const size_t length = strcspn(equal + 1, ":");
-    uint32_t n = 0;
-    while (n < 4 && !is_word(equal + 1, length, names[n])) n++;
-    if (n == 4)
-        return wrong(c, "layout", au_strndup(c->arena, equal + 1, length),
-                     "dense, padded, paged or packed");
-    const char *axis = au_strndup(c->arena, text, (size_t)(equal - text));
-    for (uint32_t k = 0; k < c->layout_count; k++)
-        if (strcmp(c->layouts[k].axis, axis) == 0)
-            return refuse_layout(c, text, "the axis has a layout already");
-    AuAxisLayout of = {.layout = (AuLayout)n, .axis = axis};
-    if (!choose_beside(c, equal + 1 + length, &of)) return false;
-    if (c->layout_count == 2) return refuse_layout(c, text, "queries and keys have two axes");
-    c->layouts[c->layout_count++] = of;
-    return true;
-}
-
 static bool takes_any_arch(const AuChoice *c, const AuTarget *target)
 {
     for (uint32_t n = 0; n < target->arch_count; n++)
@@ -388,9 +308,7 @@ static bool choose_types_of_archs(AuChoice *c, const char *list)
     return true;
 }
 
-/* The first target that was asked for, by its name or an architecture's, and has no kernels of layouts; NULL: none. Those that nobody
- * asked for and have none are left out. */
-static const AuTarget *without_layouts(AuChoice *c, const aulec_options *o)
+const AuTarget *options_without_layouts(AuChoice *c, const aulec_options *o)
 {
     const AuTarget *first = NULL;
     const uint32_t count = c->target_count;
@@ -402,32 +320,6 @@ static const AuTarget *without_layouts(AuChoice *c, const aulec_options *o)
         if (target->has_layouts) c->targets[c->target_count++] = target;
     }
     return first;
-}
-
-/* "S=packed,T=packed"; what goes with it is forward of artifacts for processors, OpenCL, Level Zero and CUDA. */
-static bool choose_layout(AuChoice *c, const aulec_options *o)
-{
-    for (const char *at = o->layout; at; at = *at ? at + 1 : NULL) {
-        const size_t length = strcspn(at, ",");
-        if (!choose_axis(c, au_strndup(c->arena, at, length))) return false;
-        at += length;
-    }
-    bool all_dense = true;
-    for (uint32_t n = 0; n < c->layout_count; n++)
-        all_dense &= !c->layouts[n].layout && !c->layouts[n].modified;
-    if (all_dense) return true;
-    const AuTarget *without = without_layouts(c, o);
-    if (without)
-        return refuse_layout(
-            c, o->layout,
-            au_format(
-                c->arena,
-                "target %s has no kernels of layouts yet; cpu, opencl, levelzero and cuda have",
-                without->name));
-    if (c->is_static) return refuse_layout(c, o->layout, "not of static builds yet");
-    if (o->checked) return refuse_layout(c, o->layout, "not with --checked yet");
-    if (o->parts) return refuse_layout(c, o->layout, "not with --parts yet");
-    return true;
 }
 
 static bool refuse_storage(AuChoice *c, const aulec_options *o, const char *why)
@@ -442,7 +334,7 @@ static bool choose_storage(AuChoice *c, const aulec_options *o)
     if (!o->storage) return true;
     const char *why = driver_read_storage(c->arena, o->storage, c->storage);
     if (why) return refuse_storage(c, o, why);
-    const AuTarget *without = without_layouts(c, o);
+    const AuTarget *without = options_without_layouts(c, o);
     if (without)
         return refuse_storage(
             c, o,
@@ -464,7 +356,7 @@ bool options_choose(AuChoice *c, const aulec_options *o)
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
            choose_types_of_archs(c, o->dtypes) && choose_widths(c, o->widths) &&
            choose_f32(c, o->f32) && choose_parts(c, o->parts) && choose_append(c, o) &&
-           choose_invariant(c, o) && choose_layout(c, o) && choose_storage(c, o);
+           choose_invariant(c, o) && layouts_choose(c, o) && choose_storage(c, o);
 }
 
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)

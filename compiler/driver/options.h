@@ -27,18 +27,32 @@ typedef struct AuChoice {
     uint32_t dtype_count;
     AuWidths widths[OPTIONS_MOST];
     uint32_t width_count;
-    AuAxisLayout layouts[2]; /* of axes of queries and keys, none of them dense but modified ones */
+    AuLayouts layouts[LAYOUTS_MOST]; /* those of --layout */
     uint32_t layout_count;
+    bool several;         /* the artifact has attentions of several, or of --serve's */
     AuStorage storage[2]; /* of k, v */
     bool tf32;            /* how operands of f32 are multiplied */
     bool modules; /* what is asked for are modules, also of rows that are not compiled by default */
     bool is_static; /* code that is linked, and chooses among its kernels by itself */
 } AuChoice;
 
+/* "unknown WHAT 'found'; expected ..": false. */
+bool options_wrong(AuChoice *choice, const char *what, const char *found, const char *expected);
 bool options_choose(AuChoice *choice, const aulec_options *options);
 bool options_takes_arch(const AuChoice *choice, const AuArch *arch);
+/* The first target that was asked for, by its name or an architecture's, and has no kernels of layouts; NULL: none. Those that nobody asked for
+ * and have none are left out of the choice. */
+const AuTarget *options_without_layouts(AuChoice *choice, const aulec_options *options);
 bool options_takes_operand(const AuArch *arch, AuTileElem operand);
 bool options_has_tf32(const AuArch *arch);
 const AuWidths *options_widths(const AuChoice *choice, const char *name); /* NULL: not given */
+
+/* serve.c: reads --layout and --serve; and what they are of one attention: LAYOUTS_MOST at most, 1 at least. 0: it has not the axes for it,
+ * a diagnostic says so. */
+bool layouts_choose(AuChoice *choice, const aulec_options *options);
+uint32_t layouts_of(AuChoice *choice, const aulec_options *options, const AuAttn *attn,
+                    AuLayouts *list);
+/* "mha", or where there are several, "mha@S=packed:most,T=paged". */
+const char *layouts_name(AuArena *arena, const AuAttn *attn, const AuLayouts *layouts);
 
 #endif

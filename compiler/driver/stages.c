@@ -52,7 +52,7 @@ bool stages_gradients(AuArena *arena, AuDiags *diags, AuAttn *const *attns, uint
 
 static void title(const AuVariant *v, AuText *out)
 {
-    au_text_add(out, "// ==== %s, %s, %s %s: %s\n", v->attn->name, tile_elem(v->operand)->name,
+    au_text_add(out, "// ==== %s, %s, %s %s: %s\n", v->called, tile_elem(v->operand)->name,
                 v->target->name, v->arch->name, v->schedule->name);
     if (v->schedule->shape.forecast > 0)
         au_text_add(out, "// forecast: %.1f cycles of a processor for 32 x 32 pairs\n",

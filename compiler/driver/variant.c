@@ -22,7 +22,7 @@ static const char *operand_name(const AuVariant *v)
 const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kernel)
 {
     AuText text = {.arena = arena};
-    au_text_add(&text, "%s_%s", v->attn->name, operand_name(v));
+    au_text_add(&text, "%s_%s", v->called ? v->called : v->attn->name, operand_name(v));
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"",      "pages_", "mixed_",
@@ -36,7 +36,7 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
                       : "",
         kernel);
     for (char *c = text.at; *c; c++)
-        if (*c == '-' || *c == '.') *c = '_';
+        if (strchr("-.@=:,", *c)) *c = '_';
     return au_text_str(&text);
 }
 

@@ -120,7 +120,7 @@ AULE_API size_t aule_module_count(const aule_module *module);
 AULE_API aule_attention *aule_module_attention(const aule_module *module,
                                                size_t index); /* NULL: out of range */
 
-/* [name] NULL: the only one; AULE_ERROR_NAME lists the names there are. */
+/* [name] NULL: the only one, or that of dense rows, "mha", where all others are its layouts, "mha@T=paged"; AULE_ERROR_NAME lists the names there are. */
 AULE_API aule_status aule_module_find(const aule_module *module, const char *name,
                                       aule_attention **attention, aule_error **error);
 AULE_API const aule_attention_v1 *aule_attention_descriptor(const aule_attention *attention);

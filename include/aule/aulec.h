@@ -104,7 +104,8 @@ typedef struct aulec_options {
                        places is made; not of static builds */
     const char *
         layout; /* "T=padded", "T=paged", "S=packed,T=packed": how the rows of axes of keys and queries lie in memory
-                   (docs/dev/serving.md); NULL: dense. On cpu, opencl, levelzero and cuda */
+                   (docs/dev/serving.md); NULL: dense; on cpu, opencl, levelzero and cuda. "T=paged;S=packed,T=paged": an attention of the artifact for each, "mha@T=paged" and so
+                   on, the dense one "mha" */
     const char *
         storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero": keys and values are stored in 8 or 4 bits, with scales and
                     zero points (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
@@ -113,6 +114,10 @@ typedef struct aulec_options {
     uint32_t
         invariant; /* 1: of kernels for few queries whose results depend on the batch others, too, for calls with AULE_CALL_INVARIANT; not of
                       static builds */
+    uint32_t
+        serve; /* 1: the layouts that calls of a server have, before those of `layout`: dense, "T=padded", "T=paged",
+                  "S=packed:most,T=paged", "S=packed:most,T=packed:most" by the script's names of axes; forward, and of caches append.
+                  `storage` is that of caches, then */
 } aulec_options;
 
 typedef struct aulec_result aulec_result;

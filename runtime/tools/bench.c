@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "session.h"
+#include "bench.h"
 
-enum { WARM_UP = 3, LEAST_RUNS = 9, MOST_RUNS = 1000 };
+enum { WARM_UP = 3, LEAST_RUNS = 9 };
 static const double LEAST_SECONDS = 0.5;
 
 /* ---- timing */
@@ -43,12 +43,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-typedef struct Times {
-    double at[MOST_RUNS]; /* milliseconds, sorted */
-    int count;
-} Times;
-
-static int measure(AuSession *s, AuDirection from, AuDirection to, Times *times)
+int bench_measure(AuSession *s, AuDirection from, AuDirection to, AuTimes *times)
 {
     double discard, begin = now();
     for (int i = 0; i < WARM_UP; i++) {
@@ -57,7 +52,7 @@ static int measure(AuSession *s, AuDirection from, AuDirection to, Times *times)
     }
     times->count = 0;
     while (times->count < LEAST_RUNS ||
-           (times->count < MOST_RUNS && now() - begin < LEAST_SECONDS)) {
+           (times->count < BENCH_MOST_RUNS && now() - begin < LEAST_SECONDS)) {
         int status = time_one(s, from, to, &times->at[times->count++]);
         if (status) return status;
     }
@@ -81,7 +76,7 @@ static double flops(const AuSession *s)
     return 2 * session_pairs(s) * (double)(q->shape[3] + o->shape[3]);
 }
 
-static void print_text(const char *text) /* as JSON */
+void bench_print_text(const char *text)
 {
     putchar('"');
     for (; *text; text++) {
@@ -113,7 +108,7 @@ typedef struct Result {
     const char *name;
     AuDirection from, to;
     double work;
-    Times times;
+    AuTimes times;
 } Result;
 
 static void report_numbers(const AuSession *s, const Result *r, bool json)
@@ -145,13 +140,13 @@ static void report(const AuSession *s, const Result *results, size_t count, bool
         return;
     }
     printf("{\"attention\": ");
-    print_text(s->signature->name);
+    bench_print_text(s->signature->name);
     printf(", \"operation\": \"%s\", \"device\": \"%s\", \"name\": ", results[0].name, info->id);
-    print_text(info->name);
+    bench_print_text(info->name);
     printf(", \"arch\": \"%s\", \"schedule\": ", v->arch);
-    print_text(v->schedule);
+    bench_print_text(v->schedule);
     printf(", \"dtype\": \"%s\", \"shape\": ", array_dtype_name(v->dtype));
-    print_text(shape);
+    bench_print_text(shape);
     printf(", ");
     report_numbers(s, &results[0], true);
     for (size_t i = 1; i < count; i++) {
@@ -173,7 +168,7 @@ static int measure_all(AuSession *s, Result *results, size_t *count)
     *count = s->backward ? 2 : 1;
     for (size_t i = 0; !status && i < *count; i++) {
         results[i] = s->backward ? backward[i] : forward[i];
-        status = measure(s, results[i].from, results[i].to, &results[i].times);
+        status = bench_measure(s, results[i].from, results[i].to, &results[i].times);
     }
     return status;
 }
@@ -183,6 +178,7 @@ int command_bench(AuOptions *options)
     AuSession session;
     Result results[2];
     size_t count;
+    if (options_flag(options, "serve")) return command_bench_serve(options);
     bool json = options_flag(options, "json"), backward = options_flag(options, "backward");
     int status = session_open(&session, options);
     if (!status && backward && session_find_role(&session, AULE_ROLE_DOUT) < 0)

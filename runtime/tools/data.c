@@ -153,13 +153,27 @@ static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shap
                                                           : 0;
 }
 
+const char *session_axis_name(const AuSession *s, const aule_tensor_v1 *t, uint32_t axis)
+{
+    if (axis >= t->rank || t->axes[axis].length != 1) return "";
+    const uint32_t word = t->axes[axis].code[0], size = word >> 8;
+    return (word & 255u) == AULE_E_SIZE && size < s->signature->size_count
+               ? s->signature->sizes[size].name
+               : "";
+}
+
 int session_make_inputs(AuSession *s, AuOptions *options)
+{
+    return session_make_shaped(s, options, options_take(options, "shape"));
+}
+
+int session_make_shaped(AuSession *s, AuOptions *options, const char *sizes)
 {
     Shape shape;
     uint32_t dtype;
     Random random = {1};
     int status = session_dtype(options, &dtype);
-    if (!status) status = parse_shape(s, options_take(options, "shape"), &shape);
+    if (!status) status = parse_shape(s, sizes, &shape);
     if (!status) status = session_read(s, options, dtype);
     if (status) return status;
     if (dtype == AULE_OPERAND) dtype = AULE_F32;

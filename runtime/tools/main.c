@@ -7,6 +7,7 @@
 #define DEVICE_HELP \
     "  --backend cpu | opencl:0          the device; else AULE_BACKEND, else the best there is for the artifact\n" \
     "  --attention NAME                  where the artifact has several\n" \
+    "  --layout T=paged                  where it has several layouts of one (aulec --serve); else the dense one\n" \
     "  --arch NAME                       only kernels for this architecture of the artifact\n" \
     "  --threads N                       cpu: 1 to 1024; else AULE_NUM_THREADS, else all cores\n"
 #define ARRAY_HELP \
@@ -70,6 +71,18 @@ static const char bench_help[] =
     "  --invariant                       times forward of which the bits of a row do not depend on the batch\n"
     "  --backward                        times backward, and forward and backward together\n"
     "  --json                            one line of JSON\n"
+    "\n"
+    "aule bench --serve x.so [OPTION]...\n"
+    "\n"
+    "Times steps of a server, of an artifact of aulec --serve: decode, in which each sequence has a row over its keys in pages, and mixed, in\n"
+    "which the first one has a chunk of its prompt. Exit status 1 if results are not those of dense calls of single sequences.\n"
+    "\n"
+    "  --batch N                         sequences; else 8\n"
+    "  --keys N[,N..]                    keys that they have, in turns; else 1024\n"
+    "  --page N                          slots of a page; else 16\n"
+    "  --queries N                       rows of a sequence that decodes; else 1\n"
+    "  --chunk N                         rows of the first sequence of mixed; else 256\n"
+    "  --shape H=32,Hk=8                 the script's other sizes; heads else 32 and 8, widths else those of its kernels\n"
     DEVICE_HELP ARRAY_HELP;
 
 static const char cache_help[] =
@@ -94,6 +107,7 @@ static const char help[] =
     "                                    runs it on arrays from files\n"
     "  aule bench x.so --shape B=1,H=16,S=4096,T=4096\n"
     "                                    times it on random data\n"
+    "  aule bench --serve x.so           times steps of a server over keys in pages\n"
     "  aule cache                        what is kept on disk\n"
     "\n"
     "  aule COMMAND --help               its options\n"
@@ -105,8 +119,8 @@ static const AuCommand commands[] = {
     {"devices", command_devices, "", "", false, devices_help},
     {"inspect", command_inspect, "", "", false, inspect_help},
     {"check", command_check, "", "shape attention seed backend dtype f32 plot", false, check_help},
-    {"run", command_run, "invariant", "output dtype backend attention arch threads operation", true, run_help},
-    {"bench", command_bench, "backward invariant json", "shape dtype backend attention arch threads", true, bench_help},
+    {"run", command_run, "invariant", "output dtype backend attention arch threads operation layout", true, run_help},
+    {"bench", command_bench, "backward invariant json serve", "shape dtype backend attention arch threads layout batch keys page queries chunk", true, bench_help},
     {"cache", command_cache, "", "", false, cache_help},
 };
 // clang-format on

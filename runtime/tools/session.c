@@ -84,15 +84,43 @@ static int open_device(AuSession *s, AuOptions *options)
     return 0;
 }
 
+/* The attention whose rows lie in [layout], "T=paged"; of several the first one's name says whose, unless --attention does. */
+static int find_layout(AuSession *s, const char *attention, const char *layout)
+{
+    char name[512];
+    aule_error *error = NULL;
+    const char *first = aule_attention_descriptor(aule_module_attention(s->module, 0))->name;
+    const int base = attention ? (int)strlen(attention) : (int)strcspn(first, "@");
+    const bool dense = !*layout || strcmp(layout, "dense") == 0;
+    const int length = snprintf(name, sizeof name, "%.*s%s%s", base, attention ? attention : first,
+                                dense ? "" : "@", dense ? "" : layout);
+    if (length < 0 || (size_t)length >= sizeof name)
+        return command_fail(EXIT_USAGE, "--layout is too long");
+    return aule_module_find(s->module, name, &s->attention, &error) ? command_error(error) : 0;
+}
+
+static int find_attention(AuSession *s, AuOptions *options, const char *layout)
+{
+    aule_error *error = NULL;
+    const char *attention = options_take(options, "attention");
+    if (layout) return find_layout(s, attention, layout);
+    return aule_module_find(s->module, attention, &s->attention, &error) ? command_error(error) : 0;
+}
+
 int session_open(AuSession *s, AuOptions *options)
+{
+    return session_open_layout(s, options, options_take(options, "layout"));
+}
+
+int session_open_layout(AuSession *s, AuOptions *options, const char *layout)
 {
     aule_error *error = NULL;
     memset(s, 0, sizeof *s);
     if (!options->artifact)
         return command_fail(EXIT_USAGE, "expected: aule %s x.so ...", options->command);
     if (aule_module_open(options->artifact, NULL, &s->module, &error)) return command_error(error);
-    if (aule_module_find(s->module, options_take(options, "attention"), &s->attention, &error))
-        return command_error(error);
+    const int status = find_attention(s, options, layout);
+    if (status) return status;
     s->signature = aule_attention_descriptor(s->attention);
     s->arch = options_take(options, "arch");
     s->operation = options_take(options, "operation");

@@ -39,6 +39,8 @@ typedef struct AuSession {
 
 /* All return 0, or an exit status after a message. A session that was opened must be closed, also after a failure. */
 int session_open(AuSession *session, AuOptions *options);
+/* Of an artifact of several layouts: "T=paged", "" for the dense one, NULL for the one that needs no word. */
+int session_open_layout(AuSession *session, AuOptions *options, const char *layout);
 void session_close(AuSession *session);
 
 const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index);
@@ -58,6 +60,11 @@ int session_read(AuSession *session, AuOptions *options, uint32_t dtype);
 
 /* Random inputs of --shape and --dtype; options that name an input or a param are read. `backward` must be set by now. */
 int session_make_inputs(AuSession *session, AuOptions *options);
+/* The same with the sizes "S=100,T=7" of [shape], NULL: none. */
+int session_make_shaped(AuSession *session, AuOptions *options, const char *shape);
+/* The name of the size that an axis is; "": it is none, or has no name. */
+const char *session_axis_name(const AuSession *session, const aule_tensor_v1 *tensor,
+                              uint32_t axis);
 
 /* A list of a layout that was not given: full sequences. The shapes of all arguments must be there. */
 void session_fill_list(AuSession *session, uint32_t index);

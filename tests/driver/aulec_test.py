@@ -129,6 +129,34 @@ class BadScripts(Case):
         layout = "--layout=T=padded", "--target=cpu", "--no-grad"
         self.expect(aulec("-", *layout, "-o", self.folder / "x.so", input=script.encode()), 1, "E0607", "a parameter 'T_entries'")
 
+    def test_serve(self):
+        """Several layouts in one artifact: names, what is refused, and by which option."""
+        script, out = EXAMPLES.parents[2] / "attn_scripts/gqa.attn", self.folder / "x.so"
+        common = ["--target=cpu", "--arch=x86-64-v3", "--dtype=f32", "--width=D=64", "-O0"]
+        stage = aulec(script, *common, "--serve", "--layout=T=paged:groups", "--emit=kernel-ir")
+        self.expect(stage, 0)
+        names = dict.fromkeys(re.findall(r"^// ==== (\S+),", stage.stdout.decode(), re.M))
+        layouts = ["T=padded", "T=paged", "S=packed:most,T=paged", "S=packed:most,T=packed:most", "T=paged:groups"]
+        self.assertEqual(list(names), ["gqa", *(f"gqa@{layout}" for layout in layouts)])
+        kernels = re.findall(r"^kernel (\S+?)\(", stage.stdout.decode(), re.M)
+        self.assertEqual(len(kernels), len(set(kernels)))
+        self.assertFalse(re.search("[^A-Za-z0-9_]", "".join(kernels)))
+        stage = aulec(script, *common, "--layout=T=paged,S=packed;T=dense", "--emit=kernel-ir")
+        self.assertEqual(list(dict.fromkeys(re.findall(r"^// ==== (\S+),", stage.stdout.decode(), re.M))), ["gqa@S=packed,T=paged", "gqa"])
+        for words, status, *said in (
+            (["--serve", "--layout=T=paged"], 2, "--layout T=paged: it is asked for twice"), (["--layout=T=paged;T=paged"], 2, "it is asked for twice"),
+            (["--layout=T=paged;"], 2, "unknown layout ''"), (["--serve", "--checked"], 2, "--serve: not with --checked yet"),
+            (["--serve", "--parts"], 2, "--serve: not with --parts yet"), (["--serve", "--emit=obj"], 2, "--serve: not of static builds yet"),
+            (["--serve", "--storage=i4:channels48"], 1, "64 channels do not consist of groups of 48", "--serve asks for it, as gqa@T=padded"),
+        ):
+            self.expect(aulec(script, *common, *words, "-o", out), status, *said)
+        self.expect(aulec(script, "--serve", "--target=metal", "-o", out), 2, "--serve: target metal has no kernels of layouts yet")
+        for name, *said in (
+            ("gla", "--serve: 'gla': it is a recurrence, whose state is its cache"), ("swin", "q and k have one axis, and keys of a cache have one of their own"),
+            ("mla_prefill", "further products (`dot`) of keys", "--serve asks for it, as mla_prefill@T=padded"),
+        ):
+            self.expect(aulec(script.parent / f"{name}.attn", "--serve", "--target=cpu", "--dtype=f32", "-o", out), 1, *said)
+
     def test_names_of_what_schedules_declare_are_free(self):
         """Names of a script and names of kernels' own variables live apart: nothing of one can be the other."""
         params = ("rows", "round", "sum", "n", "mb", "turn", "stage", "self", "i", "c")

@@ -387,6 +387,65 @@ class Layouts(unittest.TestCase):
         done = subprocess.run([AULE, "run", "parts.so", *given], cwd=self.folder, capture_output=True, text=True)
         self.assertRegex(done.stderr, "no unfinished kernel for device cpu whose results do not depend on the batch")
 
+    def server(self, *options, script=SCRIPT):
+        (self.folder / "served.attn").write_text(script)
+        subprocess.run([AULEC, "served.attn", "--serve", "--target=cpu", "--width=D=8", "-O0", *options, "-o", "served.so"], cwd=self.folder, check=True)
+
+    def steps(self, *words):
+        """bench --serve of it: its lines, its message."""
+        done = subprocess.run([AULE, "bench", "--serve", "served.so", "--backend", "cpu", "--json", *words], cwd=self.folder, capture_output=True, text=True)
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    def test_server(self):
+        """Steps over pages are timed, and held to dense calls of single sequences; lengths of none, one, borders of pages."""
+        words = "--batch=5", "--keys=20,0,1,7,8", "--page=7", "--chunk=9", "--queries=2", "--shape=H=6,Hk=2,D=8"
+        for options, dtype, stored in (((), "f32", "f32"), (("--storage", "k=i8:token,v=e4m3"), "f16", "i8"), (("--storage", "i4:channels4:zero"), "bf16", "u8")):
+            with self.subTest(stored):
+                self.server("--dtype", dtype, *options)
+                status, rows, message = self.steps(*words, f"--dtype={dtype}")
+                self.assertEqual((status, message), (0, ""))
+                self.assertEqual([(row["step"], row["rows"], row["dtype"], row["stored"]) for row in rows], [("decode", 10, dtype, stored), ("mixed", 17, dtype, stored)])
+                self.assertTrue(all(row["us"] > 0 and row["difference"] < 0.02 for row in rows), rows)
+                if stored == "f32":  # 36 keys of 2 heads of 8 channels, and as many values
+                    self.assertAlmostEqual(rows[0]["gb_s"], 36 * 2 * 2 * 8 * 4 / rows[0]["us"] * 1e-3, delta=1e-3 * rows[0]["gb_s"] + 1e-3)
+
+    def test_server_that_is_not_right(self):
+        """A script that asks for the sequence's number says something else of one by itself: what differs is found, and named."""
+        self.server("--dtype=f32", script=self.SCRIPT.replace("online", "mask(b, h, i, j) = j <= q_pos - b; online"))
+        status, rows, message = self.steps("--batch=3", "--keys=9", "--shape=H=2,Hk=1")
+        self.assertEqual((status, len(rows)), (1, 1))
+        self.assertRegex(message, r"^aule: decode: o is \S+ of the largest value from dense calls, expected at most 1\.53e-05\n$")
+
+    def test_server_refused(self):
+        self.server("--dtype=f32")
+        for words, message in (
+            (["--keys=9,x"], "--keys is '9,x', expected a number of keys"), (["--shape=B=3"], "--shape: B is said by --batch"),
+            (["--backward"], "--backward: caches have no gradients"), (["--layout=T=paged"], "--layout: --serve takes those that it needs"),
+            (["--page=0"], "--page is '0', expected 1 to 1048576"), (["--T_table=t.npy"], "t.npy"),
+        ):
+            status, _, said = self.steps(*words)
+            self.assertNotEqual(status, 0)
+            self.assertIn(message, said)
+        done = subprocess.run([AULEC, "served.attn", "--target=cpu", "--dtype=f32", "--width=D=8", "-o", "one.so"], cwd=self.folder)
+        done = subprocess.run([AULE, "bench", "--serve", "one.so"], cwd=self.folder, capture_output=True, text=True)
+        self.assertIn("there is no attention 'laid@T=paged', the artifact has laid", done.stderr)
+
+    def test_layouts_of_one_artifact(self):
+        """--layout chooses; without it the dense one runs."""
+        self.server("--dtype=f32")
+        for name, shape in (("q", (1, 2, 3, 8)), ("k", (1, 1, 5, 8)), ("v", (1, 1, 5, 8))):
+            write_npy(self.folder / f"{name}.npy", shape, [((37 * n + len(name)) % 101) / 50 - 1 for n in range(math.prod(shape))])
+        write_npy(self.folder / "lengths.npy", (1,), [5], "i")
+        run = [AULE, "run", "served.so", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--backend", "cpu"]
+        bits = []
+        for words in ([], ["--layout", "dense"], ["--attention", "laid"], ["--layout", "T=padded", "--T_lengths", "lengths.npy"], ["--attention", "laid@T=padded", "--T_lengths", "lengths.npy"]):
+            done = subprocess.run([*run, *words, "-o", "out"], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            bits.append(read_npy(self.folder / "out/o.npy"))
+        self.assertEqual(bits, bits[:1] * 5)
+        done = subprocess.run([*run, "--layout", "T=ragged", "-o", "out"], cwd=self.folder, capture_output=True, text=True)
+        self.assertRegex(done.stderr, "no attention 'laid@T=ragged', the artifact has laid, laid@T=padded, laid@T=paged")
+
     def test_a_script_is_no_artifact(self):
         done = subprocess.run([AULE, "bench", "laid.attn"], cwd=self.folder, capture_output=True, text=True)
         self.assertRegex(done.stderr, "laid.attn: not an aule artifact: .*: a script, of which aulec makes one")
