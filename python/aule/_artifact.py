@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass
-from typing import Collection
+from typing import Any, Collection, Mapping
 
 from . import _libaule as abi
 
 ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate", "part out", "part", "new", "new slots")
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool", "float8_e4m3fn", "float8_e5m2", "int8")
+SHORT = ("", "f32", "f16", "bf16")  # operand types as the compiler calls them
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
 STATES = ("state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")  # of recurrences: calls have names of their own for them
@@ -71,6 +72,29 @@ def _axis(axis: abi.Expr, sizes: list[str]) -> str | int | None:
     return None
 
 
+def _words(axis: abi.Expr, sizes: list[str]) -> tuple:
+    """The code of an extent, with the names of sizes in place of their numbers."""
+    words: list[Any] = []
+    at = 0
+    while at < axis.length:
+        word = axis.code[at]
+        op, more = word & 0xFF, 2 if word & 0xFF in (abi.E_CONST_INT, abi.E_CONST_FLOAT) else 0
+        words += [op, sizes[word >> 8] if op == abi.E_SIZE else word >> 8, *(axis.code[at + 1 + n] for n in range(more))]
+        at += 1 + more
+    return tuple(words)
+
+
+def names_in(path: str) -> list[str]:
+    """Of all attentions of an artifact."""
+    lib = abi.library()
+    module = lib.handle(lib.module_open, os.fsencode(path), None)
+    try:
+        d = lib.module_descriptor(module).contents
+        return [abi.step(d.attentions, n, abi.AttentionV1).name.decode() for n in range(d.attention_count)]
+    finally:
+        lib.module_close(module)
+
+
 class Loaded:
     """An attention of an open artifact. Handles live as long as the object."""
 
@@ -87,6 +111,9 @@ class Loaded:
     def __del__(self) -> None:
         if getattr(self, "handle", None):
             self._library.module_close(self._module)
+
+    def source_hash(self) -> int:
+        return int(self._library.module_descriptor(self._module).contents.source_hash)
 
     def size_names(self) -> list[str]:
         d = self.descriptor
@@ -116,6 +143,22 @@ class Loaded:
         """Sizes for which kernels are compiled: the widths."""
         sizes = self.size_names()
         return {sizes[v.fixed[f].size] for v in self._variants() for f in range(v.fixed_count)}
+
+    def signature(self) -> list[tuple]:
+        """What calls of forward give: of each tensor name, role, dtype and axes, with sizes by name."""
+        sizes, d = self.size_names(), self.descriptor
+        tensors = [abi.step(d.tensors, n, abi.TensorV1) for n in range(d.tensor_count)]
+        given = [t for t in tensors if ROLES[t.role] in (*INPUTS, "output", "final")]
+        return [(t.name, t.role, t.dtype, bool(t.flags & abi.TENSOR_IN_K), *(_words(t.axes[a], sizes) for a in range(t.rank))) for t in given]
+
+    def has_kernels(self, operation: str, target: str, features: Collection[str], dtype: str, widths: Mapping[str, int], invariant: bool) -> bool:
+        """Are there some of that operation for such a device, that operand type and those widths; where results must not depend on the batch, none but such?"""
+        sizes, found = self.size_names(), []
+        for v in self._variants():
+            fixed = {sizes[v.fixed[f].size]: v.fixed[f].value for f in range(v.fixed_count)}
+            if v.operation.decode() == operation and v.target.decode() == target and SHORT[v.dtype] == dtype and fixed == dict(widths):
+                found += [v.flags if v.struct_size > abi.VariantV1.flags.offset else 0] if set(v.features.decode().split()) <= set(features) else []
+        return bool(found) and (not invariant or any(flags & abi.VARIANT_INVARIANT for flags in found) or not any(flags & abi.VARIANT_BY_BATCH for flags in found))
 
     def archs(self, features: Collection[str]) -> list[str]:
         """The architectures of its kernels that a device with these features runs, the best first."""

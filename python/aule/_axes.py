@@ -81,6 +81,15 @@ def packed(starts: Any, *, most: int | None = None) -> Axis:
     return Axis("packed" if most is None else "packed:most", most=most, starts=starts)
 
 
+def spellings(layout: str) -> list[str]:
+    """The layout, and those that take what it gives: of packed rows a call may say how many a sequence has at most, and need not."""
+    every = [""]
+    for axis in layout.split(","):
+        forms = [axis, f"{axis}:most"] if axis.endswith("=packed") else [axis]
+        every = [",".join(filter(None, (before, form))) for before in every for form in forms]
+    return every
+
+
 def layout_of(attention: str, axes: Mapping[str, Axis], known: Sequence[str]) -> tuple[str, dict[str, Any], dict[str, int]]:
     """The layout as the compiler spells it, the inputs of a call, and its parameters. [known]: the script's length axes, of queries and of keys."""
     if not isinstance(axes, Mapping) or not all(isinstance(axis, Axis) for axis in axes.values()):

@@ -17,7 +17,7 @@ from typing import Any, Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy
 
-from . import _cache
+from . import _cache, _used
 from ._artifact import Loaded
 from ._builds import builds
 from ._devices import Device, chosen
@@ -43,7 +43,7 @@ class Options(Structure):
         ("attention", c_char_p), ("optimize", c_uint32), ("emit", c_uint32), ("no_gradients", c_uint32), ("deterministic", c_uint32),
         ("checked", c_uint32), ("f32", c_char_p), ("after", c_char_p), ("lines", c_uint32), ("shape", c_char_p), ("shapes", c_char_p),
         ("shapes_name", c_char_p), ("parts", c_uint32), ("layout", c_char_p), ("storage", c_char_p), ("append", c_uint32),
-        ("invariant", c_uint32),
+        ("invariant", c_uint32), ("serve", c_uint32),
     ]
 
 
@@ -299,6 +299,10 @@ class Compiled(AttentionFunction):
     def _built(self, device: Device, dtype: str, widths: tuple[int, ...], gradients: bool, more: str | None = None) -> Loaded:
         """[more]: an option that asks for further operations."""
         key = device.id, dtype, widths, gradients, more
+        if key not in self._made and not gradients and more in (None, "append"):
+            found = _used.find(self._source[1], self._which, self._options, self._with("append") if more else self._loaded, device, dtype, dict(zip(self._fixed, widths)), more)
+            if found is not None:
+                self._made[key] = found
         if key not in self._made:
             asked: dict[str, Any] = {"targets": device.backend, "dtypes": dtype}
             arch = best_arch(device, dtype)

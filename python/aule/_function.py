@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, TypeVar, overload
 
 from ._append import AppendNames, bind
-from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec
-from ._axes import Axis, layout_of
+from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec, names_in
+from ._axes import Axis, layout_of, spellings
 from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
@@ -106,6 +106,7 @@ class AttentionFunction:
         self._float_params = frozenset(p.name for p in self.parameters if "float" in p.dtype)
         self._required = tuple(p.name for p in self.parameters if p.required)
         self._check_names()
+        self._others: dict[str, AttentionFunction] = {}  # the same attention of the artifact for other layouts
         self._runner = Runner(self._checked_kernels, self._names.states_out)
         self._part_names: PartNames | None = None  # read when they are first asked for, as are those of append
         self._part_runner = Runner(self._kernels_of_parts)
@@ -486,9 +487,13 @@ class AttentionFunction:
 
     def _for_layout(self, layout: str, given: Collection[str]) -> "AttentionFunction":
         """The attention for a layout, whose inputs are [given]."""
-        if not set(given) <= set(self._names.inputs):
-            raise Error(f"{self.name}: the artifact was compiled without --layout {layout}", "unsupported")
-        return self
+        if set(given) <= set(self._names.inputs):
+            return self
+        for spelled in spellings(layout):
+            if spelled in self._others:
+                return self._others[spelled]
+        there = f"; it has {', '.join(self._others)}" if self._others else ""
+        raise Error(f"{self.name}: the artifact was compiled without --layout {layout}{there}", "unsupported")
 
     def _params(self, named: dict[str, Any], operation: str = "combine") -> dict[str, int | float]:
         """Parameters alone, of an operation that takes its tensors otherwise."""
@@ -655,7 +660,8 @@ def load(path: str | os.PathLike[str], attention: str | None = None, *, invarian
 
     Args:
         path: the ``.so``.
-        attention: which of its attentions; not needed if there is only one.
+        attention: which of its attentions; not needed if there is only one, or one with several layouts (``aulec --serve``), among which ``axes=`` of
+            calls chooses then; "mha@T=paged" is one of these.
         invariant: as of :func:`aule.compile`; few queries over long caches are then faster with an artifact of ``aulec --invariant``.
 
     Raises:
@@ -671,6 +677,8 @@ def load(path: str | os.PathLike[str], attention: str | None = None, *, invarian
     try:
         made = AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}{' invariant' * invariant}", (partial(load, invariant=invariant), (place, attention)))
         made._ask_invariant(invariant)
+        if "@" not in made.name:
+            made._others = {name.partition("@")[2]: load(place, name, invariant=invariant) for name in names_in(place) if name.startswith(f"{made.name}@")}
         return made
     except UnicodeDecodeError as e:
         raise Error(f"{place} is damaged: a name in it is no text", "artifact") from e

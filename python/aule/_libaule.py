@@ -47,7 +47,7 @@ TENSOR_GRAD, TENSOR_OPTIONAL, TENSOR_IN_K, TENSOR_JOINED = 1, 2, 4, 8
 TENSOR_LISTS, TENSOR_CACHED, TENSOR_APPENDED = 16 | 32 | 64 | 128 | 1024, 4096, 8192
 TENSOR_BROUGHT = TENSOR_LISTS | 256 | 2048 | 16384 | 32768 | 65536
 OPERAND, F32, F16, BF16, I32, I64, U8, BOOL = range(8)
-E_CONST_INT, E_SIZE = 1, 3
+E_CONST_INT, E_CONST_FLOAT, E_SIZE = 1, 2, 3
 
 
 class Expr(Structure):
@@ -84,11 +84,15 @@ class VariantV1(Structure):
         ("code_format", c_uint32), ("code_bytes", c_uint64), ("code", c_void_p),
         ("workspace_count", c_uint32), ("workspaces", c_void_p), ("launch_count", c_uint32), ("launches", c_void_p),
         ("check_count", c_uint32), ("checks", c_void_p),  # since version 1.1
+        ("condition", Expr), ("flags", c_uint32),  # since version 1.15
     ]
 
     def checked(self) -> bool:
         """Was it compiled with ``checked``, and is there something to check?"""
         return self.struct_size > VariantV1.check_count.offset and self.check_count > 0
+
+
+VARIANT_BY_BATCH, VARIANT_INVARIANT = 1, 2
 
 
 class AttentionV1(Structure):
@@ -99,6 +103,14 @@ class AttentionV1(Structure):
         ("param_count", c_uint32), ("params", POINTER(ParamV1)),
         ("require_count", c_uint32), ("requires", POINTER(RequireV1)),
         ("variant_count", c_uint32), ("variants", POINTER(VariantV1)),
+    ]
+
+
+class ModuleV1(Structure):
+    _fields_ = [
+        ("magic", ctypes.c_char * 8), ("version_major", c_uint32), ("version_minor", c_uint32), ("struct_size", c_uint32),
+        ("attention_count", c_uint32), ("attentions", POINTER(AttentionV1)), ("producer", c_char_p), ("source_name", c_char_p),
+        ("source_hash", c_uint64),
     ]
 
 
@@ -160,6 +172,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_error_free": (None, [HANDLE]),
     "aule_module_open": ("status", [c_char_p, c_void_p, OUT]),
     "aule_module_close": (None, [HANDLE]),
+    "aule_module_descriptor": (POINTER(ModuleV1), [HANDLE]),
     "aule_module_find": ("status", [HANDLE, c_char_p, OUT]),
     "aule_attention_descriptor": (POINTER(AttentionV1), [HANDLE]),
     "aule_attention_shape": ("status", [HANDLE, POINTER(Call), c_char_p, POINTER(c_int32), POINTER(c_int64), POINTER(DLDataType)]),

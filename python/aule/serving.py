@@ -25,8 +25,9 @@ from ._decode import tensor
 from ._errors import ArgumentError, Error
 from ._slots import STORED, append, as_bytes, check_rows
 from ._tensors import STORED_AS
+from ._used import use
 
-__all__ = ["Cache", "OutOfPages", "Pages"]
+__all__ = ["Cache", "OutOfPages", "Pages", "use"]
 
 
 class OutOfPages(Error):
