@@ -20,6 +20,26 @@ def span(v: View) -> tuple[int, int]:
     return size * sum(min(end, 0) for end in ends), size * (sum(max(end, 0) for end in ends) + 1)
 
 
+def address(v: View) -> int:
+    """Of element 0."""
+    return (v.tensor.data or 0) + v.tensor.byte_offset
+
+
+def together(views: Mapping[str, View], written: set[str]) -> list[list[str]]:
+    """Names of tensors whose bytes lie between each other's, of which some are written: keys and values in one tensor. Others are a list each."""
+    groups: list[tuple[int, list[str]]] = []  # the end of all that is in it, and the names
+    alone = []
+    for (first, end), name in sorted(((address(v) + span(v)[0], address(v) + span(v)[1]), name) for name, v in views.items()):
+        if first == end:
+            alone.append([name])
+        elif groups and first < groups[-1][0]:
+            groups[-1] = max(groups[-1][0], end), [*groups[-1][1], name]
+        else:
+            groups.append((end, [name]))
+    made = [names for _, names in groups]
+    return alone + [one for names in made for one in ([names] if written & set(names) else [[name] for name in names])]
+
+
 class Staged:
     """With-block around a launch: uploads on entry, downloads the outputs on exit.
 
@@ -32,32 +52,36 @@ class Staged:
         self._inputs, self._outputs = inputs, outputs
         self._fresh = fresh  # outputs made for this call: compact, nothing in them to keep
         self._buffers: dict[str, Any] = {}
+        self._of: dict[str, Any] = {}  # the buffer that a tensor is in
+        self._starts: dict[str, int] = {}  # of each tensor's buffer the address on the host that its first byte has
         self.views: dict[str, View] = {}
 
-    def _stage(self, name: str, v: View, upload: bool) -> None:
+    def _stage(self, views: Mapping[str, View], upload: bool) -> None:
+        """Tensors in a buffer of their own, which begins as far behind a multiple of 64 as they do where there are several."""
         lib = library()
-        if not v.on_host:
-            raise ArgumentError(f"{name} is not in host memory; device={self._device.backend!r} takes copies of host tensors only", "tensor")
-        first, end = span(v)
-        buffer = lib.handle(lib.buffer_new, self._device.handle, max(end - first, 1))
-        self._buffers[name] = buffer
+        for name, v in views.items():
+            if not v.on_host:
+                raise ArgumentError(f"{name} is not in host memory; device={self._device.backend!r} takes copies of host tensors only", "tensor")
+        spans = {name: tuple(address(v) + at for at in span(v)) for name, v in views.items()}
+        first, end = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
+        start = first - (first % 64 if len(views) > 1 else 0)
+        buffer = lib.handle(lib.buffer_new, self._device.handle, max(end - start, 1))
+        self._buffers[next(iter(views))] = buffer
         if upload and end > first:
-            lib.buffer_upload(buffer, 0, self._address(v) + first, end - first)
-        strides = [v.tensor.strides[n] for n in range(v.tensor.ndim)]
-        copy = View(v, lib.buffer_data(buffer), self._device.dl, v.dtype, v.shape, strides)
-        copy.tensor.byte_offset = -first
-        self.views[name] = copy
-
-    @staticmethod
-    def _address(v: View) -> int:
-        return (v.tensor.data or 0) + v.tensor.byte_offset
+            lib.buffer_upload(buffer, first - start, first, end - first)
+        for name, v in views.items():
+            strides = [v.tensor.strides[n] for n in range(v.tensor.ndim)]
+            copy = View(v, lib.buffer_data(buffer), self._device.dl, v.dtype, v.shape, strides)
+            copy.tensor.byte_offset = address(v) - start
+            self.views[name], self._starts[name], self._of[name] = copy, start, buffer
 
     def __enter__(self) -> "Staged":
+        every = {**self._inputs, **self._outputs}
         try:
-            for name, v in self._inputs.items():
-                self._stage(name, v, upload=True)
-            for name, v in self._outputs.items():
-                self._stage(name, v, upload=name not in self._fresh)  # gaps between its rows come back as they were
+            for names in together(every, set(self._outputs)):
+                # Gaps between rows of what is written come back as they were
+                self._stage({name: every[name] for name in names}, upload=not self._fresh.issuperset(names))
+            self.views = {name: self.views[name] for name in every}
         except BaseException:
             self._free()
             raise
@@ -69,7 +93,8 @@ class Staged:
             for name, v in self._outputs.items():
                 first, end = span(v)
                 if kind is None and end > first:
-                    lib.buffer_download(self._buffers[name], 0, self._address(v) + first, end - first)
+                    at = address(v) + first
+                    lib.buffer_download(self._of[name], at - self._starts[name], at, end - first)
         finally:
             self._free()
 

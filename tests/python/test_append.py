@@ -403,6 +403,23 @@ class Append(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "overlaps"):
             f.append(*new, *[other[:, n].swapaxes(1, 2) for n in (0, 1)], **cache.named())
 
+    def test_one_tensor_on_a_device(self):
+        """Host tensors that lie between each other's rows are one copy: what one brings back is not what the other had before; and overlaps are seen."""
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
+        f = aule.compile(GQA, layout="T=paged", optimize=1)
+        for first in (0, 1):  # the rows before of one or of the other come back last
+            cache = Cache("T=paged", [64, 3, 16], 5, D=32, E=32)
+            both = np.full((len(cache.caches[0]), 16, 2, 2, 32), np.nan, np.float32)  # [page, slot, head, k or v, channel]
+            cache.caches = [both[..., n, :].swapaxes(1, 2) for n in (first, 1 - first)]
+            self.check(f, cache, device=OTHERS[0])
+        for args, message in (
+            ((*cache.new, cache.caches[0], cache.caches[0]), "k: it is written and overlaps v"),
+            ((cache.caches[0][:3, :, :5], cache.new[1], *cache.caches), "k: it is written and overlaps k_new"),
+        ):
+            with self.assertRaisesRegex(aule.ArgumentError, message):
+                f.append(*args, **cache.named(), device=OTHERS[0])
+
     def test_decoding(self):
         """A prompt, then token after token: what a dense call of all of them gives, row by row."""
         f = aule.compile(WIDE, layout="T=paged", optimize=1)
