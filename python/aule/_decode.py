@@ -42,20 +42,23 @@ def whole_numbers(x: Any, what: str, axes: str) -> Any:
     return x
 
 
-def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any) -> tuple[str | None, dict[str, Any]]:
-    """As what keys and values [pages, heads, slots, width] are stored, as the compiler spells it, and their scales as calls take them."""
+def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any, suffix: str = "") -> tuple[str | None, dict[str, Any]]:
+    """As what keys and values [pages, heads, slots, width] are stored, as the compiler spells it, and their scales as calls take them.
+
+    [suffix]: behind k and v in the names of the caches as arguments.
+    """
     words, given = [], {}
     for name, cache in caches.items():
         stored, scale = str(cache.dtype).removeprefix("torch."), scales[name]
         kind = KINDS.get(stored)
         if kind is None:
             if scale is not None and stored == "uint8":
-                raise ArgumentError(f"{name} is uint8, which does not say of what type its codes are: {name}.view(..) as {', '.join(KINDS)} (of ml_dtypes, torch)", "tensor")
+                raise ArgumentError(f"{name}{suffix} is uint8, which does not say of what type its codes are: {name}{suffix}.view(..) as {', '.join(KINDS)} (of ml_dtypes, torch)", "tensor")
             if scale is not None:
-                raise ArgumentError(f"{name}_scale is of keys and values in {', '.join(KINDS)}, and {name} is {stored}", "tensor")
+                raise ArgumentError(f"{name}_scale is of keys and values in {', '.join(KINDS)}, and {name}{suffix} is {stored}", "tensor")
             continue
         if scale is None:
-            raise ArgumentError(f"{name} is {stored} and needs {name}_scale: the element is scale times what is stored", "tensor")
+            raise ArgumentError(f"{name}{suffix} is {stored} and needs {name}_scale: the element is scale times what is stored", "tensor")
         scale, token = _scale(scale, name, cache, like)
         words.append(f"{name}={kind}{':token' * token}")
         given[f"{name}_scale"] = scale
@@ -124,7 +127,7 @@ def decode(
             raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences", "tensor")
     check_caches(k_cache, v_cache, "k_cache", "v_cache", "[B, most, ..]" if table is None else "[pages, slots, ..]")
     prefixes = prefixes_of(groups, shared, table)
-    storage, scales = storage_of(caches, {"k": k_scale, "v": v_scale}, q)
+    storage, scales = storage_of(caches, {"k": k_scale, "v": v_scale}, q, "_cache")
     if (k is None) != (v is None):
         raise ArgumentError("k and v are added to the cache together; one of them is missing", "tensor")
     new = {} if k is None else {f"{name}_new": _new_rows(x, name, caches[name], q) for name, x in (("k", k), ("v", v))}

@@ -23,7 +23,7 @@ NAMES = CACHED | {"T_lengths": "seqused_k", "S_starts": "cu_seqlens_q", "T_start
 def _most(given: int | None, what: str) -> int | None:
     """A bound, which need not be near where rows are many: calls of few bounds have few plans."""
     most = check_most(given, what)
-    return most if most is None or most <= 16 else 1 << (most - 1).bit_length()
+    return most if most is None or most <= 16 else min(1 << (most - 1).bit_length(), (1 << 31) - 1)
 
 
 def _check_starts(x: Any, what: str) -> None:

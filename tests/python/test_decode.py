@@ -156,7 +156,7 @@ class Decode(unittest.TestCase):
             ({"v": np.zeros((8, 2, HK, E), np.float32)}, r"v is \[8, 2, 2, 24\], expected \[8, 1, ..\] as q is"),
             ({"page_table": case.table[:3]}, "page_table has 3 rows, q has 8 sequences"),
             ({"page_table": case.table.astype(np.int64)}, "page_table is int64, expected int32"),
-            ({"k_scale": 0.5}, "k_scale is of keys and values in float8_e4m3fn, float8_e5m2, int8, and k is float32"),
+            ({"k_scale": 0.5}, "k_scale is of keys and values in float8_e4m3fn, float8_e5m2, int8, and k_cache is float32"),
             ({"window": 0}, "window is 0"),
         ):
             with self.subTest(message):
@@ -168,10 +168,10 @@ class Decode(unittest.TestCase):
             aule.decode(case.q[0], *args[1:])
         with self.assertRaisesRegex(aule.ArgumentError, "k_cache has .* rows, q has 8 sequences"):
             aule.decode(*args)
-        with self.assertRaisesRegex(aule.ArgumentError, "k is int8 and needs k_scale"):
+        with self.assertRaisesRegex(aule.ArgumentError, "k_cache is int8 and needs k_scale"):
             aule.decode(case.q, np.zeros(case.caches[0].shape, np.int8), *args[2:], page_table=case.table)
         codes = [np.zeros(x.shape, np.uint8) for x in case.caches]
-        with self.assertRaisesRegex(aule.ArgumentError, "k is uint8, which does not say of what type its codes are"):
+        with self.assertRaisesRegex(aule.ArgumentError, "k_cache is uint8, which does not say of what type its codes are"):
             aule.decode(case.q, *codes, case.lengths, page_table=case.table, k_scale=1.0, v_scale=1.0)
         with self.assertRaisesRegex(aule.ArgumentError, "k_cache is read-only, and append writes it"):
             aule.decode(*[np.broadcast_to(x, x.shape) for x in args], **named)
@@ -202,6 +202,9 @@ class Decode(unittest.TestCase):
             aule.attention_varlen(case.q[:, 0], *case.caches, starts, seqused_k=case.lengths, page_table=wild)
         with self.assertRaisesRegex(aule.ArgumentError, r"^aule.attention_varlen\(\): cu_seqlens_q: sequence 1 has 2 rows, the call says that none has more than 1"):
             aule.attention_varlen(case.q[:, 0], *case.caches, np.array([0, 1, 3, 3, 4, 5, 6, 7, 8], np.int32), seqused_k=case.lengths, page_table=case.table, max_seqlen_q=1)
+        given = {"seqused_k": case.lengths, "page_table": case.table}
+        many = aule.attention_varlen(case.q[:, 0], *case.caches, starts, max_seqlen_q=2**31 - 1, **given)  # the largest number there is
+        np.testing.assert_array_equal(many, aule.attention_varlen(case.q[:, 0], *case.caches, starts, **given))
 
     def test_one_place_for_two_new_rows(self):
         """On a processor it is said; pages that are read by two are no mistake."""
