@@ -68,6 +68,52 @@ aule_module *call_compile(const char *path, int64_t width, const char *targets, 
     return module;
 }
 
+/* ---- which devices it is for */
+
+static bool has_word(const char *all, const char *word, size_t length)
+{
+    for (const char *at = all; *at; at += strspn(at, " ")) {
+        const size_t here = strcspn(at, " ");
+        if (here == length && memcmp(at, word, length) == 0) return true;
+        at += here;
+    }
+    return false;
+}
+
+static bool has_words(const char *all, const char *words)
+{
+    for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
+        const size_t length = strcspn(words, " ");
+        if (!has_word(all, words, length)) return false;
+        words += length;
+    }
+    return true;
+}
+
+/* Appends a word to those of a list that lacks it; what has no room is left out. */
+static void add_word(char *list, size_t room, const char *word)
+{
+    const size_t length = strlen(list);
+    if (has_word(list, word, strlen(word)) || length + strlen(word) + 2 > room) return;
+    snprintf(list + length, room - length, "%s%s", length ? " " : "", word);
+}
+
+bool call_fits(const aule_module *module, const aule_device_info *info, AuWhy *why)
+{
+    const aule_attention_v1 *a = aule_attention_descriptor(aule_module_attention(module, 0));
+    char archs[256] = "";
+    for (uint32_t n = 0; n < a->variant_count; n++) {
+        /* An artifact's structures may be longer than those that this program was compiled with. */
+        const aule_variant_v1 *v =
+            (const void *)((const char *)a->variants + (size_t)n * a->variants->struct_size);
+        if (strcmp(v->target, info->backend) != 0) continue;
+        if (has_words(info->features, v->features)) return true;
+        add_word(archs, sizeof archs, v->arch);
+    }
+    if (!*archs) return array_wrong(why, "nothing was compiled for %s", info->backend);
+    return array_wrong(why, "compiled for %s, not for %s (%s)", archs, info->name, info->driver);
+}
+
 /* ---- running */
 
 typedef struct Call {

@@ -11,6 +11,10 @@ enum { CALL_TENSORS = 5 };
  * axis D, and loads the result. NULL: the reason is on stderr. [bytes]: the artifact's length. */
 aule_module *call_compile(const char *path, int64_t width, const char *targets, size_t *bytes);
 
+/* Is any of the module's code for the device of [info]? false: [why] names both. The runtime says the same when it is asked for a plan,
+ * but in the words it has for calls of any type and width. */
+bool call_fits(const aule_module *module, const aule_device_info *info, AuWhy *why);
+
 /* The arguments, in the host's memory; the last one is the output. */
 typedef struct CallArguments {
     const char *names[CALL_TENSORS];

@@ -3,8 +3,8 @@
  *
  *     demo --scripts DIR --data DIR [--head N] [--columns N]
  *
- * Exit status: 0 if every device that is available gave what the models computed, else 1; 2 for a wrong command line; 3 if the standard
- * output cannot be written. */
+ * Exit status: 0 if every device that is available and that the scripts are compiled for gave what the models computed, and one at least did,
+ * else 1; 2 for a wrong command line; 3 if the standard output cannot be written. */
 #include "call.h"
 #include "picture.h"
 
@@ -27,7 +27,7 @@ typedef struct Demo {
     const char *scripts, *data;
     int64_t head, columns;
     aule_device_list *devices;
-    int failures;
+    int right, failures, skipped; /* devices, once for each script */
 } Demo;
 
 /* ---- input */
@@ -140,6 +140,11 @@ static void run_device(Demo *d, Case *c, aule_module *module, const aule_device_
     double seconds = 0;
     const char *arch = "";
     AuWhy why;
+    if (!call_fits(module, info, &why)) {
+        printf("    %-10s  skipped: %s\n", info->id, why.text);
+        d->skipped++;
+        return;
+    }
     if (!call_run(module, info->id, &arguments, &seconds, &arch, &why)) {
         printf("    %-10s  failed: %s\n", info->id, why.text);
         d->failures++;
@@ -150,6 +155,7 @@ static void run_device(Demo *d, Case *c, aule_module *module, const aule_device_
     printf("    %-10s  %9.1e  %7.2f ms  %-9s  %s", info->id, error, seconds * 1e3, arch,
            good ? "" : "WRONG  ");
     print_device(info);
+    d->right += good;
     d->failures += !good;
 }
 
@@ -222,6 +228,18 @@ static void print_missing(const Demo *d)
     }
 }
 
+static void print_verdict(const Demo *d)
+{
+    if (d->failures)
+        puts("\nNot every device agrees with the models.");
+    else if (!d->right)
+        puts("\nNo device has run anything.");
+    else if (d->skipped)
+        puts("\nEvery device that was not skipped agrees with the models.");
+    else
+        puts("\nEvery device agrees with the models.");
+}
+
 /* ---- command line */
 
 /* A whole number of decimal digits. */
@@ -290,11 +308,10 @@ int main(int argc, char **argv)
     free_case(&encoder);
     free_case(&decoder);
     aule_device_list_free(d.devices);
-    printf("\n%s\n", d.failures == 0 ? "Every device agrees with the models."
-                                     : "Not every device agrees with the models.");
+    print_verdict(&d);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fputs("demo: the standard output cannot be written\n", stderr);
         return 3;
     }
-    return d.failures != 0;
+    return d.failures || !d.right;
 }

@@ -1,5 +1,5 @@
 /* hip_emulated.c - a libamdhip64.so.6 whose devices are emulated: what of hip_mock.c is about code. hip:0 is a gfx942, then gfx1100, gfx908,
- * gfx90a, gfx950, gfx1200, gfx1030. A launch that does what it must not prints the emulator's words and fails. */
+ * gfx90a, gfx950, gfx1200, gfx1030; HIP_VISIBLE_DEVICES ("5,6") shows some of them, numbered from 0 on, as AMD's library does. A launch that does what it must not prints the emulator's words and fails. */
 #include "../runtime/cuda_mock_inside.h"
 #include "hip_emulated.h"
 
@@ -15,11 +15,27 @@ static const char *const names[] = {"gfx942:sramecc+:xnack-",
                                     "gfx1200",
                                     "gfx1030"};
 enum { DEVICES = sizeof names / sizeof *names };
+static const char *visible[DEVICES]; /* the names of those that are shown */
+
+/* The first number that is none of ours ends the list, as in AMD's library. */
+static int read_visible(const char *list)
+{
+    int count = 0;
+    for (char *end; count < DEVICES; list = end + 1) {
+        const long n = strtol(list, &end, 10);
+        if (end == list || n < 0 || n >= DEVICES) break;
+        visible[count++] = names[n];
+        if (*end != ',') break;
+    }
+    return count;
+}
 
 __attribute__((constructor)) static void begin(void)
 {
+    const char *list = getenv("HIP_VISIBLE_DEVICES");
     cuda_mock_reset();
-    cuda_mock.devices = DEVICES;
+    memcpy(visible, names, sizeof names);
+    cuda_mock.devices = list && *list ? read_visible(list) : DEVICES;
 }
 
 /* A module's first part is what the mock knows of it. */
@@ -109,14 +125,14 @@ MOCK_API CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice devi
 CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device)
 {
     memset(properties, 0, 1472);
-    strcpy((char *)properties + 1160, names[device]);
+    strcpy((char *)properties + 1160, visible[device]);
     return OK;
 }
 
 /* Processors; LDS of a block. */
 CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
-    const int lds = strncmp(names[device], "gfx950", 6) == 0 ? 160 << 10 : 64 << 10;
+    const int lds = strncmp(visible[device], "gfx950", 6) == 0 ? 160 << 10 : 64 << 10;
     *value = attribute == 63 ? 304 : attribute == 74 ? lds : 0;
     return *value ? OK : INVALID_VALUE;
 }
@@ -129,7 +145,7 @@ CUresult hipModuleLoadDataEx(CUmod **module, const void *code, unsigned count, i
     ENTER("cuModuleLoadDataEx", true);
     Emulator *emulator = emu_new(code, why, sizeof why);
     if (!emulator) return fprintf(stderr, "hip double: %s\n", why), INVALID_IMAGE;
-    if (!emu_runs_on(emulator, names[CURRENT->device])) {
+    if (!emu_runs_on(emulator, visible[CURRENT->device])) {
         emu_free(emulator);
         return NO_BINARY;
     }
