@@ -1,14 +1,15 @@
 """Measures the tools: seconds to compile, sizes of what is written and of the runtime, what a warm call costs.
 
-    python bench/tools.py BUILD [--write docs/performance.md]
+    python bench/tools.py BUILD [--calls] [--write docs/performance.md]
 
 BUILD is a build folder. Times are medians of seven runs of the whole process; --write puts the table between the markers
-`<!-- bench:tools -->` and `<!-- end -->`.
+`<!-- bench:tools -->` and `<!-- end -->`. --calls measures warm calls alone; --write then leaves the other rows as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "tests/front/examples/mha.attn"
+CALL, MARK = "a warm call:", "<!-- bench:tools -->"
 
 
 def seconds(command: list, runs: int = 7) -> float:
@@ -61,26 +63,47 @@ def rows(build: Path, folder: Path) -> list[tuple]:
         ("most memory of a compilation", most_memory(), "1 GB"),
         ("libaule.so, stripped", f"{stripped(build / 'runtime/libaule.so.0', folder) / 1024:.0f} KB", "1 MB"),
     ]
-    bench = subprocess.run([build / "tests/runtime/runtime_launch_bench"], capture_output=True, text=True)
-    for line in (bench.stdout + bench.stderr).splitlines():
-        what, _, time_ = line.rpartition("  ")
-        if time_.strip().endswith(" ns"):
-            table.append((f"a warm call: {what.strip()}", time_.strip(), "3 us"))
     return table
+
+
+def calls(build: Path) -> list[tuple]:
+    """On stand-ins for drivers, which do nothing."""
+    table, env = [], dict(os.environ, LD_LIBRARY_PATH=str(build / "tests/metal"))
+    for name in ("launch", "launch_hip", "launch_metal"):
+        bench = subprocess.run([build / f"tests/runtime/runtime_{name}_bench"], capture_output=True, text=True, env=env)
+        bench.check_returncode()
+        for line in (bench.stdout + bench.stderr).splitlines():
+            what, _, time_ = line.rpartition("  ")
+            if time_.strip().endswith(" ns"):
+                table.append((f"{CALL} {what.strip()}", time_.strip(), "3 us"))
+    return table
+
+
+def kept(page: str) -> list[tuple]:
+    """The rows of a page that are not of calls."""
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in page.split("<!-- end -->", 1)[0].splitlines() if line.startswith("| ")]
+    return [row for row in rows[1:] if not row[0].startswith(CALL)]
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", type=Path)
+    p.add_argument("--calls", action="store_true")
     p.add_argument("--write", type=Path)
     a = p.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        table = rows(a.build.resolve(), Path(folder))
+    table, head, rest = [], "", ""
+    if a.write:
+        head, rest = a.write.read_text().split(MARK, 1)
+    if a.calls:
+        table = kept(rest)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            table = rows(a.build.resolve(), Path(folder))
+    table += calls(a.build.resolve())
     text = "\n".join(["| what | measured | bar |", "|---|---|---|"] + [f"| {' | '.join(r)} |" for r in table])
     print(text)
     if a.write:
-        head, rest = a.write.read_text().split("<!-- bench:tools -->", 1)
-        a.write.write_text(head + "<!-- bench:tools -->\n" + text + "\n<!-- end -->" + rest.split("<!-- end -->", 1)[1])
+        a.write.write_text(head + MARK + "\n" + text + "\n<!-- end -->" + rest.split("<!-- end -->", 1)[1])
 
 
 if __name__ == "__main__":

@@ -127,6 +127,7 @@ EXPORT void *objc_autoreleasePoolPush(void);
 EXPORT void objc_autoreleasePoolPop(void *mark);
 void *objc_autoreleasePoolPush(void)
 {
+    if (told.idle) return NULL;
     pthread_mutex_lock(&lock);
     marks[told.pools++] = pooled;
     void *mark = (void *)(uintptr_t)told.pools;
@@ -135,6 +136,7 @@ void *objc_autoreleasePoolPush(void)
 }
 void objc_autoreleasePoolPop(void *mark)
 {
+    if (told.idle) return;
     pthread_mutex_lock(&lock);
     if ((uintptr_t)mark != (uintptr_t)told.pools) broken("pools are not popped in order");
     told.pools--;
@@ -492,6 +494,13 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
     return (Answer){0, 0};
 }
 
+/* Something that is not nil; of command buffers that they are done. */
+static Answer idle_answer(const char *selector)
+{
+    enum { DONE = 4 };
+    return (Answer){selector[0] == 's' && selector[1] == 't' ? DONE : (uintptr_t)&device, 0};
+}
+
 typedef struct Six {
     uint64_t n[6];
 } Six;
@@ -502,6 +511,7 @@ Answer objc_msgSend(Object *o, const char *selector, uint64_t a, uint64_t b, uin
 {
     const uint64_t n[4] = {a, b, c, d};
     if (!o) return (Answer){0, 0};
+    if (told.idle) return idle_answer(selector);
     pthread_mutex_lock(&lock);
     Answer result = {0, 0};
     if (takes(o->is, selector))

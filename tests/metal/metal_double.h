@@ -16,7 +16,8 @@ typedef struct MetalDouble {
     int width;          /* of simdgroups; 0: 32 */
     int most_threads;   /* of pipelines; 0: 1024 */
     int turned;         /* elements of matrices are in other places */
-    char broken[256];   /* the first misuse; "": none */
+    int idle; /* messages do nothing, and answer that commands are done: what is left is the caller's own time */
+    char broken[256]; /* the first misuse; "": none */
 } MetalDouble;
 MetalDouble *metal_double(void);
 

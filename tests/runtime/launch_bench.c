@@ -2,38 +2,11 @@
  * block each, on the caller's thread), the same with new addresses, with new parameters, and a grid for the whole pool; then the two
  * launches and a memset on a mock of CUDA's driver that does nothing, which leaves what is ours, with the device's context current and not;
  * and on one of Vulkan's, where a run is one submission.
- * Run by `meson test --benchmark`. */
-#include "case.h"
+ * Run by `meson test --benchmark`, as are launch_hip_bench.c and launch_metal_bench.c. */
+#include "launch_case.h"
 
 #include "cuda_mock.h"
 #include "vulkan_case.h"
-
-#include <stdio.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static void measure(Fixture *f, Case *c, const char *what)
-{
-    enum { ROUNDS = 20000 };
-    aule_plan *plan;
-    double least = 1e30;
-    assert_int_equal(aule_plan_new(f->attention, f->device, &c->call, &plan, NULL), AULE_OK);
-    for (int repeat = 0; repeat < 10; repeat++) {
-        double begin = now();
-        for (int i = 0; i < ROUNDS; i++)
-            assert_int_equal(aule_plan_run(plan, &c->run, NULL), AULE_OK);
-        double each = (now() - begin) / ROUNDS;
-        if (each < least) least = each;
-    }
-    printf("%-48s %8.0f ns\n", what, least);
-    aule_plan_free(plan);
-}
 
 static void test_overhead(void **state)
 {
@@ -48,15 +21,15 @@ static void test_overhead(void **state)
             c->shapes[T_LSE][1] = c->shapes[T_SLOPE][0] = 1;
         c->shapes[T_Q][2] = c->shapes[T_O][2] = c->shapes[T_LSE][2] = rows;
         c->shapes[T_K][2] = c->shapes[T_V][2] = 1;
-        measure(*state, c, rows ? "two launches of one block" : "no launch");
+        launch_measure(*state, c, rows ? "two launches of one block" : "no launch");
     }
     c->run.tensors = at;
-    measure(*state, c, "two launches of one block, new addresses");
+    launch_measure(*state, c, "two launches of one block, new addresses");
     c->run.params = &c->params[0].value;
-    measure(*state, c, "two launches of one block, new parameters too");
+    launch_measure(*state, c, "two launches of one block, new parameters too");
     case_free(c);
     c = case_new();
-    measure(*state, c, "two launches of 40 blocks, 3 threads");
+    launch_measure(*state, c, "two launches of 40 blocks, 3 threads");
     case_free(c);
 }
 
@@ -72,12 +45,12 @@ static void test_cuda(void **state)
         at[t] = (aule_address){c->storage[t], 0};
     }
     cuda_mock.idle = 1;
-    measure(&f, c, "cuda: a memset and two launches, pushed");
+    launch_measure(&f, c, "cuda: a memset and two launches, pushed");
     assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
     assert_int_equal(cuCtxSetCurrent(context), 0);
-    measure(&f, c, "cuda: a memset and two launches");
+    launch_measure(&f, c, "cuda: a memset and two launches");
     c->run.tensors = at;
-    measure(&f, c, "cuda: the same, new addresses");
+    launch_measure(&f, c, "cuda: the same, new addresses");
     cuda_mock.idle = 0;
     aule_device_close(f.device);
     case_free(c);
@@ -97,11 +70,11 @@ static void test_vulkan(void **state)
     assert_int_equal(case_place(c, f.device, TENSORS, buffers, &workspace, NULL), AULE_OK);
     for (int t = 0; t < TENSORS; t++) at[t] = (aule_address){aule_buffer_data(buffers[t]), 0};
     vulkan_mock.idle = true;
-    measure(&f, c, "vulkan: a run of three kernels");
+    launch_measure(&f, c, "vulkan: a run of three kernels");
     c->run.tensors = at;
-    measure(&f, c, "vulkan: the same, new addresses");
+    launch_measure(&f, c, "vulkan: the same, new addresses");
     c->run.params = &c->params[0].value;
-    measure(&f, c, "vulkan: the same, new parameters too");
+    launch_measure(&f, c, "vulkan: the same, new parameters too");
     for (int t = 0; t < TENSORS; t++) aule_buffer_free(buffers[t]);
     aule_buffer_free(workspace);
     aule_device_close(f.device);
