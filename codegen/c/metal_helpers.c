@@ -27,10 +27,12 @@ const AuCHelper metal_helpers[METAL_HELPERS] = {
     {"floor_div_long", "long", {"long", "long"},
      "{\n    if (b == 0 || b == -1) return a * b;\n    return a / b - long(a % b != 0 && (a < 0) != (b < 0));\n}\n"},
     {"floor_mod_long", "long", {"long", "long"}, "{\n    return a - floor_div_long(a, b) * b;\n}\n"},
-    /* What does not fit must still be some integer. */
-    {"float_to_int", "int", {"float"}, "{\n    return int(clamp(a, -2147483648.0f, 2147483520.0f));\n}\n"},
+    /* Nearest to what does not fit, 0 of NaN; the largest integers are no floats. */
+    {"float_to_int", "int", {"float"},
+     "{\n    if (isnan(a)) return 0;\n    return a >= 2147483648.0f ? 2147483647 : int(max(a, -2147483648.0f));\n}\n"},
     {"float_to_long", "long", {"float"},
-     "{\n    return long(clamp(a, -9223372036854775808.0f, 9223371487098961920.0f));\n}\n"},
+     "{\n    if (isnan(a)) return 0;\n"
+     "    return a >= 9223372036854775808.0f ? 9223372036854775807L : long(max(a, -9223372036854775808.0f));\n}\n"},
     {"bf16_to_float", "float", {"ushort"}, "{\n    return as_type<float>(uint(a) << 16);\n}\n"},
     /* Rounds to nearest even; a NaN stays one. */
     {"float_to_bf16", "ushort", {"float"},
