@@ -274,7 +274,7 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->forms = AU_NEW_ARRAY(e->arena, AuForms, k->instr_count);
     e->places = AU_NEW_ARRAY(e->arena, AuEmitMemory, k->mem_count);
     e->trail_count = 0;
-    e->emitted = 0;
+    e->emitted = e->begun = e->longest = 0;
     e->phase = "";
     e->written = e->device ? kernel_written(k, e->arena, KERNEL_LANE_WORDS) : NULL;
     e->writes_out = e->device && (e->written || emit_is_worth_writing(e));

@@ -166,6 +166,17 @@ static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, L
     LLVMPositionBuilderAtEnd(b, after);
 }
 
+/* After [turns] of a loop that is written out: another block, for passes whose time grows with a block's square. Vectors of turns stay together. */
+static void begin_piece(AuEmit *e, int64_t turns)
+{
+    enum { VECTOR = 4 };
+    if (!e->longest || turns % VECTOR || e->emitted - e->begun < e->longest) return;
+    LLVMBasicBlockRef next = emit_block(e, "piece");
+    LLVMBuildBr(e->builder, next);
+    LLVMPositionBuilderAtEnd(e->builder, next);
+    e->begun = e->emitted;
+}
+
 void emit_for(AuEmit *e, AuVal v, const AuInstr *in)
 {
     LLVMValueRef low = emit_base(e, kernel_operand(e->k, in, 0));
@@ -178,5 +189,6 @@ void emit_for(AuEmit *e, AuVal v, const AuInstr *in)
     for (int64_t n = 0; n < copies; n++) {
         emit_set(e, v, emit_int(e, AU_I32, first + n * in->imm, 1), false);
         emit_region(e, in->body);
+        begin_piece(e, n + 1);
     }
 }

@@ -52,6 +52,10 @@ static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
 #define PAIRS  "function(slp-vectorizer)"
 #define LITTLE "function(sroa,early-cse,simplifycfg,loop-mssa(licm))"
 static const char *const pipelines[4] = {NULL, LITTLE, EACH, EACH};
+/* Joins loads and stores of neighbouring numbers, which LLVM's code generator does, too, but for a block whole: each join numbers the block's
+ * instructions anew. Kernels of multiply-adds have blocks of ten thousands, and 40 % of the compiler's time was this (f32, width 128, gfx942). Here
+ * their loops are still in pieces (hip_emit.c). */
+#define JOIN "function(sroa,early-cse,load-store-vectorizer)"
 
 /* Version 5: what ROCm takes from 5.3 on. Generic ISAs begin with 6. */
 static void set_version(const LlvmUnit *unit, bool generic)
@@ -83,12 +87,15 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
     emit_close(&e);
     const char *first = count ? kernels[0]->name : "";
+    const bool products = multiplies(kernels, count),
+               joins = optimize > 1 && !products && gpus[arch - archs].mfma;
     bool good = !e.failed && llvm_is_sound(&unit, diags, first) &&
+                (!joins || llvm_optimise(&unit, diags, JOIN)) &&
                 llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
     if (good && optimize > 1 && gpus[arch - archs].one_file) {
         hip_pairs(arena, unit.module);
-        good = llvm_is_sound(&unit, diags, first) &&
-               (!multiplies(kernels, count) || llvm_optimise(&unit, diags, PAIRS));
+        good =
+            llvm_is_sound(&unit, diags, first) && (!products || llvm_optimise(&unit, diags, PAIRS));
     }
     if (good && optimize > 1 && gpus[arch - archs].mixes) {
         hip_halves(unit.module);
