@@ -41,6 +41,9 @@ typedef struct GroupTile {
     const char *number;
     int32_t rows;
     const char *of;
+    const char *
+        all; /* backward: how many rows there are, where ends of ranges within dense rows are lanes', too (fewer registers than a third
+                           kind of copy); NULL: such ends are boxes' */
     bool
         may_be_unseen; /* no row of it is within the range, or there: zeros, by lanes, since a box that is cut has a row */
 } GroupTile;

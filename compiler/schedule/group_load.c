@@ -130,7 +130,7 @@ static void fill_values(Lanes *x, const char *limits)
 void group_forward_load(Lanes *x)
 {
     const int32_t keys = x->shape->key_tile;
-    const GroupTile values = {"n", keys, "k", false};
+    const GroupTile values = {"n", keys, "k", NULL, false};
     const Ring of_queries = ring_of_side(x, LANES_QUERIES), of_keys = ring_of_side(x, LANES_KEYS);
     tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
     fill_spans(x, &of_queries, group_first_span(x), NULL);
@@ -214,8 +214,8 @@ static void fill_queries(Lanes *x, const char *limits)
 
 void group_back_load(Lanes *x)
 {
-    const GroupTile keys = {"nb", x->block, "k", true},
-                    queries = {"m", x->shape->query_tile, "q", false};
+    const GroupTile keys = {"nb", x->block, "k", lanes_axis(x, 1, 2), true},
+                    queries = {"m", x->shape->query_tile, "q", lanes_axis(x, 0, 2), false};
     tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
     group_issue_within(x, &keys, fill_block);
     group_back_open_walk(x);

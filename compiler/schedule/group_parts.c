@@ -66,18 +66,32 @@ static bool may_begin_late(const Lanes *x, const GroupTile *tile)
     return x->p->attn->mask.i && (*tile->of != 'k' || x->p->hooks->range_begins);
 }
 
+static LanesSide side_of(const GroupTile *tile)
+{
+    return *tile->of == 'k' ? LANES_KEYS : LANES_QUERIES;
+}
+
+/* Are both ends of the mask's range copied by lanes? */
+static bool ends_by_lanes(const Lanes *x, const GroupTile *tile)
+{
+    return tile->all && x->p->attn->mask.i && !end_of_sequence(x, side_of(tile));
+}
+
 static const char *end_limit(Lanes *x, const GroupTile *tile)
 {
-    return x->p->attn->mask.i ? lanes_end_limit(x, tile->of) : "";
+    return x->p->attn->mask.i && !ends_by_lanes(x, tile) ? lanes_end_limit(x, tile->of) : "";
 }
 
 /* When lanes must copy the tile; "": never. */
 static const char *by_lanes(Lanes *x, const GroupTile *tile)
 {
-    const LanesSide side = *tile->of == 'k' ? LANES_KEYS : LANES_QUERIES;
+    const LanesSide side = side_of(tile);
     const char *row = tile_text(x->t, "%s * %d", tile->number, tile->rows),
                *end = end_of_sequence(x, side);
     AuText when = {.arena = x->arena};
+    if (ends_by_lanes(x, tile))
+        return tile_text(x->t, "%s < %s_low || (%s + %d > %s_high && %s_high < %s)", row, tile->of,
+                         row, tile->rows, tile->of, tile->of, tile->all);
     if (may_begin_late(x, tile)) au_text_add(&when, " || %s < %s_low", row, tile->of);
     if (tile->may_be_unseen && x->p->attn->mask.i)
         au_text_add(&when, " || %s >= %s_high", row, tile->of);
@@ -90,7 +104,7 @@ static const char *by_lanes(Lanes *x, const GroupTile *tile)
 /* Those that begin with the first row of all would be a box's. */
 static const char *limits_of_lanes(Lanes *x, const GroupTile *tile)
 {
-    const LanesSide side = *tile->of == 'k' ? LANES_KEYS : LANES_QUERIES;
+    const LanesSide side = side_of(tile);
     if (x->p->attn->mask.i || lanes_is_packed(x, side)) return lanes_limits(x, tile->of);
     return tile_text(x->t, " from %s * %d to %s", tile->number, tile->rows,
                      end_of_sequence(x, side));

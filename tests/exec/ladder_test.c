@@ -192,7 +192,7 @@ static const char *of_row_gradients(const void *of, unsigned n, unsigned turn)
                         : r->quick ? n % 6 != r->number
                                    : is_of_others(r, n);
     if (turn || others || !wants(r->only, r->name, &row_gradients[n])) return NULL;
-    if (strstr(r->name, "sm_90a")) return dtypes[1 + n % 2]; /* whose groups take no f32 */
+    if (strstr(r->name, "sm_90a")) return dtypes[2 - n % 2]; /* whose groups take no f32 */
     return strstr(r->name, "sm_70") ? "f16" : dtypes[(n + r->number) % 3];
 }
 

@@ -56,11 +56,13 @@ class Models(unittest.TestCase):
 
     def test_another_device(self):  # that the environment names; the model's tensors are copied there and back
         from aule import devices
-        from aule._devices import Device
+        from aule._devices import Device, chosen
 
         if DEVICE != "cpu" or not any(d.available and d.backend == "vulkan" for d in devices()):
             self.skipTest("no Vulkan device")
         of, asked = Device.of, []
+        chosen.cache_clear()  # it is read once
+        self.addCleanup(chosen.cache_clear)
         with mock.patch.dict(os.environ, AULE_BACKEND="vulkan"), mock.patch.object(Device, "of", lambda *given: asked.append(of(*given)) or asked[-1]):
             self.same(transformers.LlamaConfig(**SIZES))
         self.assertEqual({device.backend for device in asked}, {"vulkan"})
