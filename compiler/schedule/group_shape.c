@@ -163,13 +163,6 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 static bool is_narrow(const AuProblem *p) { return p->d <= 64 && p->e <= 64; }
 
-/* Ends of packed sequences and of a mask are many: tiles that divide the block's rows have 5 to 8 % of ragged batches at width 128 (H100). */
-static bool has_many_ends(const AuProblem *p)
-{
-    return p->attn->queries.layout == AU_LAYOUT_PACKED && p->attn->mask.i && !is_narrow(p) &&
-           p->d <= 128 && p->e <= 128;
-}
-
 /* Measured (docs/dev/performance-notes.md): narrow heads have most of four groups in short rows, others of three, or of two. They take turns. */
 static const int32_t *groups_in_order(const AuProblem *p)
 {
@@ -187,7 +180,6 @@ static bool most_keys(AuArena *arena, const AuProblem *p, AuShape *s, int32_t le
     for (s->key_tile = MOST_KEYS; s->key_tile >= least_keys; s->key_tile -= STEP) {
         const int32_t free = s->consumer_registers - BESIDE - fragment_registers(p, s);
         *why = schedule_group_refusal(arena, p, s);
-        if (has_many_ends(p) && GROUP_ROWS * s->executors % s->key_tile) continue;
         if (!*why && free >= s->consumer_registers * beside / ALL) return true;
     }
     return false;

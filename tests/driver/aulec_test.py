@@ -434,8 +434,15 @@ class Stages(Case):
         self.expect(made, 0)
         written = made.stdout.decode().split("// ---- hooks inlined")[0]
         self.assertEqual(written, (root / "tests/golden/tiled-ir/packed.tile").read_text())
-        boxes = aulec(root / "attn_scripts/gqa.attn", *[x.replace("sm_80", "sm_90a") for x in options], "-o", "-")
-        self.assertRegex(boxes.stdout, rb"sm_90a: group_forward: .* apart=0 [^#]*\n")
+        groups = [x.replace("sm_80", "sm_90a") for x in options]
+        dense = [x for x in groups if not x.startswith("--layout")]
+        for width in (64, 128):  # of the shape of dense rows: a sequence is to the bit what a dense call of it makes
+            shapes = []
+            for asked in (groups, dense):
+                made = aulec(root / "attn_scripts/gqa.attn", *[x.replace("D=64", f"D={width}") for x in asked], "-o", "-")
+                self.assertRegex(made.stdout, rb"sm_90a: group_forward: .* apart=0 [^#]*\n")
+                shapes.append(re.findall(rb"sm_90a: (group_forward: .* apart=0 [^#\n]*)", made.stdout))
+            self.assertEqual(*shapes)
 
     def test_few_packed_rows(self):
         """Golden texts: kernels of few queries that are packed, over pages, by a list of equal parts, alone, and beside many."""
