@@ -138,11 +138,7 @@ static void grid_of_items(Lanes *x, const char *heads)
     else
         tile_grid(x->t, "item: %s, h: %s", items, heads);
     lanes_let_work(x, LANES_QUERIES);
-    if (x->longest_first &&
-        x->p->boxes) { /* blocks of no row are behind the last: no box begins before the tensor */
-        tile_let(x->t, "blocks", "cdiv(q_length, %d)", x->block);
-        tile_let(x->t, "mb", "where(turn < blocks, blocks - 1 - turn, blocks)");
-    } else if (x->longest_first)
+    if (x->longest_first)
         tile_let(x->t, "mb", "cdiv(q_length, %d) - 1 - turn", x->block);
     else
         tile_let(x->t, "mb", "turn");

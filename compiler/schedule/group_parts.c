@@ -34,12 +34,9 @@ static const char *end_of_sequence(const Lanes *x, LanesSide side)
 
 const char *group_span(Lanes *x, LanesSide side, const char *rows, const char *limits)
 {
-    const char *start = !lanes_is_packed(x, side) ? ""
-                        : side == LANES_KEYS      ? "kv_start + "
-                                                  : "q_start + ",
-               *end = end_of_sequence(x, side);
+    const char *end = end_of_sequence(x, side);
     if (!*limits && end) limits = tile_text(x->t, " from 0 to %s", end);
-    return tile_text(x->t, "%s%s%s", start, rows, limits);
+    return tile_text(x->t, "%s%s%s", lanes_row_start(x, side), rows, limits);
 }
 
 void group_let_first(Lanes *x)
@@ -60,15 +57,15 @@ const char *group_first_span(Lanes *x)
     return tile_text(x->t, "first +: %d from 0 to first_end", x->block);
 }
 
-/* Has a tile something before the mask's range? Of rows of keys only windows have. */
-static bool may_begin_late(const Lanes *x, const GroupTile *tile)
-{
-    return x->p->attn->mask.i && (*tile->of != 'k' || x->p->hooks->range_begins);
-}
-
 static LanesSide side_of(const GroupTile *tile)
 {
     return *tile->of == 'k' ? LANES_KEYS : LANES_QUERIES;
+}
+
+/* Has a tile something before the mask's range? Of rows of keys only windows have. */
+static bool may_begin_late(const Lanes *x, const GroupTile *tile)
+{
+    return x->p->attn->mask.i && (side_of(tile) == LANES_QUERIES || x->p->hooks->range_begins);
 }
 
 /* Are both ends of the mask's range copied by lanes? */
@@ -86,8 +83,7 @@ static const char *end_limit(Lanes *x, const GroupTile *tile)
 static const char *by_lanes(Lanes *x, const GroupTile *tile)
 {
     const LanesSide side = side_of(tile);
-    const char *row = tile_text(x->t, "%s * %d", tile->number, tile->rows),
-               *end = end_of_sequence(x, side);
+    const char *row = tile_text(x->t, "%s * %d", tile->number, tile->rows);
     AuText when = {.arena = x->arena};
     if (ends_by_lanes(x, tile))
         return tile_text(x->t, "%s < %s_low || (%s + %d > %s_high && %s_high < %s)", row, tile->of,
@@ -95,9 +91,9 @@ static const char *by_lanes(Lanes *x, const GroupTile *tile)
     if (may_begin_late(x, tile)) au_text_add(&when, " || %s < %s_low", row, tile->of);
     if (tile->may_be_unseen && x->p->attn->mask.i)
         au_text_add(&when, " || %s >= %s_high", row, tile->of);
-    if (tile->may_be_unseen && end)
+    if (tile->may_be_unseen && end_of_sequence(x, side))
         au_text_add(&when, " || %s < 0 || %s >= %s", tile->number, row,
-                    tile_text(x->t, side == LANES_KEYS ? "kv_length" : "q_length"));
+                    side == LANES_KEYS ? lanes_key_end(x) : lanes_query_end(x));
     return when.length ? au_text_str(&when) + 4 : "";
 }
 

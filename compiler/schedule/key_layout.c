@@ -89,6 +89,12 @@ const char *lanes_key_b(const Lanes *x)
 
 static const char *prefix(LanesSide side) { return side == LANES_KEYS ? "kv" : "q"; }
 
+const char *lanes_row_start(const Lanes *x, LanesSide side)
+{
+    if (!lanes_is_packed(x, side)) return "";
+    return side == LANES_KEYS ? "kv_start + " : "q_start + ";
+}
+
 const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const char *low,
                            const char *high)
 {
@@ -110,9 +116,8 @@ const char *lanes_place(Lanes *x, LanesSide side, const char *head, const char *
 
 const char *lanes_row_place(Lanes *x, LanesSide side, const char *head, const char *row)
 {
-    const char *start =
-        lanes_is_packed(x, side) ? tile_text(x->t, "%s_start + ", prefix(side)) : "";
-    return tile_text(x->t, "%s, %s, %s%s", lanes_row_b(x, side), head, start, row);
+    return tile_text(x->t, "%s, %s, %s%s", lanes_row_b(x, side), head, lanes_row_start(x, side),
+                     row);
 }
 
 const char *lanes_query_place(Lanes *x)

@@ -37,6 +37,8 @@ bool lanes_queries_are_padded(const Lanes *x);
 /* The batch in memory of such rows as an extent or, of a kernel's sequence, as an index. */
 const char *lanes_row_batch(Lanes *x, LanesSide side);
 const char *lanes_row_b(const Lanes *x, LanesSide side);
+/* What stands before a row's number in its sequence where rows are packed: "kv_start + "; else "". */
+const char *lanes_row_start(const Lanes *x, LanesSide side);
 /* The span "n * 64 +: 64" of rows of the sequence as it lies in memory; [limits]: " from a to b", or "". */
 const char *lanes_row_span(Lanes *x, LanesSide side, const char *rows, const char *low,
                            const char *high);

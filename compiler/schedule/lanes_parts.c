@@ -168,7 +168,7 @@ void lanes_load_key_rows(Lanes *x)
     if (x->p->attn->mask.i)
         tile_set(t, "k_low, k_high, k_full_low, k_full_high", "%s",
                  lanes_range_of_all(x, lanes_mask_by_head(x) ? "h" : "0"));
-    const char *start = lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "";
+    const char *start = lanes_row_start(x, LANES_KEYS);
     tile_copy(t, "%s[%s, hk, %s%s +: %d%s, 0 +: %d] as [kv, c] -> K pad 0",
               lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS), start, lanes_own_first(x),
               lanes_own_count(x), lanes_limits(x, "k"), lanes_padded_width(x));

@@ -160,7 +160,7 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
     const int32_t rows = keys ? x->shape->key_tile : x->shape->query_tile;
     const int32_t share = rows / x->shape->executors;
     const char *tile = keys ? "n" : "m", *limits = lanes_limits(x, keys ? "k" : "q");
-    const char *start = lanes_is_packed(x, side) ? keys ? "kv_start + " : "q_start + " : "";
+    const char *start = lanes_row_start(x, side);
     if (view.head) {
         copy_pages(x, view, to);
         return;

@@ -81,7 +81,7 @@ static void load_rows(Lanes *x, AuTileHandle rows, LanesRows view, const char *n
 {
     const WarpsShare share = warps_share(
         x, n, x->shape->key_tile, "", by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
-    const char *start = lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "";
+    const char *start = lanes_row_start(x, LANES_KEYS);
     tile_load(x->t, rows, "%v @ %s pad 0",
               lanes_at(x, view, tile_text(x->t, "%s%s", start, share.rows)), layout);
 }

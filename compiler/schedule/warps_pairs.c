@@ -27,9 +27,8 @@ static const char *keys_operand(Lanes *x, bool values)
 
 static void hold_rows(Lanes *x, bool values)
 {
-    const char *rows = tile_text(x->t, "%snb * %d + %s +: %d%s",
-                                 lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "", x->block,
-                                 warps_own_keys(x), x->rows, lanes_limits(x, "k"));
+    const char *rows = tile_text(x->t, "%snb * %d + %s +: %d%s", lanes_row_start(x, LANES_KEYS),
+                                 x->block, warps_own_keys(x), x->rows, lanes_limits(x, "k"));
     const char *columns = warps_columns(x, values ? x->p->e : x->p->d);
     tile_load(x->t, keys_operand(x, values), "%v @ %s.A pad 0",
               lanes_at(x, lanes_operand_rows(x, values ? 2 : 1, columns), rows), x->atom->name);

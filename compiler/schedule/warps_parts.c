@@ -84,7 +84,7 @@ void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *
     const WarpsShare share =
         warps_share(x, n, x->shape->key_tile, stage,
                     by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
-    const char *start = lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "";
+    const char *start = lanes_row_start(x, LANES_KEYS);
     warps_issue(x, token, lanes_at(x, view, tile_text(x->t, "%s%s", start, share.rows)),
                 tile_part(x->t, "%v[%s, :]", to, share.to));
 }

@@ -137,7 +137,7 @@ static const char *query_rows(Lanes *x, const char *m)
     /* Of tiles in their order only the first has rows before the range. */
     const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
     const char *limits = later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"),
-               *start = lanes_is_packed(x, LANES_QUERIES) ? "q_start + " : "";
+               *start = lanes_row_start(x, LANES_QUERIES);
     return tile_text(x->t, "%s%s", start, warps_share(x, m, x->shape->query_tile, "", limits).rows);
 }
 
@@ -204,8 +204,7 @@ void warps_issue_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
-    const char *rows =
-        tile_text(x->t, "%s%s", lanes_is_packed(x, LANES_KEYS) ? "kv_start + " : "", share.rows);
+    const char *rows = tile_text(x->t, "%s%s", lanes_row_start(x, LANES_KEYS), share.rows);
     const AuTileHandle keys =
         lanes_at(x, lanes_operand_rows(x, 1, warps_columns(x, x->p->d)), rows);
     const bool direct = warps_keys_are_direct(x);

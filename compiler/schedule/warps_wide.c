@@ -70,7 +70,7 @@ static void issue_rows(Lanes *x)
     tile_set(t, "brought", "mb * %d + self * %d + iota(q:%d)", x->block, share, share);
     const LanesRows rows = lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group",
                                       warps_columns(x, x->p->d));
-    const char *start = lanes_is_packed(x, LANES_QUERIES) ? "q_start + " : "";
+    const char *start = lanes_row_start(x, LANES_QUERIES);
     tile_async_copy(t, "tq", "%v -> Q[self * %d +: %d, :] pad 0 when brought / group < %s",
                     lanes_at(x, rows, tile_text(t, "%sbrought / group", start)), share, share,
                     lanes_query_end(x));

@@ -159,15 +159,6 @@ static void add_sizes(const Serve *s, const AuSession *session, char *shape, boo
 
 /* ---- arguments */
 
-static AuArray *named(AuSession *session, const char *axis, const char *what)
-{
-    char name[192];
-    snprintf(name, sizeof name, "%s%s", axis, what);
-    for (uint32_t i = 0; i < session->signature->tensor_count; i++)
-        if (strcmp(session_tensor(session, i)->name, name) == 0) return &session->arrays[i];
-    return NULL;
-}
-
 static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
 
 /* Pages of a sequence lie apart; entries behind its last one are none. */
@@ -183,9 +174,9 @@ static void fill_table(const Serve *s, AuArray *table)
 
 static void fill_lists(const Serve *s, AuSession *session)
 {
-    fill_table(s, named(session, s->of.keys, "_table"));
-    int32_t *lengths = named(session, s->of.keys, "_lengths")->data;
-    AuArray *starts = named(session, s->of.queries, "_starts");
+    fill_table(s, session_array(session, s->of.keys, "_table"));
+    int32_t *lengths = session_array(session, s->of.keys, "_lengths")->data;
+    AuArray *starts = session_array(session, s->of.queries, "_starts");
     for (int64_t b = 0; b < s->of.sequences; b++) lengths[b] = (int32_t)s->lengths[b];
     for (int64_t b = 0; starts && b <= s->of.sequences; b++)
         ((int32_t *)starts->data)[b] = (int32_t)(b == s->of.sequences ? s->total : s->starts[b]);
@@ -196,7 +187,7 @@ static void fill_scales(AuSession *session)
 {
     static const char *const scales[] = {"k_scale", "v_scale"};
     for (int n = 0; n < 2; n++) {
-        AuArray *scale = named(session, scales[n], "");
+        AuArray *scale = session_array(session, scales[n], "");
         const int32_t of = session_find_role(session, n ? AULE_ROLE_V : AULE_ROLE_K);
         if (!scale || !scale->data || of < 0) continue;
         const uint32_t stored = session_tensor(session, (uint32_t)of)->dtype;

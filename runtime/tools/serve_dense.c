@@ -45,21 +45,13 @@ static float at_place(const AuArray *array, int64_t sequence, int64_t page, int6
 
 /* ---- one sequence */
 
-static AuArray *named(AuSession *s, const char *first, const char *second)
-{
-    char name[192];
-    snprintf(name, sizeof name, "%s%s", first, second);
-    for (uint32_t i = 0; i < s->signature->tensor_count; i++)
-        if (strcmp(session_tensor(s, i)->name, name) == 0) return &s->arrays[i];
-    return NULL;
-}
-
 /* Keys or values of sequence [b], [1, heads, T, width]. */
 static int gather(const AuServed *of, AuSession *pages, int64_t b, const char *name, AuArray *to)
 {
-    const AuArray *pool = named(pages, name, ""), *scale = named(pages, name, "_scale"),
-                  *zero = named(pages, name, "_zero");
-    const int32_t *table = named(pages, of->keys, "_table")->data;
+    const AuArray *pool = session_array(pages, name, ""),
+                  *scale = session_array(pages, name, "_scale"),
+                  *zero = session_array(pages, name, "_zero");
+    const int32_t *table = session_array(pages, of->keys, "_table")->data;
     const uint32_t bytes = array_dtype_bytes(pool->dtype), wanted = to->dtype;
     const bool stored = scale && scale->data;
     const int64_t width = to->shape[3];
@@ -133,7 +125,7 @@ static int fill_own(const AuServed *of, AuSession *dense, AuSession *pages, int6
     int status = 0;
     for (uint32_t i = 0; !status && i < dense->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(dense, i);
-        AuArray *to = &dense->arrays[i], *from = named(pages, t->name, "");
+        AuArray *to = &dense->arrays[i], *from = session_array(pages, t->name, "");
         if (!to->data || !from || !from->data) continue;
         status = t->role == AULE_ROLE_K || t->role == AULE_ROLE_V
                      ? gather(of, pages, b, t->name, to)

@@ -10,6 +10,17 @@ const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index)
                                                   (size_t)first->struct_size * index);
 }
 
+AuArray *session_array(AuSession *session, const char *name, const char *suffix)
+{
+    const size_t length = strlen(name);
+    for (uint32_t i = 0; i < session->signature->tensor_count; i++) {
+        const char *own = session_tensor(session, i)->name;
+        if (strncmp(own, name, length) == 0 && strcmp(own + length, suffix) == 0)
+            return &session->arrays[i];
+    }
+    return NULL;
+}
+
 static const aule_param_v1 *param(const AuSession *session, uint32_t index)
 {
     const aule_param_v1 *first = session->signature->params;

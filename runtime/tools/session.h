@@ -44,6 +44,8 @@ int session_open_layout(AuSession *session, AuOptions *options, const char *layo
 void session_close(AuSession *session);
 
 const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index);
+/* That of the tensor whose name consists of the two; NULL: there is none. */
+AuArray *session_array(AuSession *session, const char *name, const char *suffix);
 const char *session_operation(const AuSession *session, AuDirection step);
 bool session_is_made(const aule_tensor_v1 *tensor); /* by a kernel; else it is given */
 /* Made, or changed in place. */

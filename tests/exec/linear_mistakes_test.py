@@ -141,7 +141,7 @@ MISTAKES = [
 ]
 
 ROWS = [
-    ("values are those of the sequence before", "warps_parts.c", '"kv_start + " : ""', '"0 * kv_start + " : ""'),
+    ("values are those of the sequence before", "warps_parts.c", 'lanes_row_start(x, LANES_KEYS)', '(*lanes_row_start(x, LANES_KEYS) ? "0 * kv_start + " : "")'),
     ("queries begin a row late", "key_layout.c", '"%s_start + %s from %s_start to %s_end", of, rows', '"%s_start + 1 + %s from %s_start to %s_end", of, rows'),
     ("values have no end", "lanes_rows.c", '? " from kv_start + k_low to kv_start + min(k_high, kv_length)"', '? ""'),
     ("items of sequences overlap", "work_list.c", '"q_end"', '"q_start"'),
@@ -234,8 +234,8 @@ GRADIENTS = [
     ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
     ("gradients of no sequence are left as they are", "back_results.c", '"nb * %d + %d > %s", rows, rows, end', '"nb * %d > %s + %d", rows, end, rows'),
     ("queries have no end", "lanes_rows.c", '? " from q_start + q_low to q_start + min(q_high, q_length)"', '? ""'),
-    ("queries are those of the first sequence", "warps_tiles.c", '"q_start + " : ""', '"0 * q_start + " : ""'),
-    ("keys are those of the first sequence", "warps_tiles.c", '"kv_start + " : ""', '"0 * kv_start + " : ""'),
+    ("queries are those of the first sequence", "warps_tiles.c", 'lanes_row_start(x, LANES_QUERIES)', '(*lanes_row_start(x, LANES_QUERIES) ? "0 * q_start + " : "")'),
+    ("keys are those of the first sequence", "warps_tiles.c", 'lanes_row_start(x, LANES_KEYS)', '(*lanes_row_start(x, LANES_KEYS) ? "0 * kv_start + " : "")'),
     ("a block has the keys of the next one", "warps_gradients.c", 'tile_let(t, "nb", "turn");', 'tile_let(t, "nb", "turn + 1");'),
     ("pieces of a block are one piece", "back_order.c", '"turn * %d + slice"', '"turn * %d + 0 * slice"'),
     ("parts of dQ begin at the first row", "lanes_parts.c", 'lanes_place(x, LANES_QUERIES, "h", tile_text(x->t, "m * %d +: %d", m, m))', 'tile_text(x->t, "0, h, m * %d +: %d", m, m)'),

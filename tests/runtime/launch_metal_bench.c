@@ -1,6 +1,7 @@
 /* What a warm call costs on the double of Apple's libraries while its messages do nothing, as launch_bench.c has it for other drivers: a memset
  * and two launches, each a command buffer. The kernels are two that do nothing, since the double compiles what it is given. */
 #include "launch_case.h"
+#include "metal_case.h"
 #include "metal_double.h"
 
 #include <string.h>
@@ -17,25 +18,11 @@ static const char code[] =
     "kernel void divide(ARGS) {}\n";
 // clang-format on
 
-/* The sample with this code, in blocks of one simdgroup. */
 static const aule_module_v1 *make_module(void)
 {
     static CaseModule sample;
     static aule_launch_v1 launches[2];
-    case_module(&sample, &(aule_variant_v1){.target = "metal",
-                                            .arch = "apple7",
-                                            .features = "apple7",
-                                            .operation = "forward",
-                                            .code_format = AULE_CODE_MSL,
-                                            .code = code,
-                                            .code_bytes = sizeof code - 1});
-    for (uint32_t n = 0; n < sample.attention.variant_count; n++) {
-        aule_variant_v1 *v = &sample.variants[n];
-        if (strcmp(v->target, "metal") != 0) continue;
-        memcpy(launches, v->launches, sizeof launches);
-        for (int k = 0; k < 2; k++) launches[k].block[0] = 32;
-        v->launches = launches;
-    }
+    metal_case_module(&sample, launches, code);
     return &sample.module;
 }
 

@@ -1,6 +1,6 @@
 /* The Metal backend on the double of Apple's libraries (tests/metal): the sample's kernels, written in MSL by hand, give the formula's numbers,
  * each call that can fail does so in turn, and nothing of Metal's is left. */
-#include "case.h"
+#include "metal_case.h"
 #include "metal_double.h"
 
 #include <stdio.h>
@@ -61,23 +61,7 @@ static aule_launch_v1 launches[2];
 /* The same with a word in its comment that the backend takes for matrices. */
 static char with_matrices[sizeof code + 32];
 
-static void make_module(void)
-{
-    case_module(&sample, &(aule_variant_v1){.target = "metal",
-                                            .arch = "apple7",
-                                            .features = "apple7",
-                                            .operation = "forward",
-                                            .code_format = AULE_CODE_MSL,
-                                            .code = code,
-                                            .code_bytes = sizeof code - 1});
-    for (uint32_t n = 0; n < sample.attention.variant_count; n++) {
-        aule_variant_v1 *v = &sample.variants[n];
-        if (strcmp(v->target, "metal") != 0) continue;
-        memcpy(launches, v->launches, sizeof launches);
-        for (int k = 0; k < 2; k++) launches[k].block[0] = 32;
-        v->launches = launches;
-    }
-}
+static void make_module(void) { metal_case_module(&sample, launches, code); }
 
 typedef OnDevice Setup;
 
