@@ -399,7 +399,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     const bool boxes = schedule_has_boxes(arena, &problem, v->operation, &why);
     if (v->boxes && !boxes) return true;
     if (v->short_rows) {
-        if (!schedule_has_short(arena, &problem, v->operation)) return true;
+        if (v->invariant || !schedule_has_short(arena, &problem, v->operation)) return true;
         if (!set_short_condition(arena, diags, v)) return false;
     }
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);

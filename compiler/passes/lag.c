@@ -170,5 +170,5 @@ static void walk(Pass *p, AuTileStmts *body)
 
 void pass_lag(Pass *p)
 {
-    if (p->module->options.lag) walk(p, &p->role->body);
+    if (p->module->options.lag && !p->role->is_exact) walk(p, &p->role->body);
 }

@@ -215,7 +215,7 @@ const char *schedule_linear_tokens_backward_fit(AuArena *arena, const AuProblem 
 /* ---- all */
 
 /* AuScheduleRow.traits */
-enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, STORED = 8, OPAQUE = 16 };
+enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, STORED = 8, OPAQUE = 16, MIXED = 32 };
 
 static const AuScheduleRow schedules[] = {
 #define SCHEDULE(family, name, operation, traits)                                                  \
@@ -305,9 +305,8 @@ static const AuShapeRow *given(AuArena *arena, const AuProblem *p, const AuSched
                                AuShapesAre which, AuShape *shape, const char **why)
 {
     const char *none = NULL;
-    if (p->queries != queries_of(row) &&
-        !(p->queries == AU_PAGED_QUERIES && row->build == schedule_warps_forward))
-        return NULL;
+    const bool paged = row->build == schedule_warps_forward || row->build == schedule_group_forward;
+    if (p->queries != queries_of(row) && !(p->queries == AU_PAGED_QUERIES && paged)) return NULL;
     const AuShapeRow *text = shapes_row(p->shapes, p, row->name, which);
     if (!text) return NULL;
     if (!row->shape(arena, p, shape, &none)) *shape = (AuShape){0};
@@ -347,6 +346,7 @@ static bool is_for(const AuScheduleRow *row, const AuProblem *p, AuOperation ope
 {
     const AuAttn *a = p->attn;
     return row->operation == operation && ((row->traits & BOXES) != 0) == p->boxes &&
+           ((row->traits & MIXED) != 0) == (p->queries == AU_MIXED_QUERIES) &&
            (!attn_has_layout(a) || row->traits & LAYOUTS) &&
            (!attn_is_stored(a) || row->traits & STORED);
 }

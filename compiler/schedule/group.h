@@ -24,6 +24,9 @@ const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, i
 /* Bytes of rows of [width] elements that units move and multiply side by side. */
 int32_t group_swizzle(const AuProblem *p, int32_t width);
 
+/* group_forward.c: its kernel `forward`. */
+void group_forward_kernel(Lanes *x);
+
 /* ---- group_parts.c */
 /* What multiplies is the unit of a group. */
 Lanes group_begin(Lanes of_warps);
@@ -47,12 +50,20 @@ typedef struct GroupTile {
     bool
         may_be_unseen; /* no row of it is within the range, or there: zeros, by lanes, since a box that is cut has a row */
 } GroupTile;
-/* Its copies: by lanes, with the limits of the mask's range, where that begins in or behind the tile or ends before it, else by boxes, which end
- * where the range does. */
-typedef void GroupIssue(Lanes *x, const char *limits);
+/* How its rows are limited, " from a to b" or "": by lanes at both ends of the mask's range, else at its end (a box's). */
+const char *group_limits(Lanes *x, const GroupTile *tile, bool by_lanes);
+/* Its copies: by lanes where the range begins in or behind the tile or ends before it, else by boxes, which end where the range does. */
+typedef void GroupIssue(Lanes *x, const GroupTile *tile, bool by_lanes);
 void group_issue_within(Lanes *x, const GroupTile *tile, GroupIssue *issue);
 /* The same of a loop over a list, of which the range only begins in tiles of the segment `partial`. */
 void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue);
+
+/* ---- group_pages.c: tiles of keys that lie in pages, a box for each 16 rows */
+bool group_is_paged(Lanes *x);    /* has k or v pages? */
+void group_pages_begin(Lanes *x); /* what the role that brings them knows from the start */
+/* Rows of [tile], of such a view, to [to]: "y.K", whose columns are axis [axis]. */
+void group_pages_issue(Lanes *x, const GroupTile *tile, LanesRows view, const char *to,
+                       const char *axis, bool by_lanes);
 /* With turns: who may start the products of a tile is one group after the other. Group 0 begins, and takes back the turn that is left over. */
 void group_take_turn(Lanes *x);
 void group_pass_turn(Lanes *x);

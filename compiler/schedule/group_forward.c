@@ -211,7 +211,7 @@ static void key_tiles(Lanes *x)
                  "0");
 }
 
-static void forward_kernel(Lanes *x)
+void group_forward_kernel(Lanes *x)
 {
     lanes_forward_head(x);
     group_let_first(x);
@@ -228,6 +228,7 @@ AuSchedule *schedule_group_forward(AuArena *arena, AuDiags *diags, const AuProbl
     AuSchedule *out = schedule_new(arena, diags, p, "group_forward", shape,
                                    schedule_group_refusal(arena, p, shape));
     if (!out) return NULL;
+    out->by_batch = p->short_rows && p->attn->queries.layout; /* all rows together are few */
     Lanes x = group_begin(warps_begin(arena, schedule_begin(arena, diags, p, out), p, out));
-    return lanes_forward_built(&x, diags, forward_kernel);
+    return lanes_forward_built(&x, diags, group_forward_kernel);
 }

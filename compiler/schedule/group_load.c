@@ -67,15 +67,26 @@ static void fill_spans(Lanes *x, const Ring *r, const char *whole, const char *w
     tile_commit(x->t, r->stage);
 }
 
-/* Such rows of the sequence: "m * 64 +: 64". */
-static void fill(Lanes *x, const Ring *r, const char *rows, const char *limits)
+/* The same of one tile whose rows lie in pages. */
+static void fill_pages(Lanes *x, const Ring *r, const GroupTile *of, bool by_lanes)
 {
-    fill_spans(x, r, group_span(x, r->side, rows, ""), group_span(x, r->side, rows, limits));
+    const Tile *tile = &r->tiles[0];
+    tile_acquire(x->t, r->stage, r->name);
+    group_pages_issue(x, of, tile->from, tile_text(x->t, "%s.%s", r->stage, tile->name),
+                      tile->is_whole ? "d" : "e", by_lanes);
+    tile_commit(x->t, r->stage);
 }
 
-static const char *rows_of(Lanes *x, const char *number, int32_t rows)
+/* Rows of a tile of the sequence. */
+static void fill(Lanes *x, const Ring *r, const GroupTile *of, bool by_lanes)
 {
-    return tile_text(x->t, "%s * %d +: %d", number, rows, rows);
+    const char *rows = tile_text(x->t, "%s * %d +: %d", of->number, of->rows, of->rows);
+    if (r->tiles[0].from.head) {
+        fill_pages(x, r, of, by_lanes);
+        return;
+    }
+    fill_spans(x, r, group_span(x, r->side, rows, ""),
+               group_span(x, r->side, rows, group_limits(x, of, by_lanes)));
 }
 
 static const char *type_of(Lanes *x, const char *rows, int32_t count, const char *columns,
@@ -121,22 +132,22 @@ void group_forward_pipelines(Lanes *x)
     declare(x, &values);
 }
 
-static void fill_values(Lanes *x, const char *limits)
+static void fill_values(Lanes *x, const GroupTile *tile, bool by_lanes)
 {
     const Ring values = ring_of_values(x);
-    fill(x, &values, rows_of(x, "n", x->shape->key_tile), limits);
+    fill(x, &values, tile, by_lanes);
 }
 
 void group_forward_load(Lanes *x)
 {
-    const int32_t keys = x->shape->key_tile;
-    const GroupTile values = {"n", keys, "k", NULL, false};
+    const GroupTile keys = {"n", x->shape->key_tile, "k", NULL, false};
     const Ring of_queries = ring_of_side(x, LANES_QUERIES), of_keys = ring_of_side(x, LANES_KEYS);
     tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
     fill_spans(x, &of_queries, group_first_span(x), NULL);
+    if (group_is_paged(x)) group_pages_begin(x);
     tile_for_tiles(x->t, "n", "keys", NULL);
-    fill(x, &of_keys, rows_of(x, "n", keys), "");
-    group_issue_of_list(x, &values, fill_values);
+    fill(x, &of_keys, &keys, false);
+    group_issue_of_list(x, &keys, fill_values);
     tile_end(x->t);
     tile_end(x->t);
 }
@@ -198,18 +209,17 @@ void group_back_pipelines(Lanes *x, int32_t part)
     declare(x, &gradients);
 }
 
-static void fill_block(Lanes *x, const char *limits)
+static void fill_block(Lanes *x, const GroupTile *tile, bool by_lanes)
 {
     const Ring block = ring_of_block(x, x->p->d);
-    fill(x, &block, rows_of(x, "nb", x->block), limits);
+    fill(x, &block, tile, by_lanes);
 }
 
-static void fill_queries(Lanes *x, const char *limits)
+static void fill_queries(Lanes *x, const GroupTile *tile, bool by_lanes)
 {
     const Ring queries = ring_of_queries(x), gradients = ring_of_gradients(x);
-    const char *rows = rows_of(x, "m", x->shape->query_tile);
-    fill(x, &queries, rows, limits);
-    fill(x, &gradients, rows, limits);
+    fill(x, &queries, tile, by_lanes);
+    fill(x, &gradients, tile, by_lanes);
 }
 
 void group_back_load(Lanes *x)

@@ -80,7 +80,7 @@ static const char *end_limit(Lanes *x, const GroupTile *tile)
 }
 
 /* When lanes must copy the tile; "": never. */
-static const char *by_lanes(Lanes *x, const GroupTile *tile)
+static const char *when_by_lanes(Lanes *x, const GroupTile *tile)
 {
     const LanesSide side = side_of(tile);
     const char *row = tile_text(x->t, "%s * %d", tile->number, tile->rows);
@@ -98,9 +98,10 @@ static const char *by_lanes(Lanes *x, const GroupTile *tile)
 }
 
 /* Those that begin with the first row of all would be a box's. */
-static const char *limits_of_lanes(Lanes *x, const GroupTile *tile)
+const char *group_limits(Lanes *x, const GroupTile *tile, bool by_lanes)
 {
     const LanesSide side = side_of(tile);
+    if (!by_lanes) return end_limit(x, tile);
     if (x->p->attn->mask.i || lanes_is_packed(x, side)) return lanes_limits(x, tile->of);
     return tile_text(x->t, " from %s * %d to %s", tile->number, tile->rows,
                      end_of_sequence(x, side));
@@ -108,13 +109,13 @@ static const char *limits_of_lanes(Lanes *x, const GroupTile *tile)
 
 void group_issue_within(Lanes *x, const GroupTile *tile, GroupIssue *issue)
 {
-    const char *when = by_lanes(x, tile);
+    const char *when = when_by_lanes(x, tile);
     if (*when) {
         tile_if(x->t, "%s", when);
-        issue(x, limits_of_lanes(x, tile));
+        issue(x, tile, true);
         tile_else(x->t);
     }
-    issue(x, end_limit(x, tile));
+    issue(x, tile, false);
     if (*when) tile_end(x->t);
 }
 
@@ -126,7 +127,7 @@ void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue)
         group_issue_within(x, tile, issue);
         tile_else(x->t);
     }
-    issue(x, end_limit(x, tile));
+    issue(x, tile, false);
     if (late) tile_end(x->t);
 }
 

@@ -83,6 +83,15 @@ void group_complete(const AuProblem *p, AuShape *s)
 
 static bool is_multiple(int32_t width, int32_t unit) { return width > 0 && width % unit == 0; }
 
+/* A copy of a tile of such keys is a box for each SCHEDULE_PAGE_ROWS of its rows. */
+static const char *refusal_of_pages(const AuProblem *p)
+{
+    if (p->attn->keys.layout != AU_LAYOUT_PAGED) return NULL;
+    if (p->queries != AU_PAGED_QUERIES) return "pages of any size";
+    if (p->hooks->needs_lists) return "pages, and a mask that depends on data";
+    return p->hooks->dot_count ? "pages, and further products" : NULL;
+}
+
 const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const AuTileAtom *atom = group_atom(p);
@@ -90,7 +99,8 @@ const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (!atom || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
         return au_format(arena, "no matrix unit of groups of warps for operands of %s", operand);
     if (p->attn->v_in_k) return "values that are channels of the keys";
-    if (p->attn->keys.layout == AU_LAYOUT_PAGED) return "keys in pages";
+    const char *why = refusal_of_pages(p);
+    if (why) return why;
     if (!is_multiple(p->d, atom->k) || !is_multiple(p->e, atom->k))
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, atom->k);
     if (p->e > MOST_BOX || p->d > MOST_BOX)
@@ -202,7 +212,8 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
     static const struct {
         int32_t keys, beside;
     } least_of[] = {{64, NEARLY_QUARTER}, {64, 0}, {16, 0}};
-    *why = p->queries ? "kernels for few queries" : group_refusal_of_problem(arena, p);
+    const bool few = p->queries && p->queries != AU_PAGED_QUERIES;
+    *why = few ? "kernels for few queries" : group_refusal_of_problem(arena, p);
     if (*why) return false;
     const int32_t *groups = groups_in_order(p);
     const bool heavy = are_pairs_heavy(p);

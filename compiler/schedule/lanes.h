@@ -59,6 +59,8 @@ typedef struct Lanes {
         *share_least; /* so many keys that are read again at least; NULL: groups of two share any */
     LanesOnly only;   /* whose rows; those of others do not exist to the kernel */
     bool lists_many;  /* of LANES_MANY: sequences have a list that has no others (work_list.c) */
+    bool
+        is_exact; /* maxima do not lie behind, though the option says so for kernels beside these */
     const AuShape *group_shape; /* warps: of the kernel of such keys; NULL: there is none */
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */

@@ -21,6 +21,12 @@ typedef enum AuQueries {
     AU_QUERIES
 } AuQueries;
 
+/* Many queries, at least beside few: has something that moves tensors by boxes? */
+static inline bool schedule_may_have_boxes(AuQueries queries)
+{
+    return queries <= AU_MIXED_QUERIES;
+}
+
 /* Fewer sequences, or sequences of so few keys at most, do not differ by what a list of parts takes. */
 enum { SCHEDULE_UNEVEN_SEQUENCES = 8, SCHEDULE_UNEVEN_KEYS = 1024 };
 enum { SCHEDULE_SHORT_ROWS = 4096 }; /* what a block begins and ends with counts beside its tiles */

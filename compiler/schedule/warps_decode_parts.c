@@ -263,6 +263,7 @@ static void join_kernel(Lanes *given)
     let_parts(x);
     if (!x->only && lanes_shares_keys(x)) tile_let(t, "place", "%s", lanes_group_place(x, "row"));
     tile_role(t, "core", 0, TILE_ON_WARP, 0);
+    if (x->is_exact) tile_role_exact(t);
     x->rows = x->block = 1;
     if (x->only) begin_turns(x);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
@@ -313,6 +314,7 @@ void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lane
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    if (x->is_exact) tile_role_exact(t);
     if (x->p->balanced) tile_if(t, "span >= 0 && span < parts");
     begin_own_rows(x);
     part(x);

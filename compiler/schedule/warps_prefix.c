@@ -238,6 +238,7 @@ void warps_prefix_kernel(const Lanes *given)
     warps_forward_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    if (x->is_exact) tile_role_exact(t);
     tile_if(t, "prefix_end > 0");
     if (lanes_has_turns(x)) tile_for_range(t, "turn_of_rows", "0", "turns");
     part(x);

@@ -281,6 +281,11 @@ void tile_role_(AuTileBuild *t, AuTileWhere at, const char *name, int32_t many, 
     open_block(t, &t->kernel->roles.at[t->kernel->roles.count - 1]->body, NULL);
 }
 
+void tile_role_exact(AuTileBuild *t)
+{
+    if (!t->r.failed) t->kernel->roles.at[t->kernel->roles.count - 1]->is_exact = true;
+}
+
 /* ---- statements */
 
 AuTileHandle tile_frag_(AuTileBuild *t, AuTileWhere at, const char *name,

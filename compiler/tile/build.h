@@ -101,6 +101,8 @@ void tile_barrier_(AuTileBuild *t, AuTileWhere at, const char *name, int32_t man
     tile_role_(t, TILE_WHERE, TILE_WORD(name), many, on, registers)
 void tile_role_(AuTileBuild *t, AuTileWhere at, const char *name, int32_t many, AuTileExecutor on,
                 int32_t registers);
+/* The role that is open has exact maxima (option lag). */
+void tile_role_exact(AuTileBuild *t);
 
 /* ---- statements */
 #define tile_frag(t, name, ...)                                                                    \

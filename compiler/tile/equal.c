@@ -139,7 +139,8 @@ static bool same_barrier(const AuTileBarrier *a, const AuTileBarrier *b)
 static bool same_role(const AuTileRole *a, const AuTileRole *b)
 {
     return same_text(a->name, b->name) && a->on == b->on && same_expr(a->many, b->many) &&
-           same_expr(a->regs, b->regs) && same_body(&a->body, &b->body);
+           same_expr(a->regs, b->regs) && a->is_exact == b->is_exact &&
+           same_body(&a->body, &b->body);
 }
 
 static bool same_kernel(const AuTileKernel *a, const AuTileKernel *b)

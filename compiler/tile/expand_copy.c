@@ -207,6 +207,7 @@ static void copy_role(Expand *x, const AuTileRole *role, AuTileKernel *out)
                          .span = role->span,
                          .many = expand_expr(x, NULL, role->many),
                          .regs = expand_expr(x, NULL, role->regs),
+                         .is_exact = role->is_exact,
                          .on = role->on};
     x->tuples = NULL;
     copy_body(x, &role->body, &copy->body);

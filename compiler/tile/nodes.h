@@ -333,6 +333,7 @@ struct AuTileRole {
     AuTileStmts body;
     /* verified */
     int32_t many_value, regs_value; /* regs_value 0: not said */
+    bool is_exact;                  /* running maxima do not lie behind, whatever option lag says */
     int32_t fragment_registers;     /* a lane */
     TILE_LIST(AuTileVar *) vars;
 };

@@ -316,6 +316,7 @@ static void print_kernel(const AuTileKernel *k, AuText *out)
         print_many(role->many, out);
         au_text_add(out, " on %s", tile_executor_name(role->on));
         print_option("regs", role->regs, out);
+        if (role->is_exact) au_text_add(out, " exact");
         print_body(&role->body, 1, out);
         au_text_add(out, "\n");
     }

@@ -196,6 +196,7 @@ static void read_role(Reader *r, AuTileKernel *k)
     else
         role->on = (AuTileExecutor)on;
     if (accept(r, "regs")) role->regs = read_expr(r);
+    role->is_exact = accept(r, "exact");
     role->span = span_from(r, begin);
     AU_PUSH(r->arena, k->roles.at, k->roles.count, k->roles.capacity, role);
     read_block(r, &role->body);

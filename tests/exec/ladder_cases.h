@@ -307,7 +307,7 @@ static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
-static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
+static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90a", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
 static const ExecCase mixed_cases[] = {
     {"mha.attn", "B=6 H=4 Hk=2 S=40 T=70 D=32 E=32 slots=16", NULL, "mixed packed most forward paged unequal"},
     {"gemma_local.attn", "B=4 H=8 Hk=1 S=20 T=150 D=32 E=32 slots=48", "window=40", "mixed packed most forward paged"},
@@ -335,7 +335,9 @@ static const ExecCase row_cases[] = {
     {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "forward packed padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages"},
-    {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=129 T=129 D=32 E=32 slots=64", NULL, "forward packed paged pages"},
+    {"../../../attn_scripts/kerple.attn", "B=2 H=3 S=129 T=129 D=32 E=32 slots=64", NULL, "forward packed paged pages"},
+    {"../../../attn_scripts/sink_window.attn", "B=2 H=2 Hk=1 S=200 T=400 D=32 E=32 slots=32", "window=90", "forward packed paged pages"},
+    {"../../../attn_scripts/softcap.attn", "B=3 H=4 Hk=2 S=210 T=250 D=64 E=64 slots=16", NULL, "forward packed paged pages"},
     {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=16", NULL, "forward packed paged pages"},
     {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=128 E=128 slots=32", NULL, "forward packed paged pages"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32 slots=16", NULL, "forward paged pages"},

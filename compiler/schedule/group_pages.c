@@ -1,0 +1,68 @@
+/* group_pages.c - tiles of keys and values that lie in pages, brought by boxes (group_load.c).
+ *
+ * Pages are multiples of 16 rows (the variant's condition, variant.c), so 16 keys lie in one page: a tile is a box for each 16 of its rows,
+ * of the page that the table names. Boxes end where the mask's range or the sequence does; since such a box has a row that is there
+ * (kernel-ir.md, 10.4), those behind the end bring the last rows again: their keys are masked, their weights 0, and the rows are ones that
+ * somebody of the block sees. So no entry of the table is read behind the sequence's last one. */
+#include "group.h"
+#include "key_layout.h"
+
+/* Pages are read for so many boxes, and then these are sent: what is read is on its way together. */
+enum { TOGETHER = 4 };
+
+static const char *size(Lanes *x, uint32_t n)
+{
+    return hooks_name(x->arena, x->p->attn->sizes[n].name);
+}
+
+/* Rows that k_mod or v_mod changed lie in the workspace, row after row. */
+bool group_is_paged(Lanes *x)
+{
+    return lanes_keys_are_paged(x) && !(lanes_changed_type(x, 1) && lanes_changed_type(x, 2));
+}
+
+void group_pages_begin(Lanes *x)
+{
+    tile_set(x->t, "page_rows", "max(%s, 1)", size(x, x->p->attn->keys.slots));
+    tile_set(x->t, "paged_end", x->p->attn->mask.i ? "min(k_high, kv_length)" : "kv_length");
+    tile_set(x->t, "paged_last", "(paged_end - 1) / %d * %d", SCHEDULE_PAGE_ROWS,
+             SCHEDULE_PAGE_ROWS);
+}
+
+/* Where box [n] of the tile lies: its key, its page and its first row there. */
+static void find(Lanes *x, const GroupTile *tile, uint32_t n)
+{
+    AuTileBuild *t = x->t;
+    const char *key = tile_text(t, "key%u", n);
+    tile_set(t, key, "min(%s * %d + %d, paged_last)", tile->number, tile->rows,
+             (int32_t)n * SCHEDULE_PAGE_ROWS);
+    tile_set(t, tile_numbered(t, "page", n), "clamp(%s, 0, %s - 1)",
+             lanes_page_entry(x, tile_text(t, "%s / page_rows", key)),
+             size(x, x->p->attn->keys.pages));
+    tile_set(t, tile_numbered(t, "slot", n), "%s %% page_rows", key);
+}
+
+static void send(Lanes *x, LanesRows view, const char *to, const char *axis, uint32_t n,
+                 bool by_lanes)
+{
+    AuTileBuild *t = x->t;
+    const uint32_t rows = SCHEDULE_PAGE_ROWS;
+    const char *low = by_lanes ? tile_text(t, "slot%u + k_low - key%u", n, n) : "0",
+               *part = tile_text(t, "%s[%u +: %u, :]", to, n * rows, rows);
+    tile_async_copy(
+        t, NULL,
+        "%s[page%u, %s, slot%u +: %u from %s to slot%u + paged_end - key%u%s as [kv, %s] "
+        "-> %s pad 0",
+        view.before, n, view.head, n, rows, low, n, n, view.after, axis, part);
+}
+
+void group_pages_issue(Lanes *x, const GroupTile *tile, LanesRows view, const char *to,
+                       const char *axis, bool by_lanes)
+{
+    const uint32_t boxes = (uint32_t)(tile->rows / SCHEDULE_PAGE_ROWS);
+    for (uint32_t first = 0; first < boxes; first += TOGETHER) {
+        const uint32_t end = first + TOGETHER < boxes ? first + TOGETHER : boxes;
+        for (uint32_t n = first; n < end; n++) find(x, tile, n);
+        for (uint32_t n = first; n < end; n++) send(x, view, to, axis, n, by_lanes);
+    }
+}
