@@ -292,8 +292,10 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *p,
 }
 
 /* The queries that rows of text for the schedule are about: for fewer the rule decides. */
-static AuQueries queries_of(const AuScheduleRow *row)
+static AuQueries queries_of(const AuProblem *p, const AuScheduleRow *row)
 {
+    const bool many = row->build == schedule_warps_forward || row->build == schedule_group_forward;
+    if (many && p->attn->keys.layout == AU_LAYOUT_PAGED) return AU_PAGED_QUERIES;
     const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode ||
                      row->build == schedule_warps_back_few;
     if (row->build == schedule_warps_wide) return AU_SOME_QUERIES;
@@ -305,8 +307,7 @@ static const AuShapeRow *given(AuArena *arena, const AuProblem *p, const AuSched
                                AuShapesAre which, AuShape *shape, const char **why)
 {
     const char *none = NULL;
-    const bool paged = row->build == schedule_warps_forward || row->build == schedule_group_forward;
-    if (p->queries != queries_of(row) && !(p->queries == AU_PAGED_QUERIES && paged)) return NULL;
+    if (p->queries != queries_of(p, row)) return NULL;
     const AuShapeRow *text = shapes_row(p->shapes, p, row->name, which);
     if (!text) return NULL;
     if (!row->shape(arena, p, shape, &none)) *shape = (AuShape){0};

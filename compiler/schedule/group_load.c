@@ -27,13 +27,14 @@ typedef struct Ring {
     int32_t stages;
     uint32_t count;
     Tile *tiles;
+    const char *from; /* the role that fills it; NULL: "load" */
 } Ring;
 
 /* With place for so many tiles. */
 static Ring ring(Lanes *x, const char *name, const char *stage, LanesSide side, int32_t stages,
                  uint32_t most)
 {
-    return (Ring){name, stage, side, stages, 0, AU_NEW_ARRAY(x->arena, Tile, most)};
+    return (Ring){name, stage, side, stages, 0, AU_NEW_ARRAY(x->arena, Tile, most), NULL};
 }
 
 static void add(Ring *r, Tile tile) { r->tiles[r->count++] = tile; }
@@ -43,7 +44,8 @@ static void declare(Lanes *x, const Ring *r)
     AuText tiles = {.arena = x->arena};
     for (uint32_t n = 0; n < r->count; n++)
         au_text_add(&tiles, "%s%s: %s", n ? ", " : "", r->tiles[n].name, r->tiles[n].type);
-    tile_pipeline(x->t, r->name, r->stages, "load", "mma", "%s", au_text_str(&tiles));
+    tile_pipeline(x->t, r->name, r->stages, r->from ? r->from : "load", "mma", "%s",
+                  au_text_str(&tiles));
 }
 
 /* A stage: rows as they lie in memory, and with limits of the range, for the tiles that it cuts. */
@@ -120,6 +122,7 @@ static Ring ring_of_values(Lanes *x)
     add(&r, (Tile){"V",
                    type_of(x, "kv", x->shape->key_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
                    lanes_operand_rows(x, 2, ":"), false, NULL});
+    if (group_is_paged(x)) r.from = "load_values";
     return r;
 }
 
@@ -138,18 +141,44 @@ static void fill_values(Lanes *x, const GroupTile *tile, bool by_lanes)
     fill(x, &values, tile, by_lanes);
 }
 
+static void open_role(Lanes *x, const char *name)
+{
+    tile_role(x->t, name, 0, TILE_ON_WARP, x->shape->producer_registers);
+    group_begin_block(x);
+}
+
+static void end_role(Lanes *x)
+{
+    group_end_block(x);
+    tile_end(x->t);
+}
+
+static void open_tiles(Lanes *x, const GroupTile *keys)
+{
+    const bool paged = group_is_paged(x);
+    if (paged) group_pages_begin(x);
+    tile_for_tiles(x->t, "n", "keys", NULL);
+    if (paged) group_pages_find(x, keys);
+}
+
+/* Keys in pages take a box for each 16 rows, and a warp is busy for long with those of a tile: another brings the values. */
 void group_forward_load(Lanes *x)
 {
     const GroupTile keys = {"n", x->shape->key_tile, "k", NULL, false};
     const Ring of_queries = ring_of_side(x, LANES_QUERIES), of_keys = ring_of_side(x, LANES_KEYS);
-    tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
+    open_role(x, "load");
     fill_spans(x, &of_queries, group_first_span(x), NULL);
-    if (group_is_paged(x)) group_pages_begin(x);
-    tile_for_tiles(x->t, "n", "keys", NULL);
+    open_tiles(x, &keys);
     fill(x, &of_keys, &keys, false);
+    if (group_is_paged(x)) {
+        tile_end(x->t);
+        end_role(x);
+        open_role(x, "load_values");
+        open_tiles(x, &keys);
+    }
     group_issue_of_list(x, &keys, fill_values);
     tile_end(x->t);
-    tile_end(x->t);
+    end_role(x);
 }
 
 /* ---- backward */

@@ -8,7 +8,7 @@
 #include "key_layout.h"
 
 /* Pages are read for so many boxes, and then these are sent: what is read is on its way together. */
-enum { TOGETHER = 4 };
+enum { TOGETHER = 2 };
 
 static const char *size(Lanes *x, uint32_t n)
 {
@@ -29,17 +29,35 @@ void group_pages_begin(Lanes *x)
              SCHEDULE_PAGE_ROWS);
 }
 
-/* Where box [n] of the tile lies: its key, its page and its first row there. */
-static void find(Lanes *x, const GroupTile *tile, uint32_t n)
+/* Found once, for keys and values: a division takes as long as all else of a box. */
+void group_pages_find(Lanes *x, const GroupTile *tile)
 {
     AuTileBuild *t = x->t;
-    const char *key = tile_text(t, "key%u", n);
-    tile_set(t, key, "min(%s * %d + %d, paged_last)", tile->number, tile->rows,
-             (int32_t)n * SCHEDULE_PAGE_ROWS);
-    tile_set(t, tile_numbered(t, "page", n), "clamp(%s, 0, %s - 1)",
-             lanes_page_entry(x, tile_text(t, "%s / page_rows", key)),
+    tile_set(t, "tile_key", "%s * %d", tile->number, tile->rows);
+    tile_set(t, "tile_entry", "tile_key / page_rows");
+    tile_set(t, "tile_slot", "tile_key - tile_entry * page_rows");
+}
+
+/* Where box [n] lies: its key, its page and its first row there, behind those of the box before; behind the last one with a key it is that again. */
+static void find(Lanes *x, uint32_t n)
+{
+    AuTileBuild *t = x->t;
+    if (!n) {
+        tile_set(t, "key0", "tile_key");
+        tile_set(t, "slot0", "tile_slot");
+        tile_set(t, "entry", "tile_entry");
+    } else {
+        tile_set(t, "more", "key%u < paged_last", n - 1);
+        tile_set(t, "turned", "slot%u + %d >= page_rows", n - 1, SCHEDULE_PAGE_ROWS);
+        tile_set(t, tile_numbered(t, "key", n), "where(more, key%u + %d, key%u)", n - 1,
+                 SCHEDULE_PAGE_ROWS, n - 1);
+        tile_set(t, tile_numbered(t, "slot", n),
+                 "where(more, where(turned, 0, slot%u + %d), slot%u)", n - 1, SCHEDULE_PAGE_ROWS,
+                 n - 1);
+        tile_set(t, "entry", "where(more && turned, entry + 1, entry)");
+    }
+    tile_set(t, tile_numbered(t, "page", n), "clamp(%s, 0, %s - 1)", lanes_page_entry(x, "entry"),
              size(x, x->p->attn->keys.pages));
-    tile_set(t, tile_numbered(t, "slot", n), "%s %% page_rows", key);
 }
 
 static void send(Lanes *x, LanesRows view, const char *to, const char *axis, uint32_t n,
@@ -62,7 +80,7 @@ void group_pages_issue(Lanes *x, const GroupTile *tile, LanesRows view, const ch
     const uint32_t boxes = (uint32_t)(tile->rows / SCHEDULE_PAGE_ROWS);
     for (uint32_t first = 0; first < boxes; first += TOGETHER) {
         const uint32_t end = first + TOGETHER < boxes ? first + TOGETHER : boxes;
-        for (uint32_t n = first; n < end; n++) find(x, tile, n);
+        for (uint32_t n = first; n < end; n++) find(x, n);
         for (uint32_t n = first; n < end; n++) send(x, view, to, axis, n, by_lanes);
     }
 }

@@ -455,6 +455,23 @@ class Stages(Case):
             written = "".join(f"// ==== {text}" for text in programs if name in text.splitlines()[0] and (" start=" in text.splitlines()[0]) == (golden == "shares"))
             self.assertEqual(written, (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
 
+    def test_pages_by_boxes(self):
+        """A golden text: few queries beside many, whose keys come from pages by boxes; those for few are as they are alone."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=S=packed:most,T=paged", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if "group_mixed" in text.splitlines()[0]]
+        self.assertEqual(len(programs), 1)
+        written, whole = programs[0].split("// ---- hooks inlined")
+        self.assertEqual("// ==== " + written, (root / "tests/golden/tiled-ir/pages.tile").read_text())
+        for text in (written, whole):  # their maxima are exact, though those of the others may lie behind
+            self.assertEqual(text.count("on warp exact {"), 2)
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "--shape=group_forward: keys=64", "-o", "-")
+        self.assertEqual(len(re.findall(rb"group_(?:mixed|forward): groups=3 keys=64 ", made.stdout)), 2)
+        made = aulec(root / "attn_scripts/mla_decode.attn", *[x for x in options if not x.startswith("--width")], "-o", "-")
+        self.assertIn(b"# no boxes: values that are channels of the keys", made.stdout)
+
     def test_gradients_of_few_queries(self):
         """A golden text: kernels of gradients of few queries, causal, of heads that share keys; who has none says why."""
         root = EXAMPLES.parents[2]

@@ -154,6 +154,15 @@ ROWS = [
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
 
+PAGES = [
+    ("values behind the end are others'", "group_pages.c", '"min(k_high, kv_length)"', '"2147483000"'),
+    ("boxes behind the end go on", "group_pages.c", '"key%u < paged_last"', '"key%u < paged_last + 4096"'),
+    ("all boxes are of the first page", "group_pages.c", '"where(more && turned, entry + 1, entry)"', '"where(more && turned, entry + 0, entry)"'),
+    ("pages end a box late", "group_pages.c", '"slot%u + %d >= page_rows"', '"slot%u + %d > page_rows"'),
+    ("pages begin with the tile", "group_pages.c", '"tile_key - tile_entry * page_rows"', '"0 * (tile_key - tile_entry * page_rows)"'),
+    ("values before a window are others'", "group_pages.c", '"slot%u + k_low - key%u"', '"slot%u + 0 * k_low - key%u"'),
+]
+
 FEW = [
     ("queries are those of the first sequence", "warps_forward_tiles.c", '"q_start + i" : "i"', '"i" : "i"'),
     ("blocks have rows of one head alone", "warps_decode_parts.c", 'tile_text(x->t, "%s * group", lanes_query_end(x))', 'lanes_query_end(x)'),
@@ -318,13 +327,14 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + FEW + SHARES + WIDE + BACK + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
+        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + SHARES + WIDE + BACK + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
         "": (MISTAKES, recurrences, 120),
         "tenth": (MISTAKES[::10], recurrences, 120),
         "rows": (ROWS, [*scripts, "forward packed"], 120),
+        "pages": (PAGES, [*scripts, " pages"], 300),
         "few": (FEW, [*scripts, "unequal"], 300),
         "groups": (GROUPS, [*scripts, "groups shares"], 300),
         "back": (BACK, [*scripts, "keyed"], 120),
