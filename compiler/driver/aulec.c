@@ -54,7 +54,9 @@ static const char usage[] =
     "  -O LEVEL                 0 to 3; default 3\n"
     "      --emit STAGE         ast, attention-ir, gradients, tiled-ir, kernel-ir, llvm-ir, asm, "
     "opencl-c, "
-    "metal, spirv, spirv-text, stdlib; default: the artifact\n"
+    "metal, spirv, spirv-text, stdlib,\n"
+    "                           shapes (which there could be, and a forecast); default: the "
+    "artifact\n"
     "                           for static builds: header, c, obj, archive\n"
     "      --after PASS         with --emit=tiled-ir: the programs after this pass; `--after help` "
     "lists them\n"
@@ -63,10 +65,10 @@ static const char usage[] =
     "      --shapes FILE        a table of shapes, whose rows come before those of the compiler\n"
     "      --version, --help\n";
 
-static const char *const stages[] = {"so",         "ast",  "attention-ir", "tiled-ir",  "kernel-ir",
-                                     "llvm-ir",    "asm",  "opencl-c",     "stdlib",    "header",
-                                     "c",          "obj",  "archive",      "gradients", "spirv",
-                                     "spirv-text", "metal"};
+static const char *const stages[] = {
+    "so",      "ast",       "attention-ir", "tiled-ir",   "kernel-ir", "llvm-ir",
+    "asm",     "opencl-c",  "stdlib",       "header",     "c",         "obj",
+    "archive", "gradients", "spirv",        "spirv-text", "metal",     "shapes"};
 enum { STAGES = sizeof stages / sizeof *stages };
 
 typedef struct Arguments {
@@ -146,6 +148,7 @@ static int complain_of_stage(const char *name)
         {"spv", "--emit=spirv"},
         {"spirv-asm", "--emit=spirv-text"},
         {"spvasm", "--emit=spirv-text"},
+        {"shape", "--emit=shapes"},
         {"msl", "--emit=metal"},
         {"opencl", "--emit=opencl-c"},
         {"cl", "--emit=opencl-c"},

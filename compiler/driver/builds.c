@@ -215,6 +215,7 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
                 v.tf32 = job->choice.tf32 && v.operand == TILE_F32;
                 v.checked = job->options->checked;
                 v.shapes = job->shapes;
+                v.ranks = job->options->emit == AULEC_EMIT_SHAPES;
                 if (job->options->lines)
                     v.sources = job->sources, v.source_count = job->source_count;
                 if (!options_takes_operand(arch, v.operand) ||

@@ -98,7 +98,8 @@ static bool compile(AuJob *job, AuBlob *out)
     else if (emit == AULEC_EMIT_TILED_IR && job->options->after)
         good = stages_passed(job->arena, job->diags, job->builds, job->build_count,
                              job->options->after, &text);
-    else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR)
+    else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR ||
+             emit == AULEC_EMIT_SHAPES)
         stages_variants(job->builds, job->build_count, emit, &text);
     else {
         const bool is_text = emit == AULEC_EMIT_ASM || emit == AULEC_EMIT_SPIRV_TEXT;
@@ -122,7 +123,7 @@ static bool options_are_sound(AuDiags *diags, const aulec_options *options)
         return false;
     }
     if (options->struct_size >= offsetof(aulec_options, no_gradients) &&
-        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_METAL &&
+        options->struct_size <= sizeof *options && options->emit <= AULEC_EMIT_SHAPES &&
         options->no_gradients <= 1 && options->deterministic <= 1 && options->checked <= 1 &&
         options->lines <= 1 && options->parts <= AULEC_ALONE && options->append <= AULEC_ALONE &&
         options->invariant <= 1 && options->serve <= 1)

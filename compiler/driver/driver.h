@@ -29,6 +29,8 @@ typedef struct AuVariant {
     const AuShapes *shapes; /* of the tuned table and of the caller */
     bool boxes;             /* a launch passes tensors that boxes of tensor maps describe */
     const AuShapeRow *row;  /* which of them its shape was asked for by; NULL: by none */
+    bool ranks;             /* it is asked which shapes it could have */
+    const char *ranking;    /* that, as text */
     AuQueries queries;      /* how many there are; its condition */
     bool short_rows;        /* there are SCHEDULE_SHORT_ROWS queries at most; its condition */
     bool by_slots;          /* append: the call says where each row goes; its condition */

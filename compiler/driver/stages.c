@@ -65,6 +65,10 @@ void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t em
         for (uint32_t n = 0; n < builds[b].count; n++) {
             const AuVariant *v = &builds[b].variants[n];
             title(v, out);
+            if (emit == AULEC_EMIT_SHAPES) {
+                au_text_add(out, "%s", v->ranking);
+                continue;
+            }
             if (emit == AULEC_EMIT_TILED_IR) {
                 if (v->checks.schedule) tile_print(v->checks.schedule->written, out);
                 tile_print(v->schedule->written, out);
@@ -142,7 +146,8 @@ static bool no_such_stage(uint32_t emit, AuDiags *diags)
 bool stages_is_there(const AuChoice *choice, uint32_t emit, AuDiags *diags)
 {
     /* Targets without LLVM's stages say so themselves, by what they have instead. */
-    bool found = emit != AULEC_EMIT_OPENCL_C && emit < AULEC_EMIT_SPIRV;
+    bool found =
+        emit == AULEC_EMIT_SHAPES || (emit != AULEC_EMIT_OPENCL_C && emit < AULEC_EMIT_SPIRV);
     for (uint32_t n = 0; n < choice->target_count; n++)
         found |= has_stage(choice->targets[n], emit);
     return found || no_such_stage(emit, diags);

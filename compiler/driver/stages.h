@@ -19,7 +19,7 @@ bool stages_is_pass(AuDiags *diags, const char *name);
 /* Tiled IR after the passes up to [after], which is one; false after an error. */
 bool stages_passed(AuArena *arena, AuDiags *diags, const AuAttentionBuild *builds, uint32_t count,
                    const char *after, AuText *out);
-/* Tiled or kernel IR of every variant. */
+/* Tiled or kernel IR of every variant, or which shapes it could have. */
 void stages_variants(const AuAttentionBuild *builds, uint32_t count, uint32_t emit, AuText *out);
 /* Has one of the targets this stage of source text or of modules? Asked before anything is compiled; all else is for later. */
 bool stages_is_there(const AuChoice *choice, uint32_t emit, AuDiags *diags);

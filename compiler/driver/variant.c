@@ -6,6 +6,7 @@
 #include "shapes.h"
 #include "passes.h"
 #include "grids.h"
+#include "rank.h"
 #include "slots.h"
 #include "tensors.h"
 
@@ -314,12 +315,12 @@ static bool begin_few(AuArena *arena, AuDiags *diags, AuVariant *v, const AuProb
            (v->queries == AU_PAGED_QUERIES || hooks_join(hooks, diags, v->attn));
 }
 
-/* "S <= 4096". */
+/* "S <= 4096": of packed rows those of the longest sequence, where a call says them, so that a sequence has the tiles that a dense call of it has. */
 static bool set_short_condition(AuArena *arena, AuDiags *diags, AuVariant *v)
 {
     AuAttn *a = v->attn;
     const AuExpr most = attn_i32(a, SCHEDULE_SHORT_ROWS, a->span);
-    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, a->tensors[0].axes[2], most, a->span),
+    return launch_code(arena, diags, a, attn_op2(a, AU_OP_LE, most_queries(a), most, a->span),
                        &v->condition);
 }
 
@@ -406,6 +407,10 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     if (!v->schedule) return false;
     if (v->balanced && !v->schedule->shape.part_start) { /* by rule, or a row of text */
         v->schedule = NULL;
+        return true;
+    }
+    if (v->ranks) { /* that is all that is asked for */
+        v->ranking = schedule_ranking_text(arena, &problem, v->schedule);
         return true;
     }
     const int32_t tile =

@@ -70,6 +70,10 @@ typedef struct AuTileCaps {
     int32_t processor_shared,
         reserved;  /* bytes of shared memory; what a block takes beside its own */
     double matrix; /* multiply-adds of 16-bit operands, by its best synchronous instruction */
+    double
+        group_matrix; /* multiply-adds of 16-bit operands by an instruction of a group of warps, which runs beside what these do next */
+    double
+        bulk_sums; /* bytes of f32 added to memory by bulk reductions, in the cache that all processors share */
     double fma;    /* of f32, an instruction a number */
     double exp;    /* powers of two */
     double shared; /* bytes of shared memory */

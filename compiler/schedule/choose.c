@@ -373,21 +373,26 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
     return false;
 }
 
+/* The schedule's shape by a table, else by rule; NULL: it has none. */
+static const char *shape_of(AuArena *arena, const AuProblem *p, const AuScheduleRow *row)
+{
+    AuShape shape;
+    const char *why = NULL;
+    const bool tuned = given(arena, p, row, SHAPES_TUNED, &shape, &why) && !why;
+    return tuned || row->shape(arena, p, &shape, &why) ? shape_text(arena, row->name, &shape)
+                                                       : NULL;
+}
+
 bool schedule_has_short(AuArena *arena, const AuProblem *p, AuOperation operation)
 {
-    AuShape of_short = {0}, of_all = {0};
     AuProblem one = *p, all = *p;
-    const char *why = NULL;
     one.short_rows = true, all.short_rows = false;
     for (const AuScheduleRow *row = NULL;
          (row = next_row(schedule_family(p->attn), row)) != NULL;) {
         if (!is_for(row, &one, operation)) continue;
-        if (given(arena, &one, row, SHAPES_FORCED, &of_short, &why) ||
-            given(arena, &one, row, SHAPES_TUNED, &of_short, &why))
-            return false;
-        if (row->shape(arena, &one, &of_short, &why))
-            return row->shape(arena, &all, &of_all, &why) &&
-                   memcmp(&of_short, &of_all, sizeof of_short) != 0;
+        if (shapes_row(p->shapes, &one, row->name, SHAPES_FORCED)) return false;
+        const char *of_short = shape_of(arena, &one, row), *of_all = shape_of(arena, &all, row);
+        if (of_short || of_all) return of_short && (!of_all || strcmp(of_short, of_all) != 0);
     }
     return false;
 }

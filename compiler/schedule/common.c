@@ -16,6 +16,20 @@ const char *schedule_rows_refusal(const AuProblem *p)
                : NULL;
 }
 
+AuMaskKind schedule_mask_kind(const AuProblem *p)
+{
+    if (!p->attn->mask.i) return AU_MASK_FULL;
+    if (p->hooks->needs_lists) return AU_MASK_DATA;
+    return p->hooks->range_begins ? AU_MASK_WINDOW : AU_MASK_CAUSAL;
+}
+
+/* Kernels that move boxes have variants by length (driver/builds.c); others are for any number of queries. */
+AuLengthClass schedule_length_class(const AuProblem *p)
+{
+    if (!p->boxes || p->queries) return AU_LENGTH_ANY;
+    return p->short_rows ? AU_LENGTH_SHORT : AU_LENGTH_LONG;
+}
+
 AuProblem schedule_problem_for(const AuProblem *p, AuQueries queries)
 {
     AuProblem of = *p;

@@ -75,6 +75,12 @@ void group_pass_turn(Lanes *x);
 void group_first_turn(Lanes *x);
 void group_last_turn(Lanes *x);
 
+/* For who ranks shapes (rank.c): fills in registers and what else follows. NULL, or why the shape is none to choose, as the rules see it, too: beside what
+ * does not do what was measured to spill. */
+const char *group_forward_candidate(AuArena *arena, const AuProblem *p, AuShape *s);
+const char *group_backward_candidate(AuArena *arena, const AuProblem *p, AuShape *s);
+const char *group_back_wide_candidate(AuArena *arena, const AuProblem *p, AuShape *s);
+
 /* Backward (group_back_shape.c): what follows from the rest of a shape; why it does not do. */
 void group_back_complete(const AuProblem *p, AuShape *shape);
 const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);

@@ -185,6 +185,16 @@ static bool are_pairs_plain(const AuProblem *p)
     return good;
 }
 
+const char *group_backward_candidate(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    if (s->query_tile % GROUP_ROWS == 0 && group_back_columns(s))
+        group_back_give_registers(fragment_registers(p, s), s);
+    group_back_complete(p, s);
+    if (s->query_tile > GROUP_ROWS && !are_pairs_plain(p))
+        return "pairs that hold numbers of their own beside more than 64 queries";
+    return schedule_group_back_refusal(arena, p, s);
+}
+
 const char *group_back_slower(const AuProblem *p)
 {
     return group_back_adds_pairs(p) ? "gradients of inputs that pairs read by their query, which "
@@ -219,9 +229,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
             s.value_channels = held[h];
             s.result_boxes = !is_long;
             s.matrix_stores = narrow == is_long && p->caps->matrix_stores;
-            group_back_give_registers(fragment_registers(p, &s), &s);
-            group_back_complete(p, &s);
-            *why = schedule_group_back_refusal(arena, p, &s);
+            *why = group_backward_candidate(arena, p, &s);
             if (*why) continue;
             *out = s;
             return true;

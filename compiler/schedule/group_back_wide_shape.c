@@ -60,6 +60,13 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
     return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
 }
 
+const char *group_back_wide_candidate(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    if (s->query_parts > 0) group_back_give_registers(fragment_registers(p, s), s);
+    group_back_wide_complete(p, s);
+    return schedule_group_back_wide_refusal(arena, p, s);
+}
+
 /* ---- by rule */
 
 /* As few parts, [most] at most, as leave a lane's registers room; if none do, as few as fit at all. false: none. */

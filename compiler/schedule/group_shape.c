@@ -9,6 +9,8 @@
 #include "group.h"
 
 enum {
+    NEARLY_QUARTER = 14, /* 64ths of registers that stay free where pairs are heavy */
+    ALL = 64,
     LANES = 128,          /* of a group */
     BESIDE = 24,          /* registers of a lane that no fragment may have */
     EIGHT = 8,            /* registers change hands so many at a time */
@@ -169,6 +171,20 @@ const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuS
     return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
 }
 
+const char *group_forward_candidate(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    if (s->executors == 1) s->turns = s->passes = false;
+    group_complete(p, s);
+    const char *why = schedule_group_refusal(arena, p, s);
+    if (why || !are_pairs_heavy(p)) return why;
+    const int32_t free = s->consumer_registers - BESIDE - fragment_registers(p, s),
+                  wanted = s->consumer_registers * NEARLY_QUARTER / ALL;
+    if (s->query_in_registers) return "queries in registers that pairs need";
+    return free >= wanted
+               ? NULL
+               : au_format(arena, "%d registers for what pairs hold, of %d", free, wanted);
+}
+
 /* ---- by rule */
 
 static bool is_narrow(const AuProblem *p) { return p->d <= 64 && p->e <= 64; }
@@ -185,7 +201,7 @@ static const int32_t *groups_in_order(const AuProblem *p)
 static bool most_keys(AuArena *arena, const AuProblem *p, AuShape *s, int32_t least_keys,
                       int32_t beside, const char **why)
 {
-    enum { MOST_KEYS = 128, STEP = 16, ALL = 64 };
+    enum { MOST_KEYS = 128, STEP = 16 };
     group_complete(p, s);
     for (s->key_tile = MOST_KEYS; s->key_tile >= least_keys; s->key_tile -= STEP) {
         const int32_t free = s->consumer_registers - BESIDE - fragment_registers(p, s);
@@ -208,7 +224,7 @@ static void fill_up(AuArena *arena, const AuProblem *p, AuShape *s, bool heavy)
 bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                   const char **why)
 {
-    enum { GROUPS = 4, STAGES = 2, NEARLY_QUARTER = 14, LAG = 8 };
+    enum { GROUPS = 4, STAGES = 2, LAG = 8 };
     static const struct {
         int32_t keys, beside;
     } least_of[] = {{64, NEARLY_QUARTER}, {64, 0}, {16, 0}};

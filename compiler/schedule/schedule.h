@@ -110,6 +110,25 @@ typedef struct AuShape {
         forecast; /* warps: cycles of a processor for a pair, by the model that chose it; 0: none did */
 } AuShape;
 
+/* What rows of tables may ask for (conditions.def). */
+typedef enum AuMaskKind {
+    AU_MASK_ANY,
+#define MASK(NAME, word) AU_MASK_##NAME,
+#include "conditions.def"
+    AU_MASK_KINDS
+} AuMaskKind;
+typedef enum AuLengthClass {
+    AU_LENGTH_ANY, /* there is one variant for any number of queries */
+#define LENGTH(NAME, word) AU_LENGTH_##NAME,
+#include "conditions.def"
+    AU_LENGTH_CLASSES
+} AuLengthClass;
+/* common.c: of a problem; a mask's is never ANY. */
+AuMaskKind schedule_mask_kind(const AuProblem *p);
+AuLengthClass schedule_length_class(const AuProblem *p);
+const char *schedule_mask_word(AuMaskKind kind); /* "causal"; NULL for ANY */
+const char *schedule_length_word(AuLengthClass length);
+
 /* common.c: the same for so many queries. */
 AuProblem schedule_problem_for(const AuProblem *p, AuQueries queries);
 
@@ -262,7 +281,7 @@ AuSchedule *schedule_make(AuArena *arena, AuDiags *diags, const AuProblem *probl
  * or NULL where the machine has no boxes. */
 bool schedule_has_boxes(AuArena *arena, const AuProblem *problem, AuOperation operation,
                         const char **why);
-/* Has it, by rule, another shape of kernels that move boxes for SCHEDULE_SHORT_ROWS queries and fewer? */
+/* Has it, by a table or by rule, another shape of kernels that move boxes for SCHEDULE_SHORT_ROWS queries and fewer? Not where somebody asks for one. */
 bool schedule_has_short(AuArena *arena, const AuProblem *problem, AuOperation operation);
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                             AuOperation operation);

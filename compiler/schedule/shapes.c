@@ -32,6 +32,15 @@ static const Key keys[] = {
 enum { KEYS = sizeof keys / sizeof *keys, MOST_DIGITS = 5, WIDEST = 1024 };
 static_assert(sizeof keys / sizeof *keys == SHAPE_KEYS, "a row has a place for each key");
 
+static const char *const masks[AU_MASK_KINDS + 1] = {
+#define MASK(NAME, word) [AU_MASK_##NAME] = word,
+#include "conditions.def"
+};
+static const char *const lengths[AU_LENGTH_CLASSES + 1] = {
+#define LENGTH(NAME, word) [AU_LENGTH_##NAME] = word,
+#include "conditions.def"
+};
+
 typedef AuShapeRow Row;
 
 struct AuShapes {
@@ -65,6 +74,10 @@ const char *shape_text(AuArena *arena, const char *schedule, const AuShape *s)
             au_text_add(&text, " %s=%d", keys[n].name, get(s, &keys[n]));
     return au_text_str(&text);
 }
+
+const char *schedule_mask_word(AuMaskKind kind) { return masks[kind]; }
+
+const char *schedule_length_word(AuLengthClass length) { return lengths[length]; }
 
 const char *shape_missing(const char *schedule, const AuShape *s)
 {
@@ -141,6 +154,18 @@ static const char *names(Reader *r, const char *of)
     return au_text_str(&text);
 }
 
+/* "full, causal, window or data, short or long may stand" */
+static const char *conditions(Reader *r)
+{
+    AuText text = {.arena = r->arena};
+    for (uint32_t n = 1; n < AU_MASK_KINDS; n++)
+        au_text_add(&text, "%s%s", n == 1 ? "" : n + 1 < AU_MASK_KINDS ? ", " : " or ", masks[n]);
+    for (uint32_t n = 1; n < AU_LENGTH_CLASSES; n++)
+        au_text_add(&text, "%s%s", n == 1 ? ", " : " or ", lengths[n]);
+    au_text_add(&text, " may stand");
+    return au_text_str(&text);
+}
+
 /* Names of machines, for who wrote another one. */
 static const char *machines(Reader *r)
 {
@@ -159,7 +184,41 @@ static bool width(Reader *r, int32_t *out)
            wrong(r, begin, au_format(r->arena, "a width is 1 to %d", WIDEST));
 }
 
-/* What a row of a table is for: a machine, a type, two widths. */
+/* The number of the word among those of a condition, 1 and more; 0: it is none of them. */
+static uint32_t condition(const char *name, const char *const *words)
+{
+    uint32_t n = 1;
+    while (words[n] && strcmp(words[n], name) != 0) n++;
+    return words[n] ? n : 0;
+}
+
+/* "causal short", in any order: what else the row is for. */
+static bool read_conditions(Reader *r, Row *row)
+{
+    for (;;) {
+        skip_spaces(r);
+        const uint32_t begin = r->in.at;
+        const char *name = word(r);
+        const AuMaskKind mask = condition(name, masks);
+        const AuLengthClass length = condition(name, lengths);
+        if (mask && row->mask)
+            return wrong(
+                r, begin,
+                au_format(r->arena, "a row has one mask, and this has '%s'", masks[row->mask]));
+        if (length && row->length)
+            return wrong(r, begin,
+                         au_format(r->arena, "a row has one length, and this has '%s'",
+                                   lengths[row->length]));
+        if (!mask && !length) {
+            r->in.at = begin;
+            return true;
+        }
+        if (mask) row->mask = mask;
+        if (length) row->length = length;
+    }
+}
+
+/* What a row of a table is for: a machine, a type, two widths, conditions. */
 static bool read_place(Reader *r, Row *row)
 {
     static const char *const operands[] = {"f32", "tf32", "f16", "bf16"};
@@ -177,7 +236,7 @@ static bool read_place(Reader *r, Row *row)
         return wrong(r, begin,
                      au_format(r->arena, "'%s' is no operand type; expected f32, tf32, f16 or bf16",
                                row->operand));
-    return width(r, &row->d) && width(r, &row->e);
+    return width(r, &row->d) && width(r, &row->e) && read_conditions(r, row);
 }
 
 static bool key(Reader *r, Row *row)
@@ -210,9 +269,10 @@ static bool read_row(Reader *r, Row *row)
     uint32_t n = 0;
     while (n < KEYS && !is_of(&keys[n], row->schedule)) n++;
     if (n == KEYS)
-        return wrong(
-            r, begin,
-            au_format(r->arena, "'%s' is no schedule; expected %s", row->schedule, names(r, NULL)));
+        return wrong(r, begin,
+                     au_format(r->arena, "'%s' is no schedule; expected %s%s%s", row->schedule,
+                               names(r, NULL), row->which == SHAPES_TUNED ? "; before it " : "",
+                               row->which == SHAPES_TUNED ? conditions(r) : ""));
     if (!takes(r, ':'))
         return wrong(r, begin, au_format(r->arena, "':' is due after %s", row->schedule));
     while (!at_end(r))
@@ -265,7 +325,9 @@ static bool is_for(const Row *row, const AuProblem *p, const char *schedule, AuS
     if (which == SHAPES_FORCED) return true;
     return strcmp(row->machine, p->caps->name) == 0 &&
            strcmp(row->operand, schedule_operand(p)) == 0 && row->d == p->d && row->e == p->e &&
-           !p->hooks->dot_count && !p->attn->v_in_k;
+           (!row->mask || row->mask == schedule_mask_kind(p)) &&
+           (!row->length || row->length == schedule_length_class(p)) && !p->hooks->dot_count &&
+           !p->attn->v_in_k;
 }
 
 const AuShapeRow *shapes_row(const AuShapes *s, const AuProblem *p, const char *schedule,
@@ -283,6 +345,13 @@ void shape_apply(const AuShapeRow *row, AuShape *shape)
 {
     for (uint32_t k = 0; k < KEYS; k++)
         if (row->values[k] >= 0) put(shape, &keys[k], row->values[k]);
+}
+
+void shape_set(AuShape *shape, const char *schedule, const char *name, int32_t value)
+{
+    for (uint32_t k = 0; k < KEYS; k++)
+        if (is_of(&keys[k], schedule) && strcmp(keys[k].name, name) == 0)
+            put(shape, &keys[k], value);
 }
 
 const char *shape_row_text(AuArena *arena, const AuShapeRow *row)

@@ -3,6 +3,7 @@
  *     warps_forward: warps=4 rows=32 keys=64 stages=1             what --shape takes: every kernel of that schedule
  *     sm_90 bf16 64 64 warps_forward: warps=4 rows=32 keys=96     a row of a table: on that machine, for that operand
  *                                                                 type and those widths of keys and values
+ *     sm_90a bf16 64 64 causal short group_forward: keys=64       and for such masks and lengths alone (conditions.def)
  *
  * What a row leaves out is as the schedule's rule has it. A # begins a comment. */
 #ifndef AU_SCHEDULE_SHAPES_H
@@ -24,6 +25,9 @@ struct AuShapeRow {
     AuShapesAre which;
     const char *machine, *operand; /* tuned */
     int32_t d, e;
+    AuMaskKind mask; /* ANY: of any */
+    AuLengthClass
+        length; /* likewise; else of kernels that move boxes, which alone have variants by length */
     const char *schedule;
     int32_t values[SHAPE_KEYS]; /* by the rows of shape_keys.def; -1: left out */
     AuSpan span;
@@ -45,6 +49,8 @@ const AuShapeRow *shapes_row(const AuShapes *shapes, const AuProblem *problem, c
                              AuShapesAre which);
 /* Changes a shape, which is that of the rule, to what the row says. */
 void shape_apply(const AuShapeRow *row, AuShape *shape);
+/* Of a key of the schedule, which it has. */
+void shape_set(AuShape *shape, const char *schedule, const char *key, int32_t value);
 /* "lanes_forward: keys=96", what was written. */
 const char *shape_row_text(AuArena *arena, const AuShapeRow *row);
 /* "keys"; its limits. */

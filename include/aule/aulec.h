@@ -60,7 +60,9 @@ typedef enum aulec_emit {
     AULEC_EMIT_SPIRV =
         14, /* target vulkan or opencl: modules one behind the other, each from its magic number on */
     AULEC_EMIT_SPIRV_TEXT = 15, /* the same, disassembled */
-    AULEC_EMIT_METAL = 16       /* target metal: source text in Metal's shading language */
+    AULEC_EMIT_METAL = 16,      /* target metal: source text in Metal's shading language */
+    AULEC_EMIT_SHAPES =
+        17 /* shapes that kernels could have: a forecast of each, or why it does not do (docs/tuning.md) */
 } aulec_emit;
 
 /* Of `parts` and `append`: kernels of these operations and of no others, for who has the others already. */

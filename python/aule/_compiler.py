@@ -29,7 +29,7 @@ from ._tensors import NAMES, TYPES, View
 OK, SCRIPT, USAGE, MEMORY = range(4)
 EMIT = {
     "artifact": 0, "ast": 1, "attention-ir": 2, "tiled-ir": 3, "kernel-ir": 4, "llvm-ir": 5, "asm": 6, "opencl-c": 7, "stdlib": 8,
-    "gradients": 13, "spirv-text": 15, "metal": 16,
+    "gradients": 13, "spirv-text": 15, "metal": 16, "shapes": 17,
 }
 # What is compiled to learn a script's signature: the target that takes least time, without what it may not have
 SIGNATURE = {"targets": "opencl", "dtypes": "f32", "f32": "exact"}
@@ -542,7 +542,7 @@ def _warn(name: str, text: bytes, found: Sequence[CompileWarning]) -> None:
 
 
 def emit(source: str | os.PathLike[str], stage: str, **options: Any) -> str:
-    """The text of a stage of the compilation: "ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "metal".
+    """The text of a stage of the compilation: "ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "metal", "shapes".
 
     Args:
         options: of ``aulec_options`` (``include/aule/aulec.h``), by their names there, those that the stage has: targets, archs, dtypes, widths,

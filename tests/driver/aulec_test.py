@@ -281,7 +281,7 @@ class Stages(Case):
                 self.assertFalse([m for m in marked if f"{m}[" in before])
 
     def test_each_has_a_text_that_stays_the_same(self):
-        for stage in ("ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "stdlib"):
+        for stage in ("ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "stdlib", "shapes"):
             with self.subTest(stage):
                 options = [self.mha, "--emit", stage, "--dtype", "f32", "--width", "D=64"]
                 first, second = aulec(*options), aulec(*options)
@@ -443,6 +443,33 @@ class Stages(Case):
                 self.assertRegex(made.stdout, rb"sm_90a: group_forward: .* apart=0 [^#]*\n")
                 shapes.append(re.findall(rb"sm_90a: (group_forward: .* apart=0 [^#\n]*)", made.stdout))
             self.assertEqual(*shapes)
+        # .. and of a row of a table: of both, and of no other length
+        table = self.folder / "long.shapes"
+        table.write_text("sm_90a bf16 128 128 long causal group_forward: keys=64\nsm_90a bf16 128 128 window group_forward: keys=48\n")
+        lengths = []
+        for asked in (groups, dense):
+            made = aulec(root / "attn_scripts/gqa.attn", *[x.replace("D=64", "D=128").replace("tiled-ir", "shapes") for x in asked], f"--shapes={table}", "-o", "-")
+            found = re.findall(rb"sm_90a: group_forward: groups=3 keys=(\d+) .*\n// for tables: sm_90a bf16 128 128 causal (\w+);", made.stdout)
+            self.assertEqual(found, [(b"80", b"short"), (b"64", b"long")])
+            self.assertIn(b"N0602: a row of this table is for none", made.stderr)
+
+    def test_ranked_shapes(self):
+        """--emit=shapes: of each kernel what it has, or that there is no ranking; why others do not fit; and a shape that it names is one that can be asked for."""
+        options = ["--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width=D=128", "--width=E=128"]
+        made = aulec(self.mha, *options, "--emit=shapes")
+        self.expect(made, 0)
+        parts = made.stdout.decode().split("// ==== ")[1:]
+        self.assertEqual(len(parts), 7)
+        ranked = [part for part in parts if "// for tables: sm_90a bf16 128 128 causal long;" in part]
+        self.assertEqual([re.search(r"sm_90a: (\w+):", part)[1] for part in ranked], ["group_forward", "group_backward"])
+        self.assertTrue(all("// no ranking: there is none of warps_" in part for part in parts if part not in ranked))
+        self.assertIn("    - groups=3 stages=2 held=0 keys=96  # fragments of 136 registers beside 24 others, where a consumer has 160\n", ranked[0])
+        for part in ranked:
+            rows = re.findall(r"^ +\d+ +([\d.]+) .*?(group_.*)$", part, re.M)
+            self.assertEqual([float(cycles) for cycles, _ in rows], sorted(float(cycles) for cycles, _ in rows))
+            again = aulec(self.mha, *options, "--emit=shapes", f"--shape={rows[0][1]}")
+            self.expect(again, 0)
+            self.assertIn(f"taken {float(rows[0][0]):7.1f} ", again.stdout.decode())
 
     def test_few_packed_rows(self):
         """Golden texts: kernels of few queries that are packed, over pages, by a list of equal parts, alone, and beside many."""
@@ -518,6 +545,7 @@ class Stages(Case):
                                   ("sm_90 f64 64 64 warps_forward: keys=32", "2:7: error E0601", "'f64' is no operand type; expected f32, tf32"),
                                   ("sm_90 bf16 0 64 warps_forward: keys=32", "2:12: error E0601", "a width is 1 to 1024"),
                                   ("sm_90 bf16 64 64 lines_forward: keys=32", "2:18: error E0601", "expected warps_forward, "),
+                                  ("sm_90 bf16 64 64 causal window warps_forward: keys=32", "2:25: error E0601", "a row has one mask, and this has 'causal'"),
                                   ("sm_90 bf16 64 64 warps_forward: keys=3\0", "", "zero bytes")):
             table.write_text(f"# mine\n{row}\n")
             done = aulec(self.mha, *options, f"--shapes={table}")
@@ -525,6 +553,7 @@ class Stages(Case):
         # The rule decides: the row is a wish, which is said.
         rule = aulec(self.mha, *options)
         for row, words in (("sm_90 bf16 64 64 warps_forward: keys=24", ":2:1: warning W0601: this row does not do for bf16 forward of 'mha' on sm_90"),
+                           ("sm_90 bf16 64 64 full warps_forward: keys=32", ":2:1: note N0602: a row of this table is for none"),
                            ("avx2 f32 64 64 lanes_forward: keys=16", ":2:1: note N0602: a row of this table is for none"),
                            ("sm_90 bf16 64 64 lanes_forward: keys=16\nsm_90 f16 64 64 warps_forward: keys=32", "none of the kernels that are compiled: lines 2, 3")):
             table.write_text(f"# mine\n{row}\n")

@@ -539,7 +539,8 @@ static void test_tables(void **state)
 static void test_any_text(void **state)
 {
     static const char good[] = "# mine\nsm_90 bf16 64 64 warps_forward: warps=4 rows=32\n"
-                               "avx2 f32 128 128 lanes_backward: keys=32 with_dq=1 # so\n";
+                               "avx2 f32 128 128 lanes_backward: keys=32 with_dq=1 # so\n"
+                               "sm_90a f16 64 64 long window group_forward: turns=0\n";
     static const char bytes[] = "\0\n #:=_-019aZ\xff\t\r";
     uint32_t random = 1, refused = 0;
     (void)state;
