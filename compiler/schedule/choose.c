@@ -316,6 +316,8 @@ static const AuShapeRow *given(AuArena *arena, const AuProblem *p, const AuSched
     *why = !key ? row->fit(arena, p, shape)
                 : au_format(arena, "%s, so that there is no shape by rule, and %s is not given",
                             none ? none : "no schedule fits", key);
+    if (text->own && row->build == schedule_group_forward && group_pairs_are_heavy(p))
+        *why = "pairs that hold more than those that were measured";
     return text;
 }
 

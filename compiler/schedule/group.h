@@ -75,6 +75,8 @@ void group_pass_turn(Lanes *x);
 void group_first_turn(Lanes *x);
 void group_last_turn(Lanes *x);
 
+/* Do pairs read tensors, or hold more than scores (forward)? Rules leave registers for that; rows of the compiler's table were measured without. */
+bool group_pairs_are_heavy(const AuProblem *p);
 /* For who ranks shapes (rank.c): fills in registers and what else follows. NULL, or why the shape is none to choose, as the rules see it, too: beside what
  * does not do what was measured to spill. */
 const char *group_forward_candidate(AuArena *arena, const AuProblem *p, AuShape *s);

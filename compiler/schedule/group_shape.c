@@ -118,7 +118,7 @@ const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, i
 }
 
 /* Does a pair read tensors, has it a power of its own, or are its weights made of many operations? What that holds for a moment has no place in the count above. */
-static bool are_pairs_heavy(const AuProblem *p)
+bool group_pairs_are_heavy(const AuProblem *p)
 {
     AuAttn *a = p->attn;
     bool *mark = AU_NEW_ARRAY(a->arena, bool, a->node_count);
@@ -176,7 +176,7 @@ const char *group_forward_candidate(AuArena *arena, const AuProblem *p, AuShape 
     if (s->executors == 1) s->turns = s->passes = false;
     group_complete(p, s);
     const char *why = schedule_group_refusal(arena, p, s);
-    if (why || !are_pairs_heavy(p)) return why;
+    if (why || !group_pairs_are_heavy(p)) return why;
     const int32_t free = s->consumer_registers - BESIDE - fragment_registers(p, s),
                   wanted = s->consumer_registers * NEARLY_QUARTER / ALL;
     if (s->query_in_registers) return "queries in registers that pairs need";
@@ -232,7 +232,7 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
     *why = few ? "kernels for few queries" : group_refusal_of_problem(arena, p);
     if (*why) return false;
     const int32_t *groups = groups_in_order(p);
-    const bool heavy = are_pairs_heavy(p);
+    const bool heavy = group_pairs_are_heavy(p);
     for (int32_t l = heavy ? 0 : 1; l < 3; l++)
         for (int32_t n = 0; n < GROUPS * STAGES; n++) {
             AuShape s = {.executors = groups[n / STAGES],

@@ -13,6 +13,7 @@ static const char full[] = "../../../bench/scripts/full.attn",
                   window[] = "../../../bench/scripts/window.attn",
                   prefix[] = "../../../bench/scripts/prefix.attn",
                   documents[] = "../../../bench/scripts/documents.attn",
+                  biased[] = "../../tile/scripts/window_bias.attn",
                   softcap[] = "../../../bench/scripts/softcap.attn";
 
 typedef struct Asked {
@@ -294,6 +295,35 @@ static void test_conditions(void **state)
     }
 }
 
+/* The compiler's own rows of windows: of such masks and pairs, and of no others. */
+static void test_own_rows(void **state)
+{
+    static const struct {
+        const char *script, *widths;
+        int32_t groups, keys;
+    } all[] = {
+        {window, "D=64 E=64", 4, 64},   {causal, "D=64 E=64", 3, 128},
+        {window, "D=128 E=128", 3, 64}, {causal, "D=128 E=128", 3, 80},
+        {window, "D=192 E=128", 3, 64}, {causal, "D=192 E=128", 3, 80},
+        {window, "D=256 E=256", 2, 64}, {causal, "D=256 E=256", 2, 80},
+        {window, "D=128 E=64", 3, 128}, {window, "D=96 E=96", 3, 112},
+        {biased, "D=128 E=128", 2, 128},
+    };
+    (void)state;
+    for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
+        Asked a;
+        ask(&a, all[n].script, all[n].widths, false, false);
+        a.p.shapes = shapes_new(a.s.arena, a.s.diags);
+        const AuSchedule *made = schedule_choose(a.s.arena, a.s.diags, &a.p, AU_FORWARD);
+        if (!made) fail_msg("%s", session_errors(&a.s));
+        const char *said =
+            au_format(a.s.arena, "group_forward: groups=%d keys=%d ", all[n].groups, all[n].keys);
+        if (strncmp(made->name, said, strlen(said)) != 0)
+            fail_msg("%s %s: %s", all[n].script, all[n].widths, made->name);
+        session_end(&a.s);
+    }
+}
+
 /* A variant for short rows is made where a table or the rule has another shape for them, and not where both are the same. */
 static void test_short_variants(void **state)
 {
@@ -358,10 +388,15 @@ static void test_wrong_conditions(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),          cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_rejects),        cmocka_unit_test(test_ranking),
-        cmocka_unit_test(test_none),           cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_short_variants), cmocka_unit_test(test_wrong_conditions),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_rejects),
+        cmocka_unit_test(test_ranking),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_own_rows),
+        cmocka_unit_test(test_short_variants),
+        cmocka_unit_test(test_wrong_conditions),
     };
     if (argc < 2) return 2;
     scripts = argv[1];
