@@ -302,11 +302,11 @@ static void test_own_rows(void **state)
         const char *script, *widths;
         int32_t groups, keys;
     } all[] = {
-        {window, "D=64 E=64", 4, 64},   {causal, "D=64 E=64", 3, 128},
-        {window, "D=128 E=128", 3, 64}, {causal, "D=128 E=128", 3, 80},
-        {window, "D=192 E=128", 3, 64}, {causal, "D=192 E=128", 3, 80},
-        {window, "D=256 E=256", 2, 64}, {causal, "D=256 E=256", 2, 80},
-        {window, "D=128 E=64", 3, 128}, {window, "D=96 E=96", 3, 112},
+        {window, "D=64 E=64", 4, 64},    {causal, "D=64 E=64", 3, 128},
+        {window, "D=128 E=128", 3, 64},  {causal, "D=128 E=128", 3, 80},
+        {window, "D=192 E=128", 3, 64},  {causal, "D=192 E=128", 3, 80},
+        {window, "D=256 E=256", 2, 64},  {causal, "D=256 E=256", 2, 80},
+        {window, "D=128 E=64", 3, 128},  {window, "D=96 E=96", 3, 112},
         {biased, "D=128 E=128", 2, 128},
     };
     (void)state;
