@@ -158,7 +158,24 @@ def check_wrong(own: Own, a) -> int:
             if not torch.isfinite(o).all():
                 note(f"starts {wrong}, at most {most}: results that are not finite")
                 failed += 1
+            failed += check_wrong_pages(own, a, starts, most)
     return failed
+
+
+def check_wrong_pages(own: Own, a, starts, most: int) -> int:
+    """Tables and lengths that are wrong: all rows are of some page."""
+    g = torch.Generator().manual_seed(most)
+    q = torch.randn(1, 8, 200, WIDTH, device=a.device).to(TYPES[a.dtype])
+    pools = [torch.randn(20, 2, 16, WIDTH, device=a.device).to(TYPES[a.dtype]) for _ in "kv"]
+    table = torch.randint(-30, 50, (3, 12), generator=g, dtype=torch.int32)
+    table[0, :2] = torch.tensor([-(2**31), 2**31 - 1])
+    lengths = torch.tensor([-5, 2**31 - 1, 177], dtype=torch.int32)
+    o = torch.zeros_like(q)
+    own.function("causal", "most")(q, *pools, S_starts=starts, T_table=table.to(a.device), T_lengths=lengths.to(a.device), S_most=most, out=o)
+    if torch.isfinite(o).all():
+        return 0
+    note(f"starts {starts.tolist()}, at most {most}, a wrong table: results that are not finite")
+    return 1
 
 
 def check_graphs(own: Own, a) -> int:
