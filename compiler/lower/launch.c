@@ -79,7 +79,7 @@ static void product_of_extents(Code *c)
     }
 }
 
-/* Blocks that stay: one a processor, at most as many as the grid has. A grid of more than numbers of 32 bits count stays as it is,
+/* Blocks that stay: so many a processor, at most as many as the grid has. A grid of more than numbers of 32 bits count stays as it is,
  * which is too large. */
 static void persistent_blocks(Code *c)
 {
@@ -88,6 +88,10 @@ static void persistent_blocks(Code *c)
     word(c, AULE_E_LE, 0);
     product_of_extents(c);
     word(c, AULE_E_PROCESSORS, 0);
+    if (c->l->module->options.persistent > 1) {
+        constant(c, c->l->module->options.persistent);
+        word(c, AULE_E_MUL, 0);
+    }
     word(c, AULE_E_MIN, 0);
     product_of_extents(c);
     word(c, AULE_E_SELECT, 0);

@@ -94,8 +94,9 @@ typedef struct AuShape {
     int32_t lag;       /* a row's maximum may lie behind by so many powers of two; 0: it is exact */
     bool turns;        /* groups take turns at the matrix units */
     bool passes;       /* a group passes over tiles that none of its rows sees */
-    bool persistent;   /* as many blocks as processors, each for several of the grid's */
-    bool output_apart; /* the output has a tile of its own, not that of the queries */
+    int32_t
+        persistent; /* so many blocks a processor at most, each for several of the grid's; 0: for one */
+    bool output_apart;  /* the output has a tile of its own, not that of the queries */
     bool matrix_stores; /* operands go to shared memory by rows of matrices (stmatrix) */
     int32_t exchange_stages, result_stages; /* backward: tiles of dS, of dQ in shared memory */
     bool exchange_turned;   /* tiles of dS lie [queries, keys], as dQ reads them by rows */

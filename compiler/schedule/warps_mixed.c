@@ -37,6 +37,10 @@ static const OfMany warps = {"warps_mixed",
                               schedule_group_refusal,
                               group_forward_kernel};
 
+/* Blocks of groups of warps that a processor begins at most (AuShape.persistent), each for several of the list's, of which most may be left over:
+ * measured on an H100 (docs/dev/hopper.md). */
+enum { BLOCKS_A_PROCESSOR = 4 };
+
 static const OfMany *of_many(const AuProblem *p) { return p->boxes ? &groups : &warps; }
 
 static AuProblem problem_of_many(const AuProblem *p)
@@ -172,6 +176,7 @@ static bool shape_by_rule(AuArena *arena, const AuProblem *p, AuShape *out, cons
     const OfMany *as = of_many(p);
     const AuProblem one = schedule_problem_for(p, AU_DECODE_QUERIES), many = problem_of_many(p);
     if (!as->shape(arena, &many, out, why)) return false;
+    if (p->boxes) out->persistent = BLOCKS_A_PROCESSOR;
     follow_rows(arena, &many, as->schedule, as->fit, out);
     return shape_of_few(arena, &one, out, &few, why);
 }

@@ -387,7 +387,7 @@ struct AuTileLayout {
     OPTION(swizzle_span, 16)   /* bytes of a swizzled row that stay together: 16, 32, 64, 128 */    \
     OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */       \
     OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */     \
-    OPTION(persistent, 0)      /* as many blocks as processors work through the grid's */           \
+    OPTION(persistent, 0)      /* so many blocks a processor work through the grid's */             \
     OPTION(written, 0)      /* instructions at most where loops over registers are written out */   \
     OPTION(late_strides, 0) /* addresses of copies element by element are made beside them */       \
     OPTION(together, 0)     /* loads side by side ask once whether all tensors lie in vectors */    \
