@@ -3,6 +3,8 @@
  * built-in vectors of 64 bits. */
 #include "emit.h"
 
+#include <aule/artifact.h>
+
 enum { ALIGNED = 2 /* Memory Operands */, VECTOR_BYTES = 32 };
 
 static SpvId parameter(SpvEmit *e, SpvId type, const char *name)
@@ -87,6 +89,20 @@ static void subgroup_places(SpvEmit *e)
     e->warp = e->k->warps == 1 ? spirv_u32(e->m, 0) : word(e, WARP, "warp");
 }
 
+/* A tensor's address as a number: of the pointer, where there is one, since the host of OpenCL knows none. */
+static void address(SpvEmit *e, uint32_t n)
+{
+    const AuArg *args = e->k->args, *arg = &args[n];
+    if (arg->kind != AU_ARG_I64 || arg->source != AULE_SLOT_TENSOR) return;
+    for (uint32_t i = 0; i < e->k->arg_count; i++) {
+        const bool same = args[i].kind == AU_ARG_POINTER && args[i].source == arg->source &&
+                          args[i].source_index == arg->source_index;
+        if (!same || !e->args[i]) continue;
+        e->args[n] = spirv_make1(e->m, SPV_ConvertPtrToU, spirv_scalar(e->m, AU_I64), e->args[i]);
+        return;
+    }
+}
+
 void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
 {
     SpvModule *m = e->m;
@@ -95,6 +111,8 @@ void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
     for (uint32_t n = 0; n < k->arg_count; n++)
         e->args[n] = k->args[n].kind == AU_ARG_POINTER ? tensor(e, &k->args[n], uses->args[n])
                                                        : number(e, &k->args[n]);
+    for (uint32_t n = 0; n < k->arg_count; n++)
+        if (uses->args[n]) address(e, n);
     for (uint32_t n = 0; n < 3; n++) {
         if (uses->block[n]) e->block[n] = element(e, PLACE, n);
         if (uses->blocks[n]) e->blocks[n] = element(e, COUNT, n);

@@ -64,10 +64,10 @@ typedef struct SpvFlavour {
 extern const SpvFlavour spirv_shader; /* Vulkan */
 extern const SpvFlavour
     spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
-extern const SpvFlavour spirv_shader_places; /* and where its matrices are NV2's */
-extern const SpvFlavour spirv_kernel;        /* OpenCL, Level Zero */
-extern const SpvFlavour
-    spirv_kernel_products; /* and with subgroups of so many lanes, and Intel's matrix units */
+extern const SpvFlavour spirv_shader_places;    /* and where its matrices are NV2's */
+extern const SpvFlavour spirv_kernel;           /* OpenCL, Level Zero */
+extern const SpvFlavour spirv_kernel_subgroups; /* and with subgroups of so many lanes */
+extern const SpvFlavour spirv_kernel_products;  /* and with Intel's matrix units */
 extern const SpvFlavour
     spirv_kernel_bodies; /* the same, for devices without such units: functions in their place */
 

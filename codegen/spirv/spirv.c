@@ -46,13 +46,35 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .f16 = true,
                                 .wish = ""}};
 
+#define OF_SUBGROUPS(lanes)                                                                        \
+    {                                                                                              \
+        .name = "spirv-lanes" lanes, .caps = "lanes" lanes,                                        \
+        .features = "SPIR-V_1.1 subgroup" lanes, .f16 = true, .bf16 = true, .wish = ""             \
+    }
+
 /* Version 1.0 is enough. Nothing more is known of the device than of one that is given source. */
 static const AuArch opencl_archs[] = {{.name = "spirv",
                                        .caps = "simt32",
                                        .features = "SPIR-V_1.0",
                                        .f16 = true,
                                        .bf16 = true,
+                                       .wish = ""},
+                                      OF_SUBGROUPS("8"),
+                                      OF_SUBGROUPS("16"),
+                                      OF_SUBGROUPS("32"),
+                                      {.name = "spirv-dpas",
+                                       .caps = "xe2",
+                                       .features = "SPIR-V_1.1 shared128k dpas16 registers256",
+                                       .f16 = true,
+                                       .bf16 = true,
+                                       .wish = ""},
+                                      {.name = "spirv-dpas-bodies",
+                                       .caps = "xe2",
+                                       .features = "SPIR-V_1.1 shared64k subgroup16",
+                                       .f16 = true,
+                                       .bf16 = true,
                                        .wish = ""}};
+enum { OPENCL_ARCHS = sizeof opencl_archs / sizeof *opencl_archs };
 
 /* The same modules. Drivers must be told of shared memory: OpenCL promises 32 KB, Level Zero nothing. */
 static const AuArch levelzero_archs[] = {{.name = "levelzero10",
@@ -82,10 +104,15 @@ static bool is_levelzero(const AuArch *arch)
     return arch >= levelzero_archs && arch < levelzero_archs + LEVELZERO_ARCHS;
 }
 
+static bool is_opencl(const AuArch *arch)
+{
+    return arch >= opencl_archs && arch < opencl_archs + OPENCL_ARCHS;
+}
+
 /* Whose architecture it is. */
 static const char *target_of(const AuArch *arch)
 {
-    return arch == opencl_archs ? "opencl" : is_levelzero(arch) ? "levelzero" : "vulkan";
+    return is_opencl(arch) ? "opencl" : is_levelzero(arch) ? "levelzero" : "vulkan";
 }
 
 /* All of them are expanded, by the emitter, which must know which sums belong to an expansion (docs/dev/vulkan.md, 4). */
@@ -99,7 +126,8 @@ static const SpvFlavour *of_arch(const AuArch *arch)
 {
     if (strstr(arch->features, "dpas16")) return &spirv_kernel_products;
     if (strcmp(arch->caps, "xe2") == 0) return &spirv_kernel_bodies;
-    if (arch == opencl_archs || is_levelzero(arch)) return &spirv_kernel;
+    if (strstr(arch->name, "-lanes")) return &spirv_kernel_subgroups;
+    if (is_opencl(arch) || is_levelzero(arch)) return &spirv_kernel;
     if (strstr(arch->features, "nv2")) return &spirv_shader_places;
     return arch == archs ? &spirv_shader : &spirv_shader_subgroups;
 }
@@ -136,8 +164,9 @@ const AuTarget au_target_opencl_modules = {.name = "opencl",
                                            .format = AULE_CODE_SPIRV,
                                            .has_layouts = true,
                                            .has_handles = true,
+                                           .sees_addresses = true,
                                            .archs = opencl_archs,
-                                           .arch_count = 1,
+                                           .arch_count = OPENCL_ARCHS,
                                            .native_math = native_math,
                                            .emit = emit};
 

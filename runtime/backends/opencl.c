@@ -56,9 +56,12 @@ static aule_status found(AuFinder *finder, const AuOpenCL *cl, const char *platf
     snprintf(id, sizeof id, "opencl:%u", index);
     AuText name = {.memory = sink.memory}, driver = {.memory = sink.memory};
     AuText features = {.memory = sink.memory}, version = {.memory = sink.memory};
+    AuText extensions = {.memory = sink.memory};
     info_text(cl, device, CL_DEVICE_NAME, &name);
     info_text(cl, device, CL_DEVICE_VERSION, &version);
-    info_text(cl, device, CL_DEVICE_EXTENSIONS, &features);
+    info_text(cl, device, CL_DEVICE_EXTENSIONS, &extensions);
+    rt_text_add(&features, "%s", rt_text_str(&extensions));
+    rt_opencl_words(cl, device, rt_text_str(&extensions), &features);
     rt_opencl_il(cl, device, &features);
     rt_text_add(&driver, "%s, %s, ", platform, rt_text_str(&version));
     info_text(cl, device, CL_DRIVER_VERSION, &driver);
@@ -79,12 +82,14 @@ static aule_status found(AuFinder *finder, const AuOpenCL *cl, const char *platf
         .memory_bytes = info_number(cl, device, CL_DEVICE_GLOBAL_MEM_SIZE),
         .dl = {kDLOpenCL, (int32_t)index},
     };
-    bool failed = name.failed || driver.failed || features.failed || version.failed;
+    bool failed =
+        name.failed || driver.failed || features.failed || version.failed || extensions.failed;
     aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
     rt_text_free(&name);
     rt_text_free(&driver);
     rt_text_free(&features);
     rt_text_free(&version);
+    rt_text_free(&extensions);
     return status;
 }
 

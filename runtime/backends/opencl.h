@@ -30,6 +30,9 @@ typedef enum AuOpenCLCode { AU_OPENCL_ANY, AU_OPENCL_SOURCE, AU_OPENCL_SPIRV } A
 aule_status rt_opencl_code(AuOpenCLCode *code, AuSink sink);
 /* How the device makes programs of modules; NULL: it does not. [versions] then gets words, "SPIR-V_1.0 SPIR-V_1.1". */
 AuProgramWithIL rt_opencl_il(const AuOpenCL *cl, cl_device_id device, AuText *versions);
+/* Words of what modules may ask for, beside the names of [extensions]: shared memory, subgroups of so many lanes, Intel's matrix units. */
+void rt_opencl_words(const AuOpenCL *cl, cl_device_id device, const char *extensions,
+                     AuText *words);
 const char *rt_opencl_refuses(const char *arch);
 int rt_opencl_rank_arch(const aule_device_info *info, const char *arch);
 

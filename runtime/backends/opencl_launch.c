@@ -93,13 +93,22 @@ static aule_status check_kernel(OpenCL *o, cl_kernel kernel, const aule_launch_v
     return AULE_OK;
 }
 
+/* Modules for matrix units are for Intel's GPUs, and have half as many threads with twice the registers. Addresses are of 64 bits. */
+static const char *module_options(const aule_variant_v1 *variant)
+{
+    static const char word[] = "registers256";
+    return rt_has_word(variant->features, word, sizeof word - 1)
+               ? "-cl-intel-256-GRF-per-thread -cl-intel-greater-than-4GB-buffer-required"
+               : "";
+}
+
 /* The program, and the options that its code is built with. */
 static aule_status create(OpenCL *o, Program *p, const char **options, AuSink sink)
 {
     const char *text = p->variant->code;
     size_t length = (size_t)p->variant->code_bytes;
     cl_int code;
-    *options = "";
+    *options = module_options(p->variant);
     if (p->variant->code_format == AULE_CODE_SPIRV) {
         p->program = o->program_with_il(o->context, text, length, &code);
         return rt_opencl_check(sink, "clCreateProgramWithIL", code);
