@@ -9,6 +9,7 @@ enum { BENCH_MOST_RUNS = 1000 };
 typedef struct AuTimes {
     double at[BENCH_MOST_RUNS]; /* milliseconds, sorted */
     int count;
+    double processor; /* milliseconds of a run that all threads of the process worked, the mean */
 } AuTimes;
 
 /* Runs of these steps: some first that are not counted, then nine at least and half a second. */

@@ -1,0 +1,362 @@
+"""Measures our kernels on devices beside each other, by `aule bench` and without a library of others: Vulkan beside CUDA on a GPU, drivers
+for processors beside our own target.
+
+    python bench/devices.py --compile DIR [--set gpu|processors]            AULEC, BUILD: the compiler, the folder it was built in
+    python DIR/devices.py --artifacts DIR [--set gpu|processors] [--filter WORD] [--write docs/performance.md]
+
+--compile makes a folder that needs nothing else where the device is but Python with NumPy: artifacts, modules, `aule`, the program of
+tests/codegen/vulkan_pipelines.c, this file. Of a case all columns are measured one after the other. A cell is the median time and the largest
+error of o, or of dq, dk and dv, of the same kernels on a small call, over the largest value of a reference in float64. For a GPU it prints: forward and
+backward by cooperative matrices beside `mma.sync` (sm_90) and without matrices; soft cap and ALiBi beside causal softmax by the same kernels; what the
+driver lists of matrices, whether it loads them with a stride of 0, and how long it takes to build pipelines that nobody keeps. For processors a
+time is that of all cores together (processor's time), least of the runs' medians, since other work falls on it less.
+--write puts it between `<!-- bench:devices-gpu -->`, or `-processors`, and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+SMALL = {"B": 1, "H": 2, "Hk": 2, "S": 384, "T": 384}  # of the calls whose results are looked at
+
+
+@dataclass(frozen=True)
+class Way:
+    name: str
+    target: str
+    arch: str  # of an operand type where it has another name: + "-bf16"
+    device: str
+    types: tuple = ("f16", "bf16")
+    loader: str = ""  # a program that runs aule with another driver
+
+
+GPU = [
+    Way("mma.sync", "cuda", "sm_90", "cuda:0"),
+    Way("nv2", "vulkan", "vulkan13-coop16-nv2", "vulkan:0"),
+    Way("KHR", "vulkan", "vulkan12-coop16", "vulkan:0"),
+    Way("without", "vulkan", "vulkan12", "vulkan:0", ("f32",)),
+    Way("OpenCL C", "opencl", "generic", "opencl:0", ("f32",)),
+]
+PROCESSORS = [
+    Way("cpu", "cpu", "", "cpu", ("f32",)),
+    Way("lavapipe", "vulkan", "vulkan12", "vulkan:0", ("f32",)),
+    Way("lavapipe, newer", "vulkan", "vulkan12", "vulkan:0", ("f32",), loader="lavapipe"),
+    Way("Intel, OpenCL C", "opencl", "generic", "opencl:1", ("f32",)),
+    Way("Intel, SPIR-V", "opencl", "spirv", "opencl:1", ("f32",)),
+    Way("Intel, SPIR-V, subgroups of 16", "opencl", "spirv-lanes16", "opencl:1", ("f32",)),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    script: str
+    dtype: str
+    width: int
+    S: int
+    H: int = 16
+    passes: tuple = ("forward", "backward")
+
+    @property
+    def shape(self) -> str:
+        return f"B=1,H={self.H},Hk={self.H},S={self.S},T={self.S},D={self.width},E={self.width}"
+
+
+CASES = {
+    "gpu": [Case(script, dtype, width, 16384) for width in (64, 128) for dtype in ("f16", "bf16") for script in ("full", "causal")]
+    + [Case(script, "f16", width, 16384) for width in (64, 128) for script in ("softcap", "alibi")]
+    + [Case("causal", "f32", width, 4096) for width in (64, 128)],
+    "processors": [Case("full", "f32", 64, 2048, H=2), Case("causal", "f32", 64, 2048, H=2, passes=("forward",)), Case("full", "f32", 128, 2048, H=2, passes=("forward",))],
+}
+WAYS = {"gpu": GPU, "processors": PROCESSORS}
+
+
+def arch_of(way: Way, dtype: str) -> str:
+    return way.arch + ("-bf16" if dtype == "bf16" and "coop" in way.arch else "")
+
+
+def file_of(way: Way, case: Case) -> str:
+    return f"{case.script}-{case.dtype}-{case.width}-{way.target}{'-' + way.arch if way.target == 'opencl' else ''}.so"
+
+
+# ---- making the folder
+
+
+def modules(data: bytes) -> list[bytes]:
+    """Modules lie one behind the other; a module's words are instructions that say their lengths."""
+    words, found, at = struct.unpack(f"<{len(data) // 4}I", data), [], 0
+    while at < len(words):
+        begin, at = at, at + 5
+        while at < len(words) and words[at] != words[0]:
+            at += words[at] >> 16
+        found.append(data[begin * 4:at * 4])
+    return found
+
+
+def compile_modules(aulec: str, folder: Path) -> None:
+    """Of which pipelines are made: mha's, causal, as scripts of its kind have them."""
+    for dtype, arch in (("f16", "vulkan13-coop16-nv2"), ("f16", "vulkan12-coop16"), ("f32", "vulkan12")):
+        for width in (64, 128):
+            made = subprocess.run([aulec, HERE / "scripts/causal.attn", "--target=vulkan", f"--arch={arch}", f"--dtype={dtype}", f"--width=D={width}", f"--width=E={width}", "--emit=spirv", "-o", "-"],
+                                  check=True, capture_output=True).stdout
+            for n, module in enumerate(modules(made)):
+                (folder / f"{arch}_{width}_{n}.spv").write_bytes(module)
+
+
+def compile_probe(folder: Path) -> None:
+    """Where there is an assembler that knows matrices: tests/tools/vulkan-device.sh brings one."""
+    tree = HERE.parent / "build-devices/lavapipe"
+    for lanes, n in ((32, 16), (8, 8)):
+        text = "\n".join(line.removesuffix(" N") + f" {n}" if line.endswith("u32 N") else line for line in (HERE / "stride0.spvasm").read_text().replace("LANES", str(lanes)).splitlines())
+        made = subprocess.run([tree / "run", tree / "root/usr/bin/spirv-as", "--target-env", "vulkan1.3", "-", "-o", folder / f"stride0_{n}.spv"], input=text.encode())
+        if made.returncode:
+            print("devices: without the probe of strides: no assembler of SPIR-V that knows matrices", file=sys.stderr)
+
+
+def compile_all(a) -> None:
+    aulec, build = os.environ.get("AULEC", "aulec"), Path(os.environ.get("BUILD", HERE.parent / "build"))
+    a.compile.mkdir(parents=True, exist_ok=True)
+    archs: dict = {}
+    for case in CASES[a.set]:
+        for way in WAYS[a.set]:
+            if case.dtype in way.types:
+                archs.setdefault((file_of(way, case), way.target, case), []).append(arch_of(way, case.dtype))
+    for (name, target, case), of in archs.items():
+        of = [f"--arch={','.join(dict.fromkeys(of))}"] if all(of) else []
+        subprocess.run([aulec, HERE / f"scripts/{case.script}.attn", "-o", a.compile / name, "--target", target, "--dtype", case.dtype, f"--width=D={case.width}", f"--width=E={case.width}", *of],
+                       check=True)
+    shutil.copy(build / "runtime/tools/aule", a.compile)
+    shutil.copy(build / "tests/codegen/vulkan_pipelines", a.compile)
+    shutil.copy(__file__, a.compile)
+    if a.set == "gpu":
+        compile_modules(aulec, a.compile)
+        compile_probe(a.compile)
+    print(f"{sum(f.stat().st_size for f in a.compile.iterdir()) / 1e6:.1f} MB in {a.compile}")
+
+
+# ---- one measurement
+
+
+def run_aule(a, way: Way, *arguments) -> subprocess.CompletedProcess:
+    loader = [HERE.parent / f"build-devices/{way.loader}/run"] if way.loader else []
+    return subprocess.run([*loader, a.artifacts / "aule", *arguments], capture_output=True, text=True)
+
+
+def milliseconds(a, way: Way, case: Case, name: str):
+    """Of the pass; None where it was not measured, for the reason that is told."""
+    arch = ["--arch", arch_of(way, case.dtype)] if way.arch else []
+    best = None
+    for _ in range(a.rounds):
+        done = run_aule(a, way, "bench", a.artifacts / file_of(way, case), "--json", "--shape", case.shape, "--dtype", case.dtype, "--backend", way.device, *arch, *(["--backward"] if name == "backward" else []))
+        if done.returncode:
+            print(f"devices: {way.name}, {case}: {done.stderr.strip()[-300:]}", file=sys.stderr)
+            return None
+        of = json.loads(done.stdout)
+        best = min(best or 1e30, of["processor_ms" if a.set == "processors" else "ms"])
+    return best
+
+
+# ---- errors: results of a small call beside float64
+
+
+def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers that the operands' type has."""
+    if dtype == "f16":
+        return x.astype(np.float16).astype(np.float32)
+    if dtype == "bf16":
+        return (x.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
+    return x.astype(np.float32)
+
+
+def read(path: Path) -> np.ndarray:
+    """bf16 comes as two bytes of no type that NumPy has."""
+    x = np.load(path)
+    if x.dtype.kind == "V" or x.dtype == np.uint16:
+        x = (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return x.astype(np.float64)
+
+
+def reference(case: Case, x: dict) -> dict:
+    """o and the gradients of q, k and v, in float64."""
+    q, k, v, do = (x[n].astype(np.float64) for n in ("q", "k", "v", "do"))
+    S, scale = q.shape[2], q.shape[3] ** -0.5
+    score, slope_of_score = q @ k.swapaxes(2, 3) * scale, np.ones(1)
+    if case.script == "softcap":
+        bounded = np.tanh(score / 50.0)
+        score, slope_of_score = 50.0 * bounded, 1 - bounded**2
+    if case.script == "alibi":
+        score = score - x["slope"].astype(np.float64)[None, :, None, None] * (np.arange(S)[:, None] - np.arange(S)[None, :])
+    if case.script != "full":
+        score = np.where(np.arange(S)[None, :] <= np.arange(S)[:, None], score, -np.inf)
+    p = np.exp(score - score.max(axis=3, keepdims=True))
+    p /= p.sum(axis=3, keepdims=True)
+    o = p @ v
+    dp = do @ v.swapaxes(2, 3)
+    ds = p * (dp - (do * o).sum(axis=3, keepdims=True)) * slope_of_score * scale
+    return {"o": o, "dq": ds @ k, "dk": ds.swapaxes(2, 3) @ q, "dv": p.swapaxes(2, 3) @ do}
+
+
+def errors(a, way: Way, case: Case) -> dict:
+    """The largest by pass, over the largest value."""
+    rng = np.random.default_rng(1)
+    shape = (SMALL["B"], SMALL["H"], SMALL["S"], case.width)
+    x = {n: rounded(rng.standard_normal(shape), case.dtype) for n in ("q", "k", "v", "do")}
+    x["slope"] = np.array([0.5, 0.0625], np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        given = []
+        for n in ("q", "k", "v", "do") + (("slope",) if case.script == "alibi" else ()):
+            np.save(f"{folder}/{n}.npy", x[n])
+            given += [f"--{'dout' if n == 'do' else n}", f"{folder}/{n}.npy"]
+        arch = ["--arch", arch_of(way, case.dtype)] if way.arch else []
+        done = run_aule(a, way, "run", a.artifacts / file_of(way, case), *given, "--dtype", case.dtype, "--backend", way.device, *arch, "-o", folder)
+        if done.returncode:
+            print(f"devices: {way.name}, {case}: {done.stderr.strip()[-300:]}", file=sys.stderr)
+            return {}
+        found = {n: read(Path(folder) / f"{n}.npy") for n in ("o", "dq", "dk", "dv")}
+    far = {n: float(np.abs(found[n] - r).max() / np.abs(r).max()) for n, r in reference(case, x).items()}
+    return {"forward": far["o"], "backward": max(far["dq"], far["dk"], far["dv"])}
+
+
+# ---- tables
+
+
+def measure(a) -> dict:
+    """(milliseconds, error) by case, pass and way."""
+    cells = {}
+    for case in CASES[a.set]:
+        ways = [way for way in WAYS[a.set] if case.dtype in way.types]
+        if a.filter not in f"{case.script} {case.dtype} {case.width}":
+            continue
+        far = {way: errors(a, way, case) for way in ways}
+        for name in case.passes:
+            for way in ways:
+                if name in far[way] and (ms := milliseconds(a, way, case, name)):
+                    cells[case, name, way.name] = ms, far[way][name]
+                    print(f"devices: {case.script} {case.dtype} {case.width} {name}, {way.name}: {ms:.4g} ms, {far[way][name]:.0e}", file=sys.stderr, flush=True)
+    return cells
+
+
+def table(head: list, rows: list) -> list:
+    return ["", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def of_cell(cell) -> str:
+    return f"{cell[0]:.3g} ms, {cell[1]:.0e}" if cell else ""
+
+
+def share(reference_cell, cell) -> str:
+    return f"{100 * reference_cell[0] / cell[0]:.0f} %" if reference_cell and cell else ""
+
+
+def beside(cells: dict, cases: list, ways: list) -> list:
+    """Each beside the first."""
+    rows = []
+    for case, name in dict.fromkeys(key[:2] for key in cells if key[0] in cases):
+        of = [cells.get((case, name, way)) for way in ways]
+        rows.append([case.script, f"1, {case.H}, {case.S}, {case.width}", case.dtype, name, *map(of_cell, of), *(share(of[0], cell) for cell in of[1:])])
+    return table(["case", "B, H, S, D", "dtype", "pass", *ways, *(f"{way} of {ways[0]}" for way in ways[1:])], rows) if rows else []
+
+
+def rates(cells: dict, cases: list, ways: list) -> list:
+    """TFLOP/s by pairs that take part."""
+    rows = []
+    for case, name in dict.fromkeys(key[:2] for key in cells if key[0] in cases):
+        work = 4 * case.H * case.S**2 / (1 if case.script == "full" else 2) * case.width * (1 if name == "forward" else 2.5)
+        of = [cells.get((case, name, way)) for way in ways]
+        rows.append([case.script, f"1, {case.H}, {case.S}, {case.width}", case.dtype, name, *(f"{work / cell[0] * 1e-9:.2f} TFLOP/s ({of_cell(cell)})" if cell else "" for cell in of)])
+    return table(["case", "B, H, S, D", "dtype", "pass", *ways], rows) if rows else []
+
+
+def modified(cells: dict, ways: list) -> list:
+    """What a soft cap and biases by distance leave of causal softmax' rate, by the same kernels."""
+    rows = []
+    for (case, name, way), cell in cells.items():
+        plain = cells.get((replace(case, script="causal"), name, way))
+        if case.script in ("softcap", "alibi") and plain and way in ways:
+            rows.append([case.script, f"1, {case.H}, {case.S}, {case.width}", case.dtype, name, way, of_cell(cell), f"{plain[0]:.3g} ms", f"{plain[0] / cell[0]:.2f}"])
+    return table(["case", "B, H, S, D", "dtype", "pass", "kernels", "time, error", "causal", "causal / it"], rows) if rows else []
+
+
+def driver(a) -> list:
+    """What the driver says, and does, without our runtime."""
+    env = dict(os.environ, __GL_SHADER_DISK_CACHE="0", MESA_SHADER_CACHE_DISABLE="true")
+
+    def ask(*arguments):
+        done = subprocess.run([a.artifacts / "vulkan_pipelines", *arguments], capture_output=True, text=True, env=env)
+        if done.returncode:
+            print(f"devices: vulkan_pipelines {arguments}: {done.returncode} {done.stderr.strip()[-300:]}", file=sys.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    said, lines = ask("--matrices"), []
+    for key, what in (("matrix", "Products of matrices that it lists"), ("multiples", "Of which extents may be multiples (`NV2`)")):
+        listed = dict.fromkeys(f"{x[key]} of {x['operands']} with sums of {x['sums']}, {x['scope']}" + (f" of {x['threads']} threads" if x.get("threads") else "") for x in said if key in x and not x["saturates"])
+        if listed:
+            lines += ["", f"{what}: {'; '.join(listed)}."]
+    for n, lanes in ((16, 32), (8, 8)):
+        path = a.artifacts / f"stride0_{n}.spv"
+        sizes = {x["matrix"].split("x")[0] for x in said if "matrix" in x}
+        answer = [x["probe"] for x in (ask("--lanes", str(lanes), "--probe", path) if path.exists() and str(n) in sizes else []) if "probe" in x]
+        for p in answer:
+            right = [all(p[1024 + r * n + c] == c and p[2048 + r * n + c] == r for c in range(n)) for r in range(n)]
+            lines += ["", f"A matrix of {n} x {n} loaded with a stride of 0 has {'the same row, or column, again and again, as it should' if all(right) else 'WRONG elements'}."]
+    rows = []
+    for arch, lanes in (("vulkan13-coop16-nv2", 32), ("vulkan12-coop16", 32), ("vulkan12", 0)):
+        for width in (64, 128):
+            built = [x for path in sorted(a.artifacts.glob(f"{arch}_{width}_*.spv")) for x in ask("--lanes", str(lanes), path) if "ms" in x]
+            rows += [[f"`{arch}`, {width}", x["kernel"].split(arch.replace("-", "_") + "_")[-1], f"{x['ms']:.0f} ms", ", ".join(f"{k} {v}" for k, v in x["statistics"].items() if any(w in k.lower() for w in ("register", "gpr", "spill", "local", "scratch", "shared", "lds")) and "hash" not in k.lower())] for x in built]
+    return lines + (["", "Pipelines, built without a cache:"] + table(["architecture, width", "kernel", "built in", "what the driver says of it"], rows) if rows else [])
+
+
+def machine(a) -> str:
+    done = subprocess.run([a.artifacts / "aule", "devices"], capture_output=True, text=True).stdout.splitlines()
+    wanted = [way.device for way in WAYS[a.set]]
+    return "; ".join(f"{line.split()[0]} {' '.join(line.split()[1:])} ({done[n + 1].strip()})" for n, line in enumerate(done) if line.split() and line.split()[0] in wanted and "not available" not in line) + "."
+
+
+def report(a) -> str:
+    cells = measure(a)
+    ways = [way.name for way in WAYS[a.set]]
+    of = CASES[a.set]
+    if a.set == "processors":
+        lines = beside(cells, of, ways)
+    else:
+        lines = beside(cells, [c for c in of if c.dtype != "f32"], ways[:3]) + rates(cells, [c for c in of if c.dtype == "f32"], ways[3:]) + modified(cells, ways[1:3])
+        lines += driver(a) if a.filter in ("", "driver") else []
+    return "\n".join([machine(a)] + lines)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--set", choices=CASES, default="gpu")
+    p.add_argument("--compile", type=Path)
+    p.add_argument("--artifacts", type=Path)
+    p.add_argument("--filter", default="", help="only cases whose script, type and width contain this; driver: only what the driver says")
+    p.add_argument("--rounds", type=int, default=1, help="of each measurement; the least is taken")
+    p.add_argument("--write", type=Path)
+    a = p.parse_args()
+    if a.compile:
+        return compile_all(a)
+    if not a.artifacts:
+        p.error("--compile DIR or --artifacts DIR")
+    a.artifacts = a.artifacts.resolve()
+    text = report(a)
+    print(text)
+    if a.write:
+        mark = f"<!-- bench:devices-{a.set} -->"
+        head, rest = a.write.read_text().split(mark, 1)
+        a.write.write_text(head + mark + "\n" + text + "\n<!-- end -->" + rest.split("<!-- end -->", 1)[1])
+
+
+if __name__ == "__main__":
+    main()
