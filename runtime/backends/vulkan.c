@@ -2,6 +2,8 @@
  * caller's, in order. */
 #include "vulkan.h"
 
+#include <stdlib.h>
+
 aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult code)
 {
     char number[24];
@@ -14,6 +16,24 @@ aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult c
                    code == VK_ERROR_DEVICE_LOST
                        ? "; a kernel has failed or ran too long: open the device again"
                        : "");
+}
+
+bool rt_vulkan_gone(const Vulkan *v) { return atomic_load(&v->lost) && !atomic_load(&v->hung); }
+
+/* AULE_VULKAN_TIMEOUT, in seconds. */
+static aule_status read_patience(uint64_t *patience, AuSink sink)
+{
+    enum { USUAL = 600, MOST = 1000000, DIGITS = 7 };
+    const char *text = getenv("AULE_VULKAN_TIMEOUT");
+    *patience = (uint64_t)USUAL * VULKAN_SECOND;
+    if (!text || !*text) return AULE_OK;
+    const size_t digits = strspn(text, "0123456789");
+    const long seconds = digits <= DIGITS && !text[digits] ? strtol(text, NULL, 10) : 0;
+    if (seconds < 1 || seconds > MOST)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "AULE_VULKAN_TIMEOUT is '%s', expected seconds from 1 to %d", text, MOST);
+    *patience = (uint64_t)seconds * VULKAN_SECOND;
+    return AULE_OK;
 }
 
 aule_status rt_vulkan_alive(Vulkan *v, AuSink sink)
@@ -142,8 +162,9 @@ static void close_vulkan(void *state)
     Vulkan *v = state;
     const bool owned = !v->given.struct_size;
     if (v->device) {
-        if (owned) v->vk.vkDeviceWaitIdle(v->device);
         if (v->timeline) rt_vulkan_settle(v);
+        if (atomic_load(&v->hung)) return; /* with all that it may still read */
+        if (owned) v->vk.vkDeviceWaitIdle(v->device);
         if (v->clear) rt_vulkan_unload(v, v->clear);
         rt_vulkan_chunks_end(v);
         if (v->timeline) v->vk.vkDestroySemaphore(v->device, v->timeline, NULL);
@@ -164,8 +185,10 @@ static aule_status open_vulkan(AuHeap memory, uint32_t index, const aule_device_
     v->heap = memory;
     v->index = index;
     atomic_init(&v->lost, false);
+    atomic_init(&v->hung, false);
     pthread_mutex_init(&v->lock, NULL);
-    aule_status status = options->context ? rt_vulkan_take(v, options, sink) : find_again(v, sink);
+    aule_status status = read_patience(&v->patience, sink);
+    if (!status) status = options->context ? rt_vulkan_take(v, options, sink) : find_again(v, sink);
     if (!status && !v->device) status = make_device(v, sink);
     if (!status) status = make_commands(v, sink);
     if (!status) status = make_layout(v, sink);

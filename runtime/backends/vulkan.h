@@ -110,6 +110,7 @@ typedef struct VulkanCommands {
 
 typedef struct VulkanRecording VulkanRecording;
 
+enum { VULKAN_SECOND = 1000000000 /* nanoseconds */ };
 struct Vulkan {
     AuHeap heap;
     AuVulkan vk;
@@ -136,11 +137,15 @@ struct Vulkan {
     bool fused;       /* Fma rounds once */
     bool cuts_loops;  /* as processors do: kernels say so in a word behind their slots */
     char cut[96];     /* a kernel whose loops the driver ended early; "": none, or it was told */
-    atomic_bool lost; /* the driver has said so */
+    atomic_bool lost; /* the driver has said so, or we: */
+    atomic_bool hung; /* no work was finished for [patience]; it may still read what it was given */
+    uint64_t patience; /* nanoseconds */
 };
 
 /* 0 is fine; else the error of the driver's call. */
 aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult code);
+/* Lost, and no longer at work: what it was given may end. */
+bool rt_vulkan_gone(const Vulkan *v);
 /* Refused where the device was lost. */
 aule_status rt_vulkan_alive(Vulkan *v, AuSink sink);
 

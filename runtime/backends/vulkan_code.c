@@ -20,7 +20,7 @@ void rt_vulkan_unload(void *state, void *program)
     pthread_mutex_lock(&v->lock);
     rt_vulkan_settle(v);
     pthread_mutex_unlock(&v->lock);
-    end(v, program);
+    if (!atomic_load(&v->hung)) end(v, program);
 }
 
 /* A processor's compiler takes long over loops that are written out, and the kernel is no faster: lavapipe built mha's kernels of f32

@@ -35,7 +35,7 @@ void rt_vulkan_buffer_free(void *state, void *data)
     const AuSink quiet = {.memory = v->heap};
     pthread_mutex_lock(&v->lock);
     VulkanBuffer *buffer = rt_vulkan_buffer_of(v, (uintptr_t)data, 1);
-    if (rt_vulkan_drain(v, quiet) == AULE_OK || atomic_load(&v->lost))
+    if (rt_vulkan_drain(v, quiet) == AULE_OK || rt_vulkan_gone(v))
         if (buffer) rt_vulkan_buffer_end(v, buffer);
     pthread_mutex_unlock(&v->lock);
 }

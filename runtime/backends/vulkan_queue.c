@@ -7,13 +7,37 @@
 
 /* ---- waiting */
 
+/* As long as the device gets anywhere within the time that it is given: VK_TIMEOUT where it has not. */
+static VkResult wait_while_it_works(const Vulkan *v, const VkSemaphoreWaitInfo *info)
+{
+    const uint64_t nobody = UINT64_MAX;
+    uint64_t before = nobody;
+    for (;;) {
+        const uint64_t patience = atomic_load(&v->hung) ? 0 : v->patience;
+        VkResult code = v->vk.vkWaitSemaphores(v->device, info, patience);
+        if (code != VK_TIMEOUT || !patience) return code;
+        uint64_t now = 0;
+        code = v->vk.vkGetSemaphoreCounterValue(v->device, v->timeline, &now);
+        if (code < 0) return code;
+        if (now == before) return VK_TIMEOUT;
+        before = now;
+    }
+}
+
 aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink)
 {
     const VkSemaphoreWaitInfo info = {
         .type = VK_TYPE_SEMAPHORE_WAIT, .count = 1, .semaphores = &v->timeline, .values = &value};
     if (!value) return AULE_OK;
-    return rt_vulkan_check(v, sink, "vkWaitSemaphores",
-                           v->vk.vkWaitSemaphores(v->device, &info, UINT64_MAX));
+    const VkResult code = wait_while_it_works(v, &info);
+    if (code == VK_SUCCESS) atomic_store(&v->hung, false); /* it came back; lost it stays */
+    if (code != VK_TIMEOUT) return rt_vulkan_check(v, sink, "vkWaitSemaphores", code);
+    atomic_store(&v->hung, true);
+    atomic_store(&v->lost, true);
+    return rt_fail(sink, AULE_ERROR_DRIVER,
+                   "vulkan:%u: no work was finished in %llu s (AULE_VULKAN_TIMEOUT), the device is "
+                   "taken for hung: open it again",
+                   v->index, (unsigned long long)(v->patience / VULKAN_SECOND));
 }
 
 aule_status rt_vulkan_look(Vulkan *v, AuSink sink)
@@ -44,6 +68,7 @@ void rt_vulkan_settle(Vulkan *v)
     aule_status status = AULE_ERROR_DRIVER;
     for (int n = 0; n < 2 && status && !atomic_load(&v->lost); n++)
         status = rt_vulkan_wait(v, v->submitted, quiet);
+    if (atomic_load(&v->hung)) return;   /* what it uses stays */
     if (status && !v->given.struct_size) /* nobody else has queues of the device */
         v->vk.vkDeviceWaitIdle(v->device);
     rt_vulkan_listen(v, status ? 0 : v->submitted);

@@ -276,7 +276,7 @@ static bool is_done(const Vulkan *v, const VulkanRecording *r)
     uint64_t last = 0;
     for (uint32_t n = 0; n < TURNS; n++)
         if (r->turns[n].done > last) last = r->turns[n].done;
-    return last <= v->reached || atomic_load(&v->lost);
+    return last <= v->reached || rt_vulkan_gone(v);
 }
 
 void rt_vulkan_reap(Vulkan *v)

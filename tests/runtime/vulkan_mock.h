@@ -56,12 +56,14 @@ typedef struct VulkanMock {
     int fail_at;           /* this call fails, counted from 1; 0: none */
     const char *fail;      /* or the first of this function */
     int code;              /* with this result */
+    bool hangs, slow;      /* of what is submitted nothing is done; one in each wait */
     /* so far */
     uint64_t taken;                /* bytes of those allocations */
     int calls, dispatches, cached; /* pipeline caches that had data */
     int submits, begun;            /* command buffers written */
     int barriers, seen; /* between kernels; those behind which what was written is seen */
     int waits, blocks;  /* of the host; of kernels */
+    uint64_t patience;  /* nanoseconds of the last wait */
     int most_together;  /* pipelines that were being made */
     const char *failed; /* the function that did */
     int instances, opened, buffers, memories, mapped; /* alive */

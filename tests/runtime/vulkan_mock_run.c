@@ -279,13 +279,17 @@ static bool may_begin(const Submission *s)
     return true;
 }
 
-static void work(void)
+/* [most] of them. */
+static void work_some(uint32_t most)
 {
     uint32_t done = 0;
-    while (done < pending_count && may_begin(&pending[done])) perform(&pending[done++]);
+    while (done < most && done < pending_count && may_begin(&pending[done]))
+        perform(&pending[done++]);
     pending_count -= done;
     memmove(pending, pending + done, pending_count * sizeof *pending);
 }
+
+static void work(void) { work_some(PENDING); }
 
 void vulkan_mock_work(void)
 {
@@ -353,10 +357,12 @@ VkResult vkGetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint
 VkResult vkWaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t nanoseconds)
 {
     ENTER();
-    (void)device, (void)nanoseconds;
+    (void)device;
     pthread_mutex_lock(&queue_lock);
     vulkan_mock.waits++;
-    if (*MOCK(uint64_t, info->semaphores[0]) < info->values[0]) work();
+    if (*MOCK(uint64_t, info->semaphores[0]) < info->values[0])
+        work_some(vulkan_mock.hangs ? 0 : vulkan_mock.slow ? 1 : PENDING);
+    vulkan_mock.patience = nanoseconds;
     const bool there = *MOCK(uint64_t, info->semaphores[0]) >= info->values[0];
     pthread_mutex_unlock(&queue_lock);
     return there ? VK_SUCCESS : VK_TIMEOUT;

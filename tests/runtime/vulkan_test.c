@@ -328,6 +328,60 @@ static void test_memory_runs_out(void **state)
     expect_nothing_left();
 }
 
+/* A device that does no more of its work is told of, everything after that is refused, and what it may still read stays until it is back; one that
+ * does some of it in each wait is waited for. Time passes in the mock as it is asked to. */
+static void test_hung(void **state)
+{
+    (void)state;
+    vulkan_mock_reset();
+    Setup s;
+    aule_error *error = NULL;
+    setenv("AULE_VULKAN_TIMEOUT", "7", 1);
+    open_case(&s);
+    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+    vulkan_mock.lazy = vulkan_mock.slow = true;
+    for (int n = 0; n < 4; n++) assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
+    assert_int_equal(aule_device_synchronize(s.device, NULL, &error), AULE_OK);
+    assert_int_equal(vulkan_mock.patience, 7000000000);
+    vulkan_mock.hangs = true;
+    vulkan_mock.waits = 0;
+    assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
+    expect_error(aule_device_synchronize(s.device, NULL, &error), &error, AULE_ERROR_DRIVER,
+                 "vulkan:0: no work was finished in 7 s (AULE_VULKAN_TIMEOUT), the device is taken "
+                 "for hung");
+    assert_int_equal(vulkan_mock.waits, 2);
+    expect_error(aule_plan_run(s.plan, &s.c->run, &error), &error, AULE_ERROR_DRIVER,
+                 "vulkan:0: an earlier call: VK_ERROR_DEVICE_LOST");
+    aule_plan_free(
+        s.plan); /* what the device was given is not freed: the mock would end the program */
+    s.plan = NULL;
+    vulkan_mock.hangs = vulkan_mock.slow = false;
+    close_case(&s);
+    expect_nothing_left();
+    expect_right();
+    unsetenv("AULE_VULKAN_TIMEOUT");
+}
+
+static void test_timeout_is_read(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"0", "-1", "1s", " 5", "1000001", "99999999999999999999"};
+    vulkan_mock_reset();
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        char text[100];
+        aule_device *device = NULL;
+        aule_error *error = NULL;
+        setenv("AULE_VULKAN_TIMEOUT", wrong[n], 1);
+        snprintf(text, sizeof text, "AULE_VULKAN_TIMEOUT is '%s', expected seconds from 1 to",
+                 wrong[n]);
+        expect_error(aule_device_open("vulkan:0", NULL, &device, &error), &error, AULE_ERROR_USAGE,
+                     text);
+    }
+    unsetenv("AULE_VULKAN_TIMEOUT");
+    expect_nothing_left();
+    expect_right();
+}
+
 /* Every call after the one that said so says so, too; another device of the process goes on. */
 static void test_lost(void **state)
 {
@@ -415,6 +469,8 @@ static int run(void)
         cmocka_unit_test(test_little_shared_memory),
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_timeout_is_read),
         cmocka_unit_test(test_a_pipeline_that_is_refused),
         cmocka_unit_test(test_every_call_fails_in_turn),
     };
