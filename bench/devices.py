@@ -77,7 +77,7 @@ CASES = {
     "gpu": [Case(script, dtype, width, 16384) for width in (64, 128) for dtype in ("f16", "bf16") for script in ("full", "causal")]
     + [Case(script, "f16", width, 16384) for width in (64, 128) for script in ("softcap", "alibi")]
     + [Case("causal", "f32", width, 4096) for width in (64, 128)],
-    "processors": [Case("full", "f32", 64, 2048, H=2), Case("causal", "f32", 64, 2048, H=2, passes=("forward",)), Case("full", "f32", 128, 2048, H=2, passes=("forward",))],
+    "processors": [Case(script, "f32", width, 2048, H=2, passes=("forward",)) for width in (64, 128) for script in ("full", "causal")],
 }
 WAYS = {"gpu": GPU, "processors": PROCESSORS}
 
