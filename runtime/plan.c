@@ -340,6 +340,11 @@ const aule_variant_v1 *aule_plan_variant(const aule_plan *plan)
     return plan ? plan->variant : NULL;
 }
 
+uint64_t aule_plan_spilled(const aule_plan *plan)
+{
+    return plan && plan->device->backend->spilled ? plan->device->backend->spilled(plan->code) : 0;
+}
+
 uint64_t aule_plan_workspace(const aule_plan *plan, uint32_t *align)
 {
     if (align) *align = plan ? plan->layout.workspace_align : 1;

@@ -362,6 +362,9 @@ AULE_API aule_status aule_plan_new(aule_attention *attention, aule_device *devic
                                    const aule_call *call, aule_plan **plan, aule_error **error);
 AULE_API void aule_plan_free(aule_plan *plan);
 AULE_API const aule_variant_v1 *aule_plan_variant(const aule_plan *plan);
+/* Bytes that a thread of the device keeps in memory for want of registers, of the plan's kernel that has most, as the driver's compiler says
+ * (levelzero: a hardware thread, which is a subgroup). 0: none, or the driver does not say. Such kernels are right, and slow. */
+AULE_API uint64_t aule_plan_spilled(const aule_plan *plan);
 
 /* Bytes of workspace a run needs; [align] (may be NULL) receives the alignment of its address. */
 AULE_API uint64_t aule_plan_workspace(const aule_plan *plan, uint32_t *align);

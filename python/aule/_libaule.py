@@ -198,6 +198,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_plan_free": (None, [HANDLE]),
     "aule_plan_workspace": (c_uint64, [HANDLE, POINTER(c_uint32)]),
     "aule_plan_variant": (POINTER(VariantV1), [HANDLE]),
+    "aule_plan_spilled": (c_uint64, [HANDLE]),
     "aule_plan_run": ("status", [HANDLE, c_char_p]),
     "aule_plan_report": ("status", [HANDLE, c_char_p]),
 }

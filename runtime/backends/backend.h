@@ -97,6 +97,8 @@ typedef struct AuBackend {
     /* A variant's code, ready to launch. */
     aule_status (*load)(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
     void (*unload)(void *state, void *program);
+    /* Bytes a thread that its kernels keep in memory for want of registers, the most. (optional: nobody knows) */
+    uint64_t (*spilled)(const void *program);
 
     /* A plan's tensors: the bytes from a handle's beginning on, where memory is flat those from the address of its lowest element on, must
      * be there. (optional) */

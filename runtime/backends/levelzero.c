@@ -135,6 +135,7 @@ const AuBackend au_backend_levelzero = {
     .explain = explain,
     .load = rt_ze_load,
     .unload = rt_ze_unload,
+    .spilled = rt_ze_spilled,
     .check_memory = rt_ze_check_memory,
     .launch = rt_ze_launch,
     .zero = rt_ze_zero,

@@ -131,6 +131,7 @@ aule_status rt_ze_download(void *state, void *data, uint64_t offset, void *to, u
 /* ---- levelzero_code.c */
 aule_status rt_ze_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
 void rt_ze_unload(void *state, void *program);
+uint64_t rt_ze_spilled(const void *program);
 aule_status rt_ze_launch(void *state, void *program, void *queue, const AuLaunch *given,
                          AuSink sink);
 

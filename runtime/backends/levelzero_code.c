@@ -19,7 +19,8 @@ typedef struct Kernel {
 typedef struct Program {
     const aule_variant_v1 *variant;
     ze_module_handle_t module;
-    Kernel *kernels; /* one a launch */
+    Kernel *kernels;  /* one a launch */
+    uint32_t spilled; /* bytes, of the kernel that has most */
 } Program;
 
 /* ---- kernels */
@@ -36,6 +37,12 @@ void rt_ze_unload(void *state, void *program)
     if (p->module) z->ze.zeModuleDestroy(p->module);
     rt_free(p->kernels);
     rt_free(p);
+}
+
+uint64_t rt_ze_spilled(const void *program)
+{
+    const Program *p = program;
+    return p->spilled;
 }
 
 static aule_status check_block(const LevelZero *z, const aule_launch_v1 *launch,
@@ -65,12 +72,13 @@ static uint32_t arg_count(const aule_launch_v1 *launch)
 }
 
 /* What each launch would be refused for, once and with numbers. */
-static aule_status check_kernel(LevelZero *z, const Kernel *kernel, const aule_launch_v1 *launch,
-                                AuSink sink)
+static aule_status check_kernel(LevelZero *z, Program *p, const Kernel *kernel,
+                                const aule_launch_v1 *launch, AuSink sink)
 {
     ze_kernel_properties_t of = {.stype = ZE_STRUCTURE_TYPE_KERNEL_PROPERTIES};
     const ze_result_t code = z->ze.zeKernelGetProperties(kernel->handle, &of);
     if (code) return rt_ze_check(z, sink, "zeKernelGetProperties", code);
+    if (of.spillMemSize > p->spilled) p->spilled = of.spillMemSize;
     if (of.numKernelArgs != arg_count(launch))
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
                        "levelzero:%u: kernel %s takes %u arguments, its parameter block makes %u",
@@ -84,7 +92,7 @@ static aule_status check_kernel(LevelZero *z, const Kernel *kernel, const aule_l
                    z->facts.compute.maxSharedLocalMemory);
 }
 
-static aule_status make_kernel(LevelZero *z, const Program *p, Kernel *kernel,
+static aule_status make_kernel(LevelZero *z, Program *p, Kernel *kernel,
                                const aule_launch_v1 *launch, AuSink sink)
 {
     const ze_kernel_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_KERNEL_DESC,
@@ -104,7 +112,7 @@ static aule_status make_kernel(LevelZero *z, const Program *p, Kernel *kernel,
                                                                       : AULE_ERROR_DRIVER,
                           "zeKernelCreate", code, launch->entry);
     }
-    status = check_kernel(z, kernel, launch, sink);
+    status = check_kernel(z, p, kernel, launch, sink);
     if (status) return status;
     code = z->ze.zeKernelSetGroupSize(kernel->handle, block[0], block[1], block[2]);
     return rt_ze_check(z, sink, "zeKernelSetGroupSize", code);

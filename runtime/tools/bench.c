@@ -133,12 +133,16 @@ static void report(const AuSession *s, const Result *results, size_t count, bool
 {
     const aule_variant_v1 *v = aule_plan_variant(s->steps[results[0].to].plan);
     const aule_device_info *info = aule_device_get_info(s->device);
+    const uint64_t spilled = aule_plan_spilled(s->steps[results[0].to].plan);
     char shape[512];
     shape_text(s, shape, sizeof shape);
     if (!json) {
         printf("%s on %s (%s, %s): %s %s\n", s->signature->name, info->id, info->name, v->arch,
                array_dtype_name(v->dtype), shape);
         for (size_t i = 0; i < count; i++) report_numbers(s, &results[i], false);
+        if (spilled)
+            printf("  the driver's compiler spills registers: %llu bytes a thread\n",
+                   (unsigned long long)spilled);
         return;
     }
     printf("{\"attention\": ");
@@ -149,7 +153,7 @@ static void report(const AuSession *s, const Result *results, size_t count, bool
     bench_print_text(v->schedule);
     printf(", \"dtype\": \"%s\", \"shape\": ", array_dtype_name(v->dtype));
     bench_print_text(shape);
-    printf(", ");
+    printf(", \"spilled\": %llu, ", (unsigned long long)spilled);
     report_numbers(s, &results[0], true);
     for (size_t i = 1; i < count; i++) {
         printf(", \"%s\": {", results[i].name);

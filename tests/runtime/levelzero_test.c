@@ -293,6 +293,24 @@ static void test_limits(void **state)
                  "levelzero1.3 SPIR-V_1.0");
 }
 
+/* What the driver's compiler says of registers that were too few: of two kernels the one that has most. */
+static void test_spills_are_told(void **state)
+{
+    (void)state;
+    for (uint32_t bytes = 0; bytes <= 6848; bytes += 6848) {
+        Setup s;
+        aule_error *error = NULL;
+        levelzero_mock_reset();
+        levelzero_mock.spilled = bytes;
+        open_case(&s, ON_OWN);
+        if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+        assert_int_equal(aule_plan_spilled(s.plan), bytes);
+        close_case(&s);
+        expect_nothing_left();
+    }
+    assert_int_equal(aule_plan_spilled(NULL), 0);
+}
+
 /* ---- failures */
 
 /* Every call after the one that said so says so, too; the device is opened again. */
@@ -419,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_spills_are_told),
         cmocka_unit_test(test_recorded_again),
         cmocka_unit_test(test_other_parameters),
         cmocka_unit_test(test_code_ends_first),

@@ -210,6 +210,7 @@ class Tool(unittest.TestCase):
         self.assertGreater(row["ms"], 0)
         self.assertGreaterEqual(row["runs"], 9)
         self.assertGreater(row["processor_ms"], 0)
+        self.assertEqual(row["spilled"], 0)
         self.assertIn("q[1,2,16,8]", row["shape"])
         self.assertIn("median", self.aule("bench", SAMPLE, "--backend", "cpu", "--shape", "B=1,H=2,S=4,T=4", "--window", "4"))
         self.refused("no size 'X'", "bench", SAMPLE, "--shape", "X=1", status=2)

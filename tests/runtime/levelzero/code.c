@@ -1,6 +1,7 @@
 /* code.c - modules and kernels of the mock. A binary is the head below and the SPIR-V that it was made of. */
 #include "inside.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,8 @@ ze_result_t zeKernelDestroy(ze_kernel_handle_t kernel)
     mock_end(kernel);
     LEAVE(ZE_RESULT_SUCCESS);
 }
+static atomic_uint kernels_asked;
+
 ze_result_t zeKernelGetProperties(ze_kernel_handle_t kernel, ze_kernel_properties_t *p)
 {
     ENTER();
@@ -159,6 +162,7 @@ ze_result_t zeKernelGetProperties(ze_kernel_handle_t kernel, ze_kernel_propertie
     p->requiredGroupSizeY = kernel->facts.block[1];
     p->requiredGroupSizeZ = kernel->facts.block[2];
     p->localMemSize = kernel->facts.local_bytes;
+    p->spillMemSize = levelzero_mock.spilled >> kernels_asked++ % 2;
     LEAVE(ZE_RESULT_SUCCESS);
 }
 ze_result_t zeKernelSetGroupSize(ze_kernel_handle_t kernel, uint32_t x, uint32_t y, uint32_t z)

@@ -32,6 +32,7 @@ typedef struct LevelZeroMock {
     bool computes;                    /* there is a queue that does */
     bool sees_host, relaxed;          /* shared system memory; allocations beyond the limit */
     bool multiplies;                  /* it has matrix units */
+    uint32_t spilled; /* bytes of the kernel that a module has first; of others the half */
     uint32_t most_threads, most_x, most_blocks, shared_bytes, time_bits;
     uint64_t memory_bytes; /* of one allocation at most */
     uint32_t local_bytes;  /* of each kernel of the sample */
