@@ -342,6 +342,7 @@ def main() -> None:
     p.add_argument("--compile", type=Path)
     p.add_argument("--artifacts", type=Path)
     p.add_argument("--filter", default="", help="only cases whose script, type and width contain this; driver: only what the driver says")
+    p.add_argument("--ways", default="", help="only columns whose names begin with one of these, as cpu,Intel")
     p.add_argument("--rounds", type=int, default=1, help="of each measurement; the least is taken")
     p.add_argument("--write", type=Path)
     a = p.parse_args()
@@ -350,6 +351,7 @@ def main() -> None:
     if not a.artifacts:
         p.error("--compile DIR or --artifacts DIR")
     a.artifacts = a.artifacts.resolve()
+    WAYS[a.set] = [way for way in WAYS[a.set] if way.name.startswith(tuple(a.ways.split(",")))]
     text = report(a)
     print(text)
     if a.write:
