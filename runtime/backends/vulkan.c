@@ -18,8 +18,6 @@ aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult c
                        : "");
 }
 
-bool rt_vulkan_gone(const Vulkan *v) { return atomic_load(&v->lost) && !atomic_load(&v->hung); }
-
 /* AULE_VULKAN_TIMEOUT, in seconds. */
 static aule_status read_patience(uint64_t *patience, AuSink sink)
 {

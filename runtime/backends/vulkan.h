@@ -145,7 +145,10 @@ struct Vulkan {
 /* 0 is fine; else the error of the driver's call. */
 aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult code);
 /* Lost, and no longer at work: what it was given may end. */
-bool rt_vulkan_gone(const Vulkan *v);
+static inline bool rt_vulkan_gone(const Vulkan *v)
+{
+    return atomic_load(&v->lost) && !atomic_load(&v->hung);
+}
 /* Refused where the device was lost. */
 aule_status rt_vulkan_alive(Vulkan *v, AuSink sink);
 
