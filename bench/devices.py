@@ -300,7 +300,7 @@ def driver(a) -> list:
 
     said, lines = ask("--matrices"), []
     for key, what in (("matrix", "Products of matrices that it lists"), ("multiples", "Of which extents may be multiples (`NV2`)")):
-        listed = dict.fromkeys(f"{x[key]} of {x['operands']} with sums of {x['sums']}, {x['scope']}" + (f" of {x['threads']} threads" if x.get("threads") else "") for x in said if key in x and not x["saturates"])
+        listed = dict.fromkeys(f"{x[key]} of {x['operands']} with sums of {x['sums']}, {x['scope']}" + (f" of {x['threads']} threads" if x.get("threads") else "") for x in said if key in x and not x.get("saturates"))
         if listed:
             lines += ["", f"{what}: {'; '.join(listed)}."]
     for n, lanes in ((16, 32), (8, 8)):
