@@ -5,6 +5,7 @@
     python bench/decode.py --compile DIR [--arch sm_90] [--shape ROW] [--storage e4m3,i8:token]
     python bench/decode.py --check [--storage e4m3,i8:token] [--artifacts DIR]
     python bench/decode.py --ragged [--dtype bf16] [--filter WORD] [--artifacts DIR]
+    python bench/decode.py --schedule [--dtype bf16] [--filter WORD] [--artifacts DIR]
     python bench/decode.py --prefix [--check] [--dtype bf16] [--filter WORD] [--artifacts DIR]
 
 Each call of a turn has a cache of its own, so many that the far cache of the device does not hold them; the calls of a turn are one
@@ -13,7 +14,7 @@ over the largest value. `paged` has the same keys in pages drawn at random from 
 lengths in pages of all sizes, with NaN wherever no sequence is and wild entries behind each. --compile writes the artifacts for a machine
 without the compiler, where --artifacts names the folder; of further folders there are further columns. --storage adds columns, and checks, of
 caches in 8 bits: bytes are then those that are stored, scales of tokens among them, and errors are against float64 on the elements, scale
-times stored. --ragged has sequences of different lengths, by equal parts of a list and by as many parts each (bench/ragged.py). --prefix has sequences that share their first keys, with groups and without (bench/prefixes.py).
+times stored. --ragged has sequences of different lengths, by equal parts of a list and by as many parts each (bench/ragged.py). --schedule has lists of work made once for several layers (bench/schedules.py). --prefix has sequences that share their first keys, with groups and without (bench/prefixes.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import prefixes
 import ragged as lengths_apart
+import schedules
 import torch
 from bench import TYPES, compile_artifact, machine, note, tell, usable
 from measure import FAR, first_of, graph_of, graph_seconds, median_seconds
@@ -265,11 +267,14 @@ def main() -> None:
     p.add_argument("--check", action="store_true")
     p.add_argument("--prefix", action="store_true")
     p.add_argument("--ragged", action="store_true")
+    p.add_argument("--schedule", action="store_true")
     a = p.parse_args()
     if a.compile:
         return compile_artifacts(a)
     if a.ragged:
         return lengths_apart.measure(a, copy_rate(a.device))
+    if a.schedule:
+        return schedules.measure(a)
     if a.prefix:
         return prefixes.check(a) if a.check else prefixes.measure(a)
     if a.check:

@@ -185,6 +185,29 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
     return AULE_OK;
 }
 
+/* Of regions launches of lists of work have a part in lists alone, which no other launch writes; of tensors they write none. */
+static bool bad_work(const aule_variant_v1 *v)
+{
+    const uint64_t lists = rt_work_regions(v);
+    for (uint32_t i = 0; lists && i < v->launch_count; i++) {
+        const aule_launch_v1 *launch = rt_launch(v, i);
+        for (uint32_t n = 0; rt_knows_touches(launch) && n < launch->slot_count; n++) {
+            const aule_slot_v1 *slot = &launch->slots[n];
+            const uint32_t touch = rt_touch(launch, n);
+            const bool writes = touch & AULE_TOUCH_WRITE;
+            const bool tensor = slot->kind == AULE_SLOT_TENSOR;
+            const bool list =
+                !tensor && slot->kind == AULE_SLOT_WORKSPACE && lists >> slot->index & 1;
+            if (touch && (rt_is_work(launch) ? !list && (writes || !tensor) : list && writes))
+                return true;
+        }
+    }
+    for (uint32_t i = 0; i < v->workspace_count; i++)
+        if (lists >> i & 1 && (v->workspaces[i].zeroed || v->workspaces[i].align > AU_WORK_ALIGN))
+            return true;
+    return false;
+}
+
 static bool bad_check(const Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
                       const aule_check_v1 *of)
 {
@@ -226,6 +249,7 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
         aule_status status = check_launch(check, a, v, rt_launch(v, i));
         if (status) return status;
     }
+    if (bad_work(v)) return damaged(check, "its lists of work");
     uint32_t maps = 0;
     for (uint32_t i = 0; i < v->launch_count; i++) maps += rt_map_count(rt_launch(v, i));
     if (maps > AULE_MAX_MAPS) return damaged(check, "a variant's maps");

@@ -27,7 +27,7 @@ static void add_tensor(AuText *text, const aule_attention_v1 *a, const aule_tens
     static const char *const roles[] = {"query", "key",    "value", "input", "output", "final",
                                         "kept",  "given",  "given", "made",  "kept",   "state",
                                         "state", "packed", "pool",  "slots", "given",  "made",
-                                        "part",  "parts",  "new",   "slots"};
+                                        "part",  "parts",  "new",   "slots", "work"};
     _Static_assert(sizeof roles / sizeof *roles == AULE_ROLES, "a word for each role");
     rt_text_add(text, "  %-6s %s: %s ", roles[t->role], t->name, rt_dtype_name(t->dtype));
     add_axes(text, a, t);

@@ -37,6 +37,24 @@ bool rt_is_early(const aule_launch_v1 *launch)
            launch->flags & AULE_LAUNCH_EARLY;
 }
 
+bool rt_is_work(const aule_launch_v1 *launch)
+{
+    return rt_knows_touches(launch) && launch->flags & AULE_LAUNCH_WORK;
+}
+
+uint64_t rt_work_regions(const aule_variant_v1 *variant)
+{
+    uint64_t regions = 0;
+    for (uint32_t i = 0; i < variant->launch_count; i++) {
+        const aule_launch_v1 *launch = rt_launch(variant, i);
+        for (uint32_t n = 0; rt_is_work(launch) && n < launch->slot_count; n++)
+            if (launch->slots[n].kind == AULE_SLOT_WORKSPACE &&
+                rt_touch(launch, n) & AULE_TOUCH_WRITE)
+                regions |= 1ull << launch->slots[n].index;
+    }
+    return regions;
+}
+
 bool rt_knows_touches(const aule_launch_v1 *launch)
 {
     return launch->struct_size >= sizeof *launch && launch->touch_count;

@@ -22,6 +22,11 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index);
 uint32_t rt_map_count(const aule_launch_v1 *launch);
 /* May it be launched before the one before it, of the same run, has ended? */
 bool rt_is_early(const aule_launch_v1 *launch);
+/* Bytes of which the address of lists of work is a multiple. */
+enum { AU_WORK_ALIGN = 64 };
+/* Does it make lists of work, which other launches only read (AULE_LAUNCH_WORK)? The regions that such launches write, bit n the variant's number n. */
+bool rt_is_work(const aule_launch_v1 *launch);
+uint64_t rt_work_regions(const aule_variant_v1 *variant);
 /* Does it say what it does with the memory of its slots? Artifacts before 1.17 do not. Then: AULE_TOUCH_* of a slot. */
 bool rt_knows_touches(const aule_launch_v1 *launch);
 uint32_t rt_touch_words(uint32_t slots); /* that hold so many */
@@ -50,6 +55,7 @@ typedef enum AuPart { AU_PART_NONE, AU_PART_READ, AU_PART_WRITTEN } AuPart;
 typedef enum AuPassed {
     AU_PASSED_ALWAYS,
     AU_PASSED_UNLESS_MARKED,
+    AU_PASSED_IF_GIVEN,
     AU_PASSED_UNLESS_KEPT,
     AU_PASSED_IF_JOINED,
     AU_PASSED_IF_CACHED

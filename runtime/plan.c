@@ -65,19 +65,22 @@ static aule_status check_narrow(const aule_attention_v1 *a, const aule_launch_v1
     return AULE_OK;
 }
 
-static aule_status lay_out_workspace(const aule_attention_v1 *a, const aule_variant_v1 *v,
-                                     const AuEnv *env, AuLayout *layout, AuSink sink)
+aule_status rt_lay_out_workspace(const aule_attention_v1 *a, const aule_variant_v1 *v,
+                                 const AuEnv *env, bool with_work, AuLayout *layout, AuSink sink)
 {
     layout->workspace_align = 1;
-    layout->workspace_bytes = 0;
+    layout->workspace_bytes = layout->work_bytes = 0;
+    layout->in_work = with_work ? rt_work_regions(v) : 0;
     for (uint32_t i = 0; i < v->workspace_count; i++) {
         uint32_t align = v->workspaces[i].align ? v->workspaces[i].align : 1;
         const char *wrong =
             count_of(&v->workspaces[i].bytes, env, 1ull << 48, &layout->region_bytes[i]);
         if (wrong) return fail_layout(a, v, "a workspace", wrong, sink);
-        layout->region_at[i] = (layout->workspace_bytes + align - 1) / align * align;
-        layout->workspace_bytes = layout->region_at[i] + layout->region_bytes[i];
-        if (align > layout->workspace_align) layout->workspace_align = align;
+        const bool in_work = layout->in_work >> i & 1;
+        uint64_t *end = in_work ? &layout->work_bytes : &layout->workspace_bytes;
+        layout->region_at[i] = (*end + align - 1) / align * align;
+        *end = layout->region_at[i] + layout->region_bytes[i];
+        if (!in_work && align > layout->workspace_align) layout->workspace_align = align;
     }
     return AULE_OK;
 }
@@ -86,7 +89,9 @@ aule_status rt_layout(const aule_attention_v1 *a, const aule_variant_v1 *v, uint
                       const AuBound *bound, AuLayout *layout, AuSink sink)
 {
     AuEnv env = rt_bound_env(a, bound);
-    aule_status status = lay_out_workspace(a, v, &env, layout, sink);
+    const bool with_work = rt_passed_of(a, bound, AULE_ROLE_WORK) >= 0;
+    aule_status status = rt_lay_out_workspace(a, v, &env, with_work, layout, sink);
+    if (rt_schedules(bound)) layout->workspace_bytes = 0; /* lists lie in "work" */
     env.processors = processors ? processors : INT32_MAX; /* not known: blocks do not stay */
     for (uint32_t i = 0; !status && i < v->launch_count; i++) {
         const aule_launch_v1 *launch = rt_launch(v, i);
@@ -145,14 +150,16 @@ aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_a
     if (plan->empty[index]) return AULE_OK;
     if (!at->data)
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s: its data is NULL", attention, name);
-    uint64_t bytes = rt_dtype_bytes(plan->bound.dtypes[index]);
+    const bool is_work = (int32_t)index == plan->work;
+    uint64_t bytes = is_work ? AU_WORK_ALIGN : rt_dtype_bytes(plan->bound.dtypes[index]);
     uint64_t address =
         (plan->device->backend->flat ? (uint64_t)(uintptr_t)at->data : 0) + at->byte_offset;
     if ((address & (bytes - 1)) == 0) return AULE_OK; /* a power of two */
     return rt_fail(sink, AULE_ERROR_TENSOR,
-                   "%s: %s: its address is %llu past a multiple of %llu, the bytes of %s",
-                   attention, name, (unsigned long long)(address % bytes),
-                   (unsigned long long)bytes, rt_dtype_name(plan->bound.dtypes[index]));
+                   "%s: %s: its address is %llu past a multiple of %llu, %s%s", attention, name,
+                   (unsigned long long)(address % bytes), (unsigned long long)bytes,
+                   is_work ? "where lists of work begin" : "the bytes of ",
+                   is_work ? "" : rt_dtype_name(plan->bound.dtypes[index]));
 }
 
 /* Offsets are those of memory that there could be; handles have an end, and a beginning. */
@@ -209,21 +216,32 @@ static aule_status take_tensors(aule_plan *plan, const aule_call *call, AuSink s
     return rt_check_overlaps(a, &plan->bound, plan->device->backend->flat, sink);
 }
 
+/* Is it made of launches of another? */
+static bool has_schedule(const aule_attention_v1 *a)
+{
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        if (rt_tensor(a, i)->role == AULE_ROLE_WORK) return true;
+    return false;
+}
+
 static aule_status check_operation(const aule_attention_v1 *a, const char *operation, AuSink sink)
 {
     AuText names = {.memory = sink.memory};
+    if (strcmp(operation, "schedule") == 0 && has_schedule(a)) return AULE_OK;
     for (uint32_t i = 0; i < a->variant_count; i++) {
         const char *name = rt_variant(a, i)->operation;
         if (strcmp(name, operation) == 0) return rt_text_free(&names), AULE_OK;
         if (!names.at || !strstr(names.at, name))
             rt_text_add(&names, "%s%s", names.at ? ", " : "", name);
     }
-    aule_status status =
-        rt_fail(sink, AULE_ERROR_UNSUPPORTED, "%s: no operation '%s', the artifact has %s%s",
-                a->name, operation, names.at ? rt_text_str(&names) : "none",
-                strcmp(operation, "backward") == 0
-                    ? ": the script has no gradient, or was compiled with --no-grad"
-                    : "");
+    aule_status status = rt_fail(
+        sink, AULE_ERROR_UNSUPPORTED, "%s: no operation '%s', the artifact has %s%s", a->name,
+        operation, names.at ? rt_text_str(&names) : "none",
+        strcmp(operation, "backward") == 0
+            ? ": the script has no gradient, or was compiled with --no-grad"
+        : strcmp(operation, "schedule") == 0
+            ? ": lists of work are of rows in layouts (aulec --layout), from version 1.19 on"
+            : "");
     rt_text_free(&names);
     return status;
 }
@@ -281,11 +299,14 @@ static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink
     if (!status) status = rt_bind_tensors(a, call, true, &plan->bound, sink);
     if (!status)
         status = rt_bind_params(a, call->params, call->param_count, NULL, &plan->bound, sink);
+    plan->work = rt_passed_of(a, &plan->bound, AULE_ROLE_WORK);
+    plan->schedules = rt_schedules(&plan->bound);
     if (!status) status = take_tensors(plan, call, sink);
     if (!status)
         status = rt_choose_variant(a, plan->device->backend, &plan->device->info, &plan->bound,
-                                   operation, call->arch, call->flags & AULE_CALL_INVARIANT,
-                                   &plan->variant, sink);
+                                   rt_kernels_of(operation), call->arch,
+                                   call->flags & AULE_CALL_INVARIANT, &plan->variant, sink);
+    if (!status) status = rt_check_work(plan, call, sink);
     if (!status)
         status = rt_layout(a, plan->variant, plan->device->info.units, &plan->bound, &plan->layout,
                            sink);
@@ -363,12 +384,19 @@ aule_status aule_attention_shape(const aule_attention *attention, const aule_cal
     const aule_attention_v1 *a = attention->descriptor;
     AuBound bound;
     aule_call read;
-    aule_status status = rt_read_options(&read, sizeof read, sizeof read, call, "aule_call", sink);
+    aule_status status =
+        rt_read_options(&read, sizeof read, offsetof(aule_call, flags), call, "aule_call", sink);
     if (!status) status = rt_bind_tensors(a, &read, false, &bound, sink);
     if (status) return status;
     int32_t index = rt_find_tensor(a, name);
     if (index < 0) return rt_fail(sink, AULE_ERROR_NAME, "%s: no tensor '%s'", a->name, name);
     const aule_tensor_v1 *t = rt_tensor(a, (uint32_t)index);
+    if (t->role == AULE_ROLE_WORK) {
+        *rank = 1;
+        *dtype = rt_dtype_dl(t->dtype);
+        status = rt_bind_params(a, read.params, read.param_count, NULL, &bound, sink);
+        return status ? status : rt_work_words(a, &read, &bound, &shape[0], sink);
+    }
     AuEnv env = {bound.sizes, NULL, a->size_count, 0, 0};
     for (uint32_t axis = 0; axis < t->rank; axis++) {
         aule_value extent;

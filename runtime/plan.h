@@ -12,6 +12,9 @@ typedef struct AuLayout {
     uint64_t region_at[AULE_MAX_REGIONS]; /* bytes from the workspace's start */
     uint64_t region_bytes[AULE_MAX_REGIONS];
     uint64_t workspace_bytes;
+    uint64_t
+        in_work; /* regions, bit n number n, that lie in the tensor "work", from whose start region_at then counts */
+    uint64_t work_bytes; /* that they take */
     uint32_t workspace_align;
     uint32_t grid[AULE_MAX_LAUNCHES][3];
     AuMapView maps[AULE_MAX_MAPS]; /* one launch behind the other */
@@ -19,6 +22,10 @@ typedef struct AuLayout {
 
 aule_status rt_layout(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
                       uint32_t processors, const AuBound *bound, AuLayout *layout, AuSink sink);
+
+/* Regions alone. [with_work]: the call is given "work". */
+aule_status rt_lay_out_workspace(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
+                                 const AuEnv *env, bool with_work, AuLayout *layout, AuSink sink);
 
 /* What runs before the plan's variant: the rows that a forward is given are appended by kernels of their own operation, of the same arguments. */
 typedef struct AuFirst {
@@ -36,6 +43,8 @@ struct aule_plan {
     void *code;
     void *recording; /* of backends that record runs, else NULL */
     AuFirst *first;  /* NULL: nothing */
+    int32_t work;    /* the tensor of lists that the call is given, or makes; -1: none */
+    bool schedules;  /* launches of lists alone; else, where there is such a tensor, all others */
     AuBound bound;   /* tensors are NULL or not, and not to be followed: they were the caller's */
     bool empty[AULE_MAX_TENSORS];
     aule_address at[AULE_MAX_TENSORS];
@@ -65,6 +74,16 @@ aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_addr
 
 /* append.c: slots of a call, likewise: each there is in the cache, and none twice. */
 aule_status rt_check_new_slots(const aule_plan *plan, const aule_address *at, AuSink sink);
+
+/* work.c: does the call make lists of work? The operation whose kernels those of an operation are. */
+bool rt_schedules(const AuBound *bound);
+const char *rt_kernels_of(const char *operation);
+/* Elements that "work" has of such a call, whose sizes and parameters are bound, on any device. */
+aule_status rt_work_words(const aule_attention_v1 *attention, const aule_call *call,
+                          const AuBound *bound, int64_t *words, AuSink sink);
+/* That of the plan, where there is one: as many, side by side. And that it has room where parameters are others than planned. */
+aule_status rt_check_work(const aule_plan *plan, const aule_call *call, AuSink sink);
+aule_status rt_check_work_room(const aule_plan *plan, const AuLayout *layout, AuSink sink);
 
 /* Of a tensor's data: there, and aligned to its elements. */
 aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,

@@ -31,6 +31,16 @@ static uint64_t number_slot(const aule_slot_v1 *slot, int64_t value)
     return slot->type == AULE_SLOT_I32 ? low_half((int32_t)value) : (uint64_t)value;
 }
 
+/* A region of the workspace: there, or in the lists of work that the call has. */
+static aule_address region_of(const Run *run, uint32_t index)
+{
+    const AuLayout *layout = run->layout;
+    if (!(layout->in_work >> index & 1))
+        return (aule_address){run->given.workspace, layout->region_at[index]};
+    const aule_address *work = &run->at[run->plan->work];
+    return (aule_address){work->data, work->byte_offset + layout->region_at[index]};
+}
+
 /* The parameter block of one launch. [offsets]: NULL where memory is flat and nobody asks. */
 static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *slots,
                        int64_t *offsets)
@@ -63,9 +73,9 @@ static void fill_slots(const Run *run, const aule_launch_v1 *launch, uint64_t *s
                 param_slot(&run->bound->params[index], rt_param(plan->attention, index)->dtype);
             break;
         case AULE_SLOT_WORKSPACE: {
-            uint64_t at = run->layout->region_at[index];
-            filled = (uint64_t)(uintptr_t)run->given.workspace + (flat ? at : 0);
-            offset = (int64_t)(at / (slot->dim && !in_bytes ? slot->dim : 1));
+            const aule_address at = region_of(run, index);
+            filled = (uint64_t)(uintptr_t)at.data + (flat ? at.byte_offset : 0);
+            offset = (int64_t)(at.byte_offset / (slot->dim && !in_bytes ? slot->dim : 1));
             /* A region of no bytes may lie at the workspace's end, which is no address of its. */
             if (looks && !run->layout->region_bytes[index]) filled = 0;
             break;
@@ -84,12 +94,10 @@ static uint32_t fill_maps(const Run *run, const aule_launch_v1 *launch, uint32_t
     const uint32_t count = rt_map_count(launch);
     for (uint32_t n = 0; n < count; n++) {
         const aule_map_v1 *map = rt_map(launch, n);
-        const aule_address *at = &run->at[map->index];
-        const uint64_t address =
-            map->kind == AULE_SLOT_TENSOR
-                ? (uint64_t)(uintptr_t)at->data + at->byte_offset
-                : (uint64_t)(uintptr_t)run->given.workspace + run->layout->region_at[map->index];
-        maps[n] = (AuMapped){map, &run->layout->maps[first + n], address};
+        const aule_address at =
+            map->kind == AULE_SLOT_TENSOR ? run->at[map->index] : region_of(run, map->index);
+        maps[n] = (AuMapped){map, &run->layout->maps[first + n],
+                             (uint64_t)(uintptr_t)at.data + at.byte_offset};
     }
     return count;
 }
@@ -114,12 +122,19 @@ static aule_status check_workspace(const Run *run, AuSink sink)
     return AULE_OK;
 }
 
+/* Lists of work are made, or were made. */
+static bool is_left_out(const Run *run, const aule_launch_v1 *launch)
+{
+    if (run->plan->schedules) return !rt_is_work(launch);
+    return run->layout->in_work && rt_is_work(launch);
+}
+
 static aule_status launch_all(const Run *run, AuSink sink)
 {
     const aule_plan *plan = run->plan;
     const AuBackend *backend = plan->device->backend;
     void *state = plan->device->state, *queue = run->given.queue;
-    for (uint32_t i = 0; i < run->variant->workspace_count; i++) {
+    for (uint32_t i = 0; !plan->schedules && i < run->variant->workspace_count; i++) {
         if (!run->variant->workspaces[i].zeroed || run->layout->region_bytes[i] == 0) continue;
         aule_status status =
             backend->zero(state, queue, run->given.workspace, run->layout->region_at[i],
@@ -137,6 +152,10 @@ static aule_status launch_all(const Run *run, AuSink sink)
         const aule_launch_v1 *kernel = rt_launch(run->variant, i);
         const uint32_t map_count = fill_maps(run, kernel, first, maps);
         first += map_count;
+        if (is_left_out(run, kernel)) {
+            follows = false; /* what comes next knows of this one before it, and not of another */
+            continue;
+        }
         if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
         fill_slots(run, kernel, slots, offsets);
         AuLaunch launch = {.index = i,
@@ -229,6 +248,7 @@ static __attribute__((noinline)) aule_status with_params(const Run *planned, Ste
     if (!status)
         status = rt_layout(plan->attention, plan->variant, plan->device->info.units, &bound,
                            &layout, sink);
+    if (!status) status = rt_check_work_room(plan, &layout, sink);
     if (!status) status = check_workspace(&run, sink);
     return status ? status : step(&run, sink);
 }

@@ -84,6 +84,7 @@ static bool is_needed(const Binding *b, const aule_tensor_v1 *t)
         return !(t->flags & AULE_TENSOR_LISTS) || passed_of(b, AULE_ROLE_NEW_SLOTS) < 0;
     case AU_PASSED_IF_JOINED:
     case AU_PASSED_ALWAYS: return true;
+    case AU_PASSED_IF_GIVEN: return false;
     case AU_PASSED_UNLESS_MARKED: return !(t->flags & AULE_TENSOR_OPTIONAL);
     case AU_PASSED_UNLESS_KEPT: return !rt_keeps_output(b->a);
     }

@@ -158,6 +158,14 @@ static aule_status fail_unsupported(const aule_attention_v1 *a, const AuBackend 
     return status;
 }
 
+bool rt_is_asked_for(const aule_attention_v1 *attention, const aule_variant_v1 *v,
+                     const AuBound *bound, const char *operation, const char *arch, bool invariant)
+{
+    return strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
+           (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
+           rt_is_for(v, invariant) && rt_meets_condition(attention, v, bound);
+}
+
 aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
                               const aule_device_info *info, const AuBound *bound,
                               const char *operation, const char *arch, bool invariant,
@@ -166,9 +174,7 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
     int best = -1;
     for (uint32_t i = 0; i < attention->variant_count; i++) {
         const aule_variant_v1 *v = rt_variant(attention, i);
-        bool asked = strcmp(v->operation, operation) == 0 && v->dtype == bound->operand &&
-                     (!arch || strcmp(v->arch, arch) == 0) && fits_sizes(v, bound) &&
-                     rt_is_for(v, invariant) && rt_meets_condition(attention, v, bound) &&
+        bool asked = rt_is_asked_for(attention, v, bound, operation, arch, invariant) &&
                      rt_maps_fit(attention, v, bound);
         int rank = asked ? rank_device(v, backend, info) : -1;
         if (rank < 0 || (best >= 0 && best <= rank)) continue;

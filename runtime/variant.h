@@ -17,6 +17,10 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
                               const char *operation, const char *arch, bool invariant,
                               const aule_variant_v1 **variant, AuSink sink);
 
+/* Is the variant one that the call may have, if the device and the memory of its tensors suit it? */
+bool rt_is_asked_for(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
+                     const AuBound *bound, const char *operation, const char *arch, bool invariant);
+
 /* Is the variant for such sizes and parameters? */
 bool rt_meets_condition(const aule_attention_v1 *attention, const aule_variant_v1 *variant,
                         const AuBound *bound);

@@ -5,6 +5,7 @@
 #include "grids.h"
 #include "layouts.h"
 #include "tensors.h"
+#include "work.h"
 
 #include <string.h>
 
@@ -265,7 +266,8 @@ static const aule_launch_v1 *launches_of(Artifact *x, const AuVariant *v)
             .slots = slots_of(x, k),
             .map_count = k->map_count,
             .maps = maps_of(x, k),
-            .flags = grids_waits(k) ? AULE_LAUNCH_EARLY : 0,
+            .flags = (grids_waits(k) ? AULE_LAUNCH_EARLY : 0) |
+                     (work_makes(v, k) ? AULE_LAUNCH_WORK : 0),
             .touch_count = touch_words(k),
             .touches = touches_of(x, k)};
     }

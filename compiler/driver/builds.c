@@ -4,6 +4,7 @@
 #include "compile.h"
 #include "layouts.h"
 #include "stages.h"
+#include "work.h"
 
 #include <string.h>
 
@@ -251,6 +252,7 @@ static AuAttn *with_widths(AuJob *job, const AuAttentionBuild *build, uint32_t w
     driver_add_layouts(job->arena, quiet, attn, build->layouts->of, build->layouts->count);
     driver_add_storage(job->arena, quiet, attn, build->storage);
     if (build->appends) driver_add_append(quiet, attn);
+    work_add(quiet, attn);
     return attn;
 }
 
@@ -325,7 +327,7 @@ static bool prepare_layout(AuJob *job, AuAttentionBuild *build)
     if (!driver_add_storage(job->arena, job->diags, a, build->storage)) return false;
     build->appends = job->options->append || job->options->serve;
     if (job->choice.several && (!is_cache || driver_append_refusal(a))) build->appends = false;
-    return !build->appends || add_append(job, a);
+    return (!build->appends || add_append(job, a)) && work_add(job->diags, a);
 }
 
 static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef enum What { NONE, READ, WRITTEN } What;
-typedef enum When { ALWAYS, UNLESS_MARKED, UNLESS_KEPT, IF_JOINED, IF_CACHED } When;
+typedef enum When { ALWAYS, UNLESS_MARKED, IF_GIVEN, UNLESS_KEPT, IF_JOINED, IF_CACHED } When;
 
 static const struct {
     uint8_t what, when;
@@ -47,6 +47,7 @@ AuUse operation_use(AuOperation operation, const aule_attention_v1 *a, const aul
     if (t->flags & AULE_TENSOR_IN_K || !operation_takes(operation, t->role, t->flags))
         return AU_UNUSED;
     switch ((When)parts[operation][t->role].when) {
+    case IF_GIVEN: return AU_POSSIBLE;
     case IF_CACHED: return t->flags & AULE_TENSOR_LISTS ? AU_POSSIBLE : AU_NEEDED;
     case IF_JOINED:
     case ALWAYS: return AU_NEEDED;

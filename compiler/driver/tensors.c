@@ -2,6 +2,7 @@
 #include "tensors.h"
 
 #include "append.h"
+#include "work.h"
 #include "layouts.h"
 #include "storage.h"
 
@@ -185,6 +186,20 @@ static void add_new_rows(Rows *r)
                          .span = a->span});
 }
 
+/* ---- of schedule */
+
+static void add_work(Rows *r)
+{
+    add(r, (AuTensorRow){.name = "work",
+                         .kernel = "work_given", /* no kernel asks for it: it stands for regions */
+                         .role = AULE_ROLE_WORK,
+                         .dtype = AU_DT_I32,
+                         .rank = 1,
+                         .flags = AULE_TENSOR_OPTIONAL,
+                         .axes = {work_axis(r->a)},
+                         .span = r->a->span});
+}
+
 /* ---- all */
 
 static void add_list(Rows *r, const char *name, uint32_t role, uint32_t size)
@@ -332,6 +347,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
         add_parts(&r, AULE_ROLE_PART);
     }
     if (a->new_sizes) add_new_rows(&r);
+    if (a->work_size) add_work(&r);
     for (uint32_t n = 0; n < r.count; n++) {
         const uint32_t role = r.at[n].role;
         const bool of_keys = is_of(&r.at[n], "k", "v", "dk", "dv");

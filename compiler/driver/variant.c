@@ -9,6 +9,7 @@
 #include "rank.h"
 #include "slots.h"
 #include "tensors.h"
+#include "work.h"
 
 #include "aule/artifact.h"
 
@@ -444,7 +445,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     v->bindings.banner = banner;
     return make_kernels(arena, diags, v, passes_run(arena, diags, v->schedule->module, NULL),
                         &v->bindings) &&
-           overlap(diags, v, caps) &&
+           work_verify(diags, v) && overlap(diags, v, caps) &&
            measure_workspace(arena, diags, v, 0, own, v->schedule->module, &v->bindings) &&
            say_codes(arena, v) && say_maps(arena, diags, v);
 }

@@ -85,7 +85,7 @@ static void place_memory(AuMachine *m, uint32_t n)
     if (mem->space == AU_GLOBAL) {
         const AuKBuffer *b = &m->run->buffers[mem->arg];
         *p = (AuRunMemory){.data = b->data, .count = b->count, .given = b->initialised};
-        if (mem->writes || !b->initialised) trace(m, p);
+        if ((mem->writes || !b->initialised) && !m->run->bounds_alone) trace(m, p);
         return;
     }
     if (mem->space == AU_MATRIX) {

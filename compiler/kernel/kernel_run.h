@@ -17,9 +17,10 @@ typedef struct AuKRun {
     AuKBuffer *buffers;    /* one per argument; those of scalars are ignored */
     const AuKMap *maps;    /* one per map */
     uint32_t grid[3];
-    uint64_t seed; /* of the schedule of the executors between barriers */
-    bool lockstep; /* lanes are elements of vectors: an instruction ends in all lanes before the
+    uint64_t seed;     /* of the schedule of the executors between barriers */
+    bool lockstep;     /* lanes are elements of vectors: an instruction ends in all lanes before the
                       next begins */
+    bool bounds_alone; /* in buffers neither races are looked for nor what was not written */
     bool check_all_written; /* buffers with initialised false must be completely written at the end
                              */
 } AuKRun;

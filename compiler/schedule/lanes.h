@@ -78,6 +78,7 @@ const char *lanes_type(Lanes *x, const char *elem,
 void lanes_arguments(Lanes *x);                       /* tensors and parameters of the script */
 void lanes_param_arguments(Lanes *x);                 /* parameters alone */
 void lanes_region(Lanes *x, const char *name);        /* an argument that lies in the workspace */
+void lanes_work_region(Lanes *x, const char *name);   /* a list of work (AuSchedule.work) */
 void lanes_zeroed_region(Lanes *x, const char *name); /* that is zero before the first launch */
 AuTileExecutor lanes_executor(const Lanes *x);
 void lanes_key_bounds(

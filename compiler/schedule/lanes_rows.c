@@ -105,6 +105,12 @@ static void add_region(Lanes *x, const char *name, bool zeroed)
 
 void lanes_region(Lanes *x, const char *name) { add_region(x, name, false); }
 
+void lanes_work_region(Lanes *x, const char *name)
+{
+    if (x->out->region_count < AULE_MAX_REGIONS) x->out->work[x->out->region_count] = true;
+    add_region(x, name, false);
+}
+
 void lanes_zeroed_region(Lanes *x, const char *name) { add_region(x, name, true); }
 
 AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREAD : TILE_ON_WARP; }

@@ -147,6 +147,8 @@ typedef struct AuSchedule {
         *regions[AULE_MAX_REGIONS]; /* arguments of its kernels that are regions of the workspace,
                                sized by their types */
     bool zeroed[AULE_MAX_REGIONS];  /* before the first launch */
+    bool work
+        [AULE_MAX_REGIONS]; /* lists that kernels before the others make of inputs and shapes alone: what the operation `schedule` makes */
     uint32_t region_count;
 } AuSchedule;
 

@@ -9,6 +9,8 @@ enum {
     CUT = 128,       /* so many */
     OWN_PART = 1024, /* keys of a part that does not depend on the batch, to whole tiles */
     MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
+    MOST_PARTS =
+        1 << 16, /* of a sequence, more than a list has: what one says that a call brought */
     ROWS_BESIDE =
         4, /* of a sequence that is one of few rows beside others: as many blocks join its rows */
 };
@@ -116,7 +118,7 @@ static void grid_of_list(Lanes *x)
     tile_let(t, "slot", "turn / %s", warps_row_blocks(x));
     tile_let(t, "span", "share_of[1, slot]");
     tile_let(t, "b", "clamp(share_of[0, slot], 0, %s - 1)", lanes_axis(x, 0, 0));
-    tile_let(t, "parts", "max(share_at[1, b], 1)");
+    tile_let(t, "parts", "clamp(share_at[1, b], 1, %d)", MOST_PARTS);
 }
 
 static void keys_head(Lanes *x)
@@ -207,14 +209,15 @@ static void join_parts(Lanes *x, const Parts *of)
     tile_end(t);
 }
 
-/* Lets how many parts a row has, and of what its sequence shares. */
+/* Lets how many parts a row has, and of what its sequence shares. Of a list, which a call may have brought, those that there is room for. */
 static void let_parts(Lanes *x)
 {
-    tile_let(x->t, "parts", "%s",
-             x->p->balanced    ? "share_at[1, b]"
-             : x->p->invariant ? own_parts(x, lanes_key_end(x))
-                               : parts(x));
-    if (x->p->balanced) tile_let(x->t, "first_part", "share_at[0, b]");
+    if (x->p->balanced) {
+        const char *slots = warps_share_slots(x);
+        tile_let(x->t, "parts", "clamp(share_at[1, b], 0, %s)", slots);
+        tile_let(x->t, "first_part", "clamp(share_at[0, b], 0, %s - parts)", slots);
+    } else
+        tile_let(x->t, "parts", "%s", x->p->invariant ? own_parts(x, lanes_key_end(x)) : parts(x));
     lanes_let_own_keys(x);
     if (lanes_shares_keys(x)) tile_let(x->t, "shared_parts", "%s", warps_prefix_parts(x));
 }

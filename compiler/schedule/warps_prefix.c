@@ -157,7 +157,7 @@ static void ranges_kernel(Lanes *x)
     store_end(x, 3, "-", "clamp(full_high, 0, prefix_end)", "prefix_end");
     tile_end(t);
     tile_end(t);
-    lanes_region(x, "item_range");
+    lanes_work_region(x, "item_range");
 }
 
 /* Lets an end of the item's range: what all rows make of it, or, where no kernel knows that, [whole]. */

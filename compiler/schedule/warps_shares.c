@@ -180,6 +180,6 @@ void warps_share_kernel(Lanes *x)
     tile_end(t);
     tile_end(t);
     tile_end(t);
-    lanes_region(x, "share_of");
-    lanes_region(x, "share_at");
+    lanes_work_region(x, "share_of");
+    lanes_work_region(x, "share_at");
 }

@@ -65,9 +65,9 @@ void lanes_let_work(Lanes *x, LanesSide side)
 {
     AuTileBuild *t = x->t;
     if (lanes_lists_many(x)) {
-        tile_let(t, "turn", "many[1, item]");
         tile_let(t, "b", "clamp(many[0, item], 0, %s - 2)", ends(x, side));
         lanes_let_key_length(x);
+        tile_let(t, "turn", "clamp(many[1, item], -1, q_length / %d)", x->block);
         return;
     }
     /* Clamped, since of starts that decrease some items have no sequence. */
@@ -99,7 +99,7 @@ void lanes_work_kernel(Lanes *x, LanesSide side)
     tile_end(t);
     tile_end(t);
     tile_end(t);
-    lanes_region(x, name(side));
+    lanes_work_region(x, name(side));
 }
 
 /* ---- sequences of many rows beside others */
@@ -168,7 +168,7 @@ void lanes_many_kernel(Lanes *x)
     tile_end(t);
     tile_end(t);
     tile_end(t);
-    lanes_region(x, "many");
+    lanes_work_region(x, "many");
 }
 
 void lanes_work_kernels(Lanes *x)

@@ -38,6 +38,7 @@ class Server:
         self.cache = Cache(model.layers, pages, page_size, model.kv_heads, model.width, torch.float32, storage=storage, scales=scales)
         self.pages = self.cache.pages
         self.attention = aule.compile(model.script, storage=storage)
+        self.lists = aule.serving.Step()  # lists of work, of all layers
         self.waiting: list[Request] = []
         self.running: list[Request] = []  # in the order in which they came
         self.done: dict[str, list[int]] = {}
@@ -139,6 +140,7 @@ class Server:
         slots, (table, lengths) = self.pages.slots(rows, counts), self.pages.of(rows)
         axes = {"T": aule.paged(table, lengths)}
         one_each = max(counts) == 1
+        self.lists.begin()
         if not one_each:
             axes["S"] = aule.packed(torch.tensor([0, *counts]).cumsum(0).int())
 
@@ -146,7 +148,7 @@ class Server:
             """[1, H, rows, D] in and out."""
             self.cache.append(layer, k[0].transpose(0, 1), v[0].transpose(0, 1), slots)
             q = q.transpose(0, 2) if one_each else q  # a row for each sequence: [B, H, 1, D]
-            o = self.attention(q, **self.cache.named(layer), axes=axes, **inputs)
+            o = self.attention(q, **self.cache.named(layer), axes=axes, schedule=self.lists, **inputs)
             return o.transpose(0, 2) if one_each else o
 
         positions = [at for row, count in zip(rows, counts) for at in range(self.pages.length(row) - count, self.pages.length(row))]

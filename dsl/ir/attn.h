@@ -295,6 +295,7 @@ typedef struct AuAttn {
     AuRowLayout keys, queries;           /* of one axis both, they have one list of starts */
     AuStorage storage[2]; /* of k, v; values that are channels of the keys: as keys */
     uint32_t new_sizes;   /* 1 + index of the first of AuNewSize; 0: rows are not appended */
+    uint32_t work_size;   /* 1 + index of the size of the tensor "work"; 0: there is none */
     bool
         rows_are_new; /* k_mod and v_mod change rows of k_new and v_new, on their way into a modified cache */
     AuSpan span;

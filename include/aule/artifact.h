@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 18
+#define AULE_VERSION_MINOR 19
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -105,11 +105,14 @@ typedef enum aule_role {
                          * [B, H, S]: above 0 where the row has a pair */
     AULE_ROLE_PART, /* "acc_parts" [N, B, H, S, E], "state_NAME_parts" [N, B, H, S], "seen_parts": those of N sets of keys */
     /* of the operation "append" (since 1.13) */
-    AULE_ROLE_NEW,      /* "k_new" [M, Hk, N, D], "v_new": rows that it writes into k and v */
-    AULE_ROLE_NEW_SLOTS /* "slots", i64 [M, N]: where each goes; row j of k[p] is slot p * rows + j; no such slot, as -1: nowhere; not passed:
+    AULE_ROLE_NEW,       /* "k_new" [M, Hk, N, D], "v_new": rows that it writes into k and v */
+    AULE_ROLE_NEW_SLOTS, /* "slots", i64 [M, N]: where each goes; row j of k[p] is slot p * rows + j; no such slot, as -1: nowhere; not passed:
                          * to the last rows of each sequence */
+    /* of the operation "schedule" (since 1.19) */
+    AULE_ROLE_WORK /* "work", i32 [n]: regions that launches marked AULE_LAUNCH_WORK write, one behind the other, each at a multiple of 64
+                    * bytes, as is its address; n, which no other tensor gives, is the most that a variant has for such a call */
 } aule_role;
-enum { AULE_ROLES = AULE_ROLE_NEW_SLOTS + 1 }; /* as many as this version of the header knows */
+enum { AULE_ROLES = AULE_ROLE_WORK + 1 }; /* as many as this version of the header knows */
 
 /* A tensor of the signature. Axes are outermost first; each extent is an expression (often one
  * AULE_E_SIZE, which then binds the size). Every tensor comes with strides, in elements; any stride
@@ -257,6 +260,9 @@ typedef struct aule_launch_v1 {
 #define AULE_TOUCH_WRITE 2u
 /* May be launched before the launch before it, of the same run, has ended: it waits by itself. One that is launched as others are is as right. */
 #define AULE_LAUNCH_EARLY 1u
+/* Makes lists of work (since 1.19): it reads inputs and shapes, and writes regions that launches without this mark only read. So "schedule" is
+ * these launches alone, with WORK in place of the regions, and a forward that is given WORK leaves them out. `touches` says which regions. */
+#define AULE_LAUNCH_WORK 2u
 
 typedef struct aule_workspace_v1 {
     aule_expr bytes;

@@ -328,11 +328,14 @@ typedef struct aule_param_arg {
  *   combine   reads these of N parts, "acc_parts" [N, B, H, S, E], "state_NAME_parts" and "seen_parts" [N, B, H, S], and the inputs
  *             marked AULE_TENSOR_JOINED; writes o and, if they are passed, finals.
  *   append    (artifacts of `aulec --append`) reads "k_new" [M, Hk, N, D], "v_new" and inputs marked AULE_TENSOR_CACHED; writes them into k
- *             and v, and the scales of tokens: where "slots", i64 [M, N], says, or to the last rows of each sequence. */
+ *             and v, and the scales of tokens: where "slots", i64 [M, N], says, or to the last rows of each sequence.
+ *   schedule  (of rows in layouts) is given what forward is; reads inputs, writes "work", i32 of as many elements as aule_attention_shape says: lists of who
+ *             does what. A forward that is passed "work" makes none of its own: once a step, for all calls of the same shapes, lists, parameters and flags.
+ *             Its address is a multiple of 64. Whatever it holds, nothing outside of the tensors is touched; rows that it does not name are not written. */
 typedef struct aule_call {
     size_t struct_size;
     const char *
-        operation; /* "forward", "backward", "step", "unfinished", "combine", "append"; NULL: forward */
+        operation; /* "forward", "backward", "step", "unfinished", "combine", "append", "schedule"; NULL: forward */
     const aule_tensor_arg *tensors;
     size_t tensor_count;
     const aule_param_arg *params;
@@ -347,7 +350,7 @@ typedef struct aule_call {
 #define AULE_CALL_INVARIANT 1u
 
 /* Shape and dtype that [call]'s inputs imply for the tensor [name] (of any operation), which itself need not be in [call].
- * [shape] has room for 8. [dtype]'s lanes are 1; of an operand whose type no tensor of the call says, as o of "combine", the
+ * That of "work" may depend on the parameters, too, which must then be there. [shape] has room for 8. [dtype]'s lanes are 1; of an operand whose type no tensor of the call says, as o of "combine", the
  * caller chooses it and bits is 0. */
 AULE_API aule_status aule_attention_shape(const aule_attention *attention, const aule_call *call,
                                           const char *name, int32_t *rank, int64_t shape[8],

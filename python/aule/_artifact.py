@@ -9,13 +9,13 @@ from typing import Any, Collection, Mapping
 
 from . import _libaule as abi
 
-ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate", "part out", "part", "new", "new slots")
+ROLES = ("q", "k", "v", "input", "output", "final", "kept", "dout", "dfinal", "gradient", "kept row", "state", "state out", "sequences", "pool", "slots", "dstate out", "dstate", "part out", "part", "new", "new slots", "work")
 DTYPES = ("operand", "float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool", "float8_e4m3fn", "float8_e5m2", "int8")
 SHORT = ("", "f32", "f16", "bf16")  # operand types as the compiler calls them
 INPUTS = ("q", "k", "v", "input")
 BACKWARD = ("kept", "kept row", "dout", "dfinal", "gradient")  # roles of tensors that only the backward pass brings
 STATES = ("state", "state out", "sequences", "pool", "slots", "dstate out", "dstate")  # of recurrences: calls have names of their own for them
-PARTS = ("part out", "part", "new", "new slots")  # of unfinished, combine and append, which have names of their own for them, too
+PARTS = ("part out", "part", "new", "new slots", "work")  # of unfinished, combine and append, which have names of their own for them, too
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Loaded:
         """What calls of forward give: of each tensor name, role, dtype and axes, with sizes by name."""
         sizes, d = self.size_names(), self.descriptor
         tensors = [abi.step(d.tensors, n, abi.TensorV1) for n in range(d.tensor_count)]
-        given = [t for t in tensors if ROLES[t.role] in (*INPUTS, "output", "final")]
+        given = [t for t in tensors if ROLES[t.role] in (*INPUTS, "output", "final", "work")]
         return [(t.name, t.role, t.dtype, bool(t.flags & abi.TENSOR_IN_K), *(_words(t.axes[a], sizes) for a in range(t.rank))) for t in given]
 
     def has_kernels(self, operation: str, target: str, features: Collection[str], dtype: str, widths: Mapping[str, int], invariant: bool) -> bool:

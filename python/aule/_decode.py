@@ -9,6 +9,7 @@ import numpy
 from ._axes import check_shared
 from ._errors import ArgumentError, renamed
 from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare, check_unrecorded
+from ._schedules import Step
 from ._slots import STORED, check_rows
 from ._tensors import is_torch
 
@@ -82,6 +83,7 @@ def decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, k: Any = None, v: Any = None, page_table: Any = None, causal: bool = True,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
     k_scale: Any = None, v_scale: Any = None, groups: Any = None, shared: Any = None, invariant: bool = False, out: Any = None, return_lse: bool = False, backend: str | None = None,
+    schedule: Any = None,
 ) -> Any:
     """:func:`aule.attention` of a few new rows of each sequence over a cache, to which their keys and values are added first where they are given.
 
@@ -106,6 +108,7 @@ def decode(
         window, softcap, sinks, scale, backend: as of :func:`aule.attention`.
         out: a tensor to write o into.
         return_lse: also return the log of the normaliser, [B, S, H] in float32.
+        schedule: an :class:`aule.serving.Step`, which calls of all layers of a model's step are given: lists of work are then made once.
 
     Returns:
         o [B, S, H, E] in the type of q; with return_lse (o, lse).
@@ -139,9 +142,16 @@ def decode(
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
     f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage, invariant)
     with renamed("aule.decode()", NAMES):
-        results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, **named)
+        results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, schedule=step_of(schedule), **named)
     o = heads_first(results["o"]) if out is None else out
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
+
+
+def step_of(given: Any) -> Any:
+    """Which lists a call has says the kernel, which callers do not know: they pass what finds out."""
+    if given is None or isinstance(given, Step):
+        return given
+    raise TypeError(f"schedule is an aule.serving.Step, not {type(given).__name__}; lists of f.schedule are for calls of f")
 
 
 def check_caches(k: Any, v: Any, k_name: str, v_name: str, axes: str) -> None:

@@ -17,7 +17,8 @@ from ._errors import ArgumentError, Error
 from ._libaule import CALL_INVARIANT
 from ._names import Names
 from ._parts import PartNames, Unfinished, by_parts
-from ._plans import Runner, arguments, number
+from ._plans import WORK, Runner, arguments, number
+from ._schedules import Schedules
 from ._states import State, bind_states, check_states
 from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
 from ._together import forward_with_rows, is_given_rows
@@ -77,7 +78,7 @@ def _named_arguments(call: Any) -> tuple[str, ...]:
     return tuple(call.__kwdefaults__)
 
 
-class AttentionFunction:
+class AttentionFunction(Schedules):
     """An attention that can be called. Made by :func:`aule.load` and :func:`aule.compile`.
 
     Calls may come from several threads at once. With torch tensors that require gradients, calls are recorded by autograd, and
@@ -166,7 +167,7 @@ class AttentionFunction:
 
     def __call__(
         self, *qkv: Any, out: Any = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
-        cu_seqlens: Any = None, axes: Mapping[str, Axis] | None = None, **named: Any,
+        cu_seqlens: Any = None, axes: Mapping[str, Axis] | None = None, schedule: Any = None, **named: Any,
     ) -> Any:
         """The attention's output o, [B, H, S, E] in the operand type.
 
@@ -186,6 +187,7 @@ class AttentionFunction:
                 numbers is an error; on other devices, where they are not waited for, a wrong number counts as the nearest token there is.
             axes: where the rows of length axes lie, by the script's names of them: ``{"S": aule.packed(starts), "T": aule.paged(table, lengths)}``
                 (docs/serving.md). The same as a layout of :func:`aule.compile` with the inputs that belong to it, which are compiled as calls bring them.
+            schedule: what :meth:`schedule` made for calls of these shapes and lists; by default a call makes its own.
             named: inputs and parameters of the script by name. With ``k_new=`` and ``v_new=`` (and ``slots=``), as :meth:`append` takes them, new rows are
                 written into k and v first, those of the queries, in one call: without slots [B, Hk, S, D], or packed as q is. Nothing is recorded then.
 
@@ -197,10 +199,10 @@ class AttentionFunction:
         """
         if axes:
             f, named = self._placed(axes, named)
-            return f(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
+            return f(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, schedule=schedule, **named)
         if is_given_rows(self, named):
-            return forward_with_rows(self, qkv, named, None if out is None else {"o": out}, device, ("o",), torch_calls_for)["o"]
-        call = self._bind(qkv, named, device)
+            return forward_with_rows(self, qkv, named, None if out is None else {"o": out}, device, ("o",), torch_calls_for, schedule)["o"]
+        call = self._with_work(self._bind(qkv, named, device), schedule)
         wanted = self._with_states(call, initial_state, return_state, cu_seqlens, ("o",))
         results = self._forward(call, wanted, None if out is None else {"o": out}, False)
         return (results["o"], self._state_of(results)) if return_state else results["o"]
@@ -219,7 +221,7 @@ class AttentionFunction:
 
     def forward(
         self, *qkv: Any, out: Mapping[str, Any] | None = None, device: str | None = None, initial_state: Any = None, return_state: bool = False,
-        cu_seqlens: Any = None, axes: Mapping[str, Axis] | None = None, **named: Any,
+        cu_seqlens: Any = None, axes: Mapping[str, Axis] | None = None, schedule: Any = None, **named: Any,
     ) -> Results[Any]:
         """Output and finals: "o" [B, H, S, E], each final [B, H, S] in float32; with ``return_state`` "state_out" [B, H, K, V], and
         where a recurrence has a ``norm`` "sum_out" [B, H, K], in float32.
@@ -231,12 +233,13 @@ class AttentionFunction:
         """
         if axes:
             f, named = self._placed(axes, named)
-            made = f.forward(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, **named)
+            made = f.forward(
+                *qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, schedule=schedule, **named)
             made._of = f
             return made
         if is_given_rows(self, named):
-            return Results(forward_with_rows(self, qkv, named, out, device, self._names.outputs, torch_calls_for), None, {})
-        call = self._bind(qkv, named, device)
+            return Results(forward_with_rows(self, qkv, named, out, device, self._names.outputs, torch_calls_for, schedule), None, {})
+        call = self._with_work(self._bind(qkv, named, device), schedule)
         wanted = self._with_states(call, initial_state, return_state, cu_seqlens, self._names.outputs)
         results = self._forward(call, wanted, out, self._names.has_backward)
         return Results({name: results[name] for name in wanted}, call, {name: results[name] for name in self._names.kept if name in results})
@@ -299,6 +302,9 @@ class AttentionFunction:
             return results._of.backward(results, do, out=out, **dfinals)
         given = {name: x for name, x in dfinals.items() if x is not None}
         return self._backward(results._call, {**results, **results._kept}, {"do": do, **given}, out)
+
+    def _torch_calls_for(self, call: Call) -> Any:
+        return torch_calls_for(call)
 
     # ---- keys in several places
 
@@ -547,7 +553,7 @@ class AttentionFunction:
         return number(name, x)
 
     def _checked_kernels(self, views: Mapping[str, View], device: Device, gradients: bool) -> Loaded:
-        for name in (*self._names.inputs, "cu_seqlens"):
+        for name in (*self._names.inputs, "cu_seqlens", WORK):
             spec = self._specs.get(name)
             if spec and name in views and spec.dtype in TYPES and views[name].dtype not in (TYPES[spec.dtype], STORED_AS.get(spec.dtype)):
                 raise ArgumentError(self._wrong_type(spec, views[name]), "tensor")
@@ -596,7 +602,7 @@ class AttentionFunction:
         if unknown:
             raise TypeError(f"{self.name}() has no gradient {unknown[0]}; it has {', '.join(made)}")
         tensors = {**call.tensors, **results, **given}
-        for name in self._names.states_out:
+        for name in (*self._names.states_out, WORK):
             tensors.pop(name, None)
         if self._names.keeps_output:
             del tensors["o"]  # kept as it was before out_mod

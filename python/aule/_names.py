@@ -18,6 +18,7 @@ class Names:
         self.inputs = of(*INPUTS)
         self.outputs = of("output", "final")
         self.finals = of("final")
+        self.work = bool(of("work"))  # lists of work may be given, and made by themselves
         self.states = of("state")  # of a recurrence: "state_in", and where there is a norm "sum_in"
         self.states_out = of("state out")
         self.kept = of("kept", "kept row")

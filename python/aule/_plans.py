@@ -20,9 +20,10 @@ from ._builds import tell_of
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._staging import Staged, span
-from ._tensors import GPUS, LEGACY_STREAM, View, check_writeable, describe, finished, heads_inside, is_cupy, is_torch, maker, view
+from ._tensors import GPUS, LEGACY_STREAM, View, check_writeable, describe, finished, heads_inside, is_cupy, is_torch, lists_maker, maker, view
 from ._workspaces import HostMemory, give_back, take
 
+WORK = "work"  # the tensor of lists of work, as artifacts call it
 MOST = 256  # prepared calls an attention keeps; the oldest goes
 
 
@@ -255,11 +256,11 @@ class Runner:
         """New tensors for results."""
         like = next(iter(given.values()))
         made, results = [], {}
-        call = arguments(operation, views, params)
+        call = arguments(operation, views, params, self.flags)
         for name in names:
             shape, dtype = loaded.shape(name, call)
             source = given.get(name[1:], like) if operation == "backward" else like
-            make = maker(like, shape, dtype, inside=len(shape) == 4 and name not in self._compact and heads_inside(source))
+            make = lists_maker(like, shape, dtype) if name == WORK else maker(like, shape, dtype, inside=len(shape) == 4 and name not in self._compact and heads_inside(source))
             made.append((name, make))
             results[name] = make()
         return made, results

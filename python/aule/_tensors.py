@@ -280,6 +280,23 @@ def maker(x: Any, shape: tuple[int, ...], dtype: tuple[int, int], inside: bool =
     return lambda: swapped().swapaxes(1, 2)
 
 
+LISTS_ALIGN = 64  # bytes of which the address of lists of work is a multiple
+
+
+def lists_maker(x: Any, shape: tuple[int, ...], dtype: tuple[int, int]) -> Callable[[], Any]:
+    """As :func:`maker`, of lists of work; NumPy's own memory begins anywhere."""
+    make = maker(x, shape, dtype)
+    if is_torch(x) or gpu_of(x) is not None:
+        return make
+
+    def aligned() -> Any:
+        space: Any = numpy.empty(shape[0] * 4 + LISTS_ALIGN, "uint8")
+        first = -space.__array_interface__["data"][0] % LISTS_ALIGN
+        return space[first : first + shape[0] * 4].view("int32")
+
+    return aligned
+
+
 def finished(x: Any, result: Any) -> Any:
     """A result that :func:`maker` made, as a tensor of the library of [x]."""
     if _is_numpy(x) or not _is_numpy(result) or not hasattr(x, "__array_namespace__"):

@@ -32,11 +32,12 @@ def _new_rows(caller: str, names: AppendNames, new: Mapping[str, Any]) -> dict[s
 
 def forward_with_rows(
     f: Any, qkv: tuple, named: dict[str, Any], out: Mapping[str, Any] | None, device: str | None, wanted: tuple[str, ...], torch_calls_for: Callable[[Any], Any],
+    work: Any = None,
 ) -> dict[str, Any]:
     """The results [wanted], after the rows were written into k and v."""
     new = {name: named.pop(name) for name in NEW_ROWS if name in named}
     f = f._that_appends()
-    call = f._bind(qkv, named, device)
+    call = f._with_work(f._bind(qkv, named, device), work)
     new = _new_rows(f"{f.name}()", f._appends(), new)
     torch_calls = torch_calls_for(call)
     if torch_calls is not None:

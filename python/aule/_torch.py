@@ -466,6 +466,44 @@ def _(attention, device, state, sum, names, tensors, params, ints, floats):
     return _new(given["q"], _shape_of_output(f, given), given["q"].dtype, given["q"])
 
 
+def has_no_memory(call: Call) -> bool:
+    """Whether it is traced, or its tensors are no plain ones."""
+    return is_traced() or not _plain(call.tensors) or any(isinstance(x, Tensor) and x.is_meta for x in call.tensors.values())
+
+
+def schedule(f: AttentionFunction, call: Call, out: Tensor | None) -> Tensor:
+    """Lists of work, which have no gradients; a traced call makes them as an operation."""
+    with torch.no_grad():
+        traced = _unrecorded(f, call.tensors, "schedule")
+        call = Call(_autocast(f, call.tensors), call.params, call.device)
+    if traced:
+        if out is not None:
+            raise ArgumentError(f"{f.name}: out= cannot be used where calls are traced", "tensor")
+        made: Tensor = torch.ops.aule.schedule(f._key, call.device or "", *_spread(f, call))
+        return made
+    work: Tensor = f._run_schedule(call, out)
+    if out is not None:
+        torch.autograd.graph.increment_version([out])
+    return work
+
+
+@torch.library.custom_op(
+    "aule::schedule", mutates_args=(),
+    schema="(str attention, str device, str names, Tensor[] tensors, str params, SymInt[] ints, float[] floats) -> Tensor",
+)
+def schedule_op(
+    attention: str, device: str, names: str, tensors: Sequence[Tensor], params: str, ints: Sequence[int], floats: Sequence[float],
+) -> Tensor:
+    return _function(attention)._run_schedule(_call_of(device, names, tensors, params, ints, floats), None)
+
+
+@schedule_op.register_fake
+def _(attention, device, names, tensors, params, ints, floats):
+    _traced[attention] = _function(attention)
+    # How many there are kernels say, which a trace has none of
+    return tensors[0].new_empty((torch.library.get_ctx().new_dynamic_size(),), dtype=torch.int32)
+
+
 CACHES = ("k", "v", "k_scale", "v_scale")  # what append writes, as far as an attention has it
 
 

@@ -9,7 +9,7 @@ import numpy
 from . import _devices
 from ._axes import check_most
 from ._compiler import Compiled
-from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, storage_of, tensor, whole_numbers
+from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, step_of, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError, renamed
 from ._function import is_traced
 from ._plain import _check_heads, _flag, _prepare, check_unrecorded
@@ -104,6 +104,7 @@ def attention_varlen(
     q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None, max_seqlen_q: int | None = None, max_seqlen_k: int | None = None, *, k_new: Any = None, v_new: Any = None, seqused_k: Any = None, page_table: Any = None, causal: bool = False,
     window: int | tuple[int, int] | None = None, softcap: float | None = None, alibi: Any = None, sinks: Any = None, scale: float | None = None,
     k_scale: Any = None, v_scale: Any = None, groups: Any = None, shared: Any = None, invariant: bool = False, out: Any = None, return_lse: bool = False, backend: str | None = None,
+    schedule: Any = None,
 ) -> Any:
     """:func:`attention` of each of B sequences that lie one after the other, of any lengths, 0 too.
 
@@ -130,6 +131,7 @@ def attention_varlen(
         invariant: the bits of a sequence's result depend on that sequence alone, whatever else is in the batch and however long others are. Without gradients.
         out: a tensor to write o into.
         return_lse: also return the log of the normaliser, [total queries, H] in float32.
+        schedule: as of :func:`decode`.
 
     Returns:
         o [total queries, H, E] in the type of q; with return_lse (o, lse).
@@ -156,14 +158,15 @@ def attention_varlen(
     _check_starts(cu_seqlens_q, "cu_seqlens_q")
     most = _most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")
     into = None if out is None else {"o": _by_heads(out, "out")}
+    step = step_of(schedule)
     if page_table is not None:
         more = prefixes_of(groups, shared, page_table) | _new_rows(q, k, v, k_new, v_new)
-        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], invariant, into, named | more, backend)
+        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], invariant, into, named | more, backend, step)
     else:
         for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale), ("groups", groups), ("shared", shared), ("k_new", k_new), ("v_new", v_new)):
             if x is not None:
                 raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
-        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named, backend)
+        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named, backend, step)
     o = heads_first(results["o"][0]) if out is None else out
     return (o, results["lse"][0].swapaxes(0, 1)) if return_lse else o
 
@@ -183,7 +186,7 @@ def _new_rows(q: Any, k: Any, v: Any, k_new: Any, v_new: Any) -> dict[str, Any]:
 
 def _over_pages(
     f: Compiled, q: Any, k: Any, v: Any, starts: Any, key_starts: Any, lengths: Any, table: Any, scales: dict[str, Any], most: int | None, invariant: bool, out: Any,
-    named: dict[str, Any], backend: str | None,
+    named: dict[str, Any], backend: str | None, step: Any,
 ) -> Any:
     """One call of packed queries over keys in pages."""
     if key_starts is not None:
@@ -203,12 +206,12 @@ def _over_pages(
     prefixes = ":groups" if "T_groups" in named else ""
     f = f._laid_out(("S=packed,T=paged" if most is None and not invariant and not prefixes else "S=packed:most,T=paged") + prefixes, storage, invariant)
     with renamed("aule.attention_varlen()", NAMES):
-        return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, **named, **given)
+        return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, schedule=step, **named, **given)
 
 
 def _over_rows(
     f: Compiled, q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, most: tuple[int | None, int | None], invariant: bool, out: Any,
-    named: dict[str, Any], backend: str | None,
+    named: dict[str, Any], backend: str | None, step: Any,
 ) -> Any:
     """One call of packed queries and keys; or one for each sequence, where there are no such kernels."""
     if k.shape[2] != v.shape[2]:
@@ -229,7 +232,7 @@ def _over_rows(
         named = named | {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
         f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)
         with renamed("aule.attention_varlen()", NAMES):
-            return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, **named)
+            return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, schedule=step, **named)
     made = _one_by_one(f, q, k, v, starts, named, backend)
     if out is not None:
         out["o"][:] = made["o"]

@@ -23,11 +23,12 @@ import numpy
 
 from ._decode import tensor
 from ._errors import ArgumentError, Error
+from ._schedules import Step
 from ._slots import STORED, append, as_bytes, check_rows
 from ._tensors import STORED_AS
 from ._used import use
 
-__all__ = ["Cache", "OutOfPages", "Pages", "use"]
+__all__ = ["Cache", "OutOfPages", "Pages", "Step", "use"]
 
 
 class OutOfPages(Error):

@@ -14,7 +14,7 @@ has not run inside vLLM yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from vllm.v1.attention.backends.utils import get_kv_cache_layout
 
 from ._decode import decode, storage_of
 from ._errors import ArgumentError, Error
+from ._schedules import Step
 from ._slots import append
 from ._varlen import attention_varlen
 
@@ -99,6 +100,7 @@ class AuleMetadata(AttentionMetadata):
     table: Tensor
     slots: Tensor
     causal: bool
+    lists: Step = field(default_factory=Step)  # of work, which the first layer makes
 
 
 class AuleMetadataBuilder(AttentionMetadataBuilder):
@@ -180,9 +182,9 @@ class AuleImpl(AttentionImpl):
             append(k, v, caches | given, storage=storage, slots=step.slots[None])
         n = step.singles
         if n:
-            decode(query[:n, None], keys, values, step.lengths[:n], page_table=step.table[:n], out=o[:n, None], **options, **scales)
+            decode(query[:n, None], keys, values, step.lengths[:n], page_table=step.table[:n], out=o[:n, None], schedule=step.lists, **options, **scales)
         if step.rows > n:
-            rest = {"max_seqlen_q": step.most, "seqused_k": step.lengths[n:], "page_table": step.table[n:], "out": o[n : step.rows]}
+            rest = {"max_seqlen_q": step.most, "seqused_k": step.lengths[n:], "page_table": step.table[n:], "out": o[n : step.rows], "schedule": step.lists}
             attention_varlen(query[n : step.rows], keys, values, step.starts_of_rest, **rest, **options, **scales)
         return output
 

@@ -53,6 +53,7 @@ static const char run_help[] =
     "  --operation unfinished            of some of the keys: writes DIR/acc.npy, DIR/state_NAME.npy for combine\n"
     "  --operation combine               joins them: --acc-parts file.npy and so on, [N, ..] of N parts; o is of --dtype, else f32\n"
     "  --operation append                writes --k-new, --v-new into --k and --v, by --slots or at the ends of sequences: DIR/k.npy, DIR/v.npy\n"
+    "  --operation schedule              makes lists of work, DIR/work.npy, which --work gives to forward of all layers\n"
     "  --k-new, --v-new file.npy         without an operation: does so and then attends to what the cache has: DIR/k.npy, DIR/v.npy, too\n"
     "  --invariant                       the bits of a row do not depend on the batch: forward alone\n"
     "  -o DIR, --output DIR              where the outputs go\n"

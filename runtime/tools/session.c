@@ -45,6 +45,7 @@ bool session_is_result(const AuSession *s, const aule_tensor_v1 *tensor)
     const bool appended =
         operation_writes("append", tensor->role) || tensor->flags & AULE_TENSOR_APPENDED;
     if (is_named(s, "append")) return appended;
+    if (is_named(s, "schedule")) return tensor->role == AULE_ROLE_WORK;
     if (s->appends && appended) return true;
     return session_is_made(tensor) || (s->on_pool && operation_writes("step", tensor->role));
 }
@@ -137,9 +138,9 @@ int session_open_layout(AuSession *s, AuOptions *options, const char *layout)
     s->operation = options_take(options, "operation");
     s->invariant = options_flag(options, "invariant");
     if (s->operation && !is_named(s, "unfinished") && !is_named(s, "combine") &&
-        !is_named(s, "append"))
+        !is_named(s, "append") && !is_named(s, "schedule"))
         return command_fail(EXIT_USAGE,
-                            "--operation is '%s', expected unfinished, combine or append",
+                            "--operation is '%s', expected unfinished, combine, append or schedule",
                             s->operation);
     return open_device(s, options);
 }
@@ -261,6 +262,8 @@ static int check_operations(const AuSession *s)
         const aule_tensor_v1 *t = session_tensor(s, i);
         const char *name = option_name(t);
         if (!s->arrays[i].data) continue;
+        if (is_named(s, "schedule") && t->role == AULE_ROLE_WORK)
+            return command_fail(EXIT_USAGE, "--%s is what the operation schedule writes", name);
         if (s->operation && !is_of(s->operation, t))
             return command_fail(EXIT_USAGE, "--%s is not for the operation %s", name, s->operation);
         if (!s->operation && t->role == AULE_ROLE_PART)
@@ -292,13 +295,13 @@ int session_read(AuSession *s, AuOptions *options, uint32_t dtype)
 
 /* ---- running */
 
-/* The array as the device sees it. */
+/* The array as the device sees it. Lists of work begin where a buffer does. */
 static int place(AuSession *s, uint32_t index, bool upload)
 {
     aule_error *error = NULL;
     AuArray *array = &s->arrays[index];
     void *data = array->data;
-    if (!s->host) {
+    if (!s->host || session_tensor(s, index)->role == AULE_ROLE_WORK) {
         if (aule_buffer_new(s->device, array->bytes, &s->buffers[index], &error))
             return command_error(error);
         if (upload && aule_buffer_upload(s->buffers[index], 0, array->data, array->bytes, &error))
@@ -331,7 +334,8 @@ static aule_call make_call(const AuSession *s, AuDirection step, aule_tensor_arg
                       .tensors = args,
                       .params = s->param_args,
                       .param_count = s->param_count,
-                      .arch = s->arch};
+                      .arch = s->arch,
+                      .flags = s->invariant ? AULE_CALL_INVARIANT : 0};
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
         const bool first = step == STEP_FORWARD && s->appends && is_new(t);
@@ -376,7 +380,6 @@ static int make_plan(AuSession *s, AuDirection step)
     aule_error *error = NULL;
     aule_tensor_arg args[MAX_ARGS];
     aule_call call = make_call(s, step, args);
-    if (s->invariant) call.flags = AULE_CALL_INVARIANT;
     if (aule_plan_new(s->attention, s->device, &call, &s->steps[step].plan, &error))
         return command_error(error);
     return make_workspace(s, &s->steps[step]);
@@ -387,6 +390,7 @@ static bool is_wanted(const AuSession *s, const aule_tensor_v1 *t)
 {
     const int32_t before = session_find_role(s, AULE_ROLE_STATE);
     if (t->role == AULE_ROLE_DSTATE && (before < 0 || !s->arrays[before].data)) return false;
+    if (is_named(s, "schedule")) return t->role == AULE_ROLE_WORK;
     if (t->role == AULE_ROLE_KEPT || t->role == AULE_ROLE_KEPT_ROW) return s->backward;
     return session_is_made(t) && (operation_takes(session_operation(s, STEP_FORWARD), t->role) ||
                                   (s->backward && operation_takes("backward", t->role)));

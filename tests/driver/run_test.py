@@ -242,7 +242,7 @@ class Parts(unittest.TestCase):
         for line in (r"  part   acc: f32 \[B, H, S, E\]", r"  parts  acc_parts: f32 \[parts, B, H, S, E\]", "  input  sink: f32 .*, for combine too", "  kernel combine: cpu"):
             self.assertRegex(inspected, f"(?m)^{line}")
         for words, status, message in (
-            (("--operation", "join"), 2, "expected unfinished, combine or append"),
+            (("--operation", "join"), 2, "expected unfinished, combine, append or schedule"),
             (("--acc-parts", "acc.npy"), 2, "--acc_parts is for --operation combine"),
             (("--operation", "combine", "--q", "q.npy"), 2, "--q is not for the operation combine"),
             (("--operation", "combine", "--acc-parts", "acc.npy"), 2, "sunk: sink is missing"),
@@ -322,6 +322,46 @@ class Append(unittest.TestCase):
             done = self.run_tool(*words)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertRegex(done.stderr, f"^aule: .*{message}")
+
+
+class Schedule(unittest.TestCase):
+    PACKED = "attention packed { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; online softmax; }"
+    COUNTS, D = (3, 0, 17, 1), 8
+
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "packed.attn").write_text(self.PACKED)
+        words = ["--target", "cpu", "--dtype", "f32", "--width", "D=8", "--no-grad", "--layout", "S=packed,T=packed", "-o", "packed.so"]
+        subprocess.run([AULEC, "packed.attn", *words], cwd=self.folder, check=True)
+        r, rows = random.Random(2), sum(self.COUNTS)
+        for name in "qkv":
+            write_npy(self.folder / f"{name}.npy", (1, 2, rows, self.D), [r.uniform(-1, 1) for _ in range(2 * rows * self.D)])
+        starts = [sum(self.COUNTS[:n]) for n in range(len(self.COUNTS) + 1)]
+        write_npy(self.folder / "starts.npy", (len(starts),), starts, "i")
+
+    def run_tool(self, out, *words, status=0, message=""):
+        lists = ("--S_starts", "starts.npy", "--T_starts", "starts.npy")
+        command = [AULE, "run", "packed.so", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", *lists, *words, "--backend", "cpu", "-o", out]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(message, done.stderr)
+        return sorted(path.name for path in (self.folder / out).iterdir()) if not status else []
+
+    def test_schedule(self):
+        """Lists of work that one run writes, and another reads."""
+        self.assertEqual(self.run_tool("lists", "--operation", "schedule"), ["work.npy"])
+        self.assertEqual(self.run_tool("own"), self.run_tool("given", "--work", "lists/work.npy"))
+        self.assertEqual((self.folder / "own/o.npy").read_bytes(), (self.folder / "given/o.npy").read_bytes())
+        inspected = subprocess.run([AULE, "inspect", "packed.so"], cwd=self.folder, capture_output=True, text=True).stdout
+        self.assertRegex(inspected, r"(?m)^  work   work: i32 \[work_words\]")
+        write_npy(self.folder / "short.npy", (1,), [0], "i")
+        self.run_tool("x", "--work", "short.npy", status=1, message="packed: work has 1 elements, those of this call are ")
+        self.run_tool("x", "--work", "q.npy", status=1, message="packed: work: ")
+        self.run_tool("x", "--operation", "schedule", "--work", "short.npy", status=2, message="--work is what the operation schedule writes")
+        words = struct.unpack("<H", (self.folder / "lists/work.npy").read_bytes()[8:10])[0]
+        size = ((self.folder / "lists/work.npy").stat().st_size - words - 10) // 4
+        write_npy(self.folder / "wild.npy", (size,), [(-1, 2**31 - 1, -(2**31), 5)[n % 4] for n in range(size)], "i")
+        self.run_tool("wild", "--work", "wild.npy")
 
 
 class Layouts(unittest.TestCase):

@@ -166,7 +166,8 @@ bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
         t->bytes = bytes;
     }
     if (!(with->attn->keys.has_groups ? run_wild : run_wild_lengths)(stored, with) ||
-        !exec_run_variant(some, with) || !exec_run_variant(none, without))
+        !exec_run_variant(some, with) || !exec_given_work(some, with) ||
+        !exec_run_variant(none, without))
         return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + with->attn->tensor_count - own];

@@ -108,21 +108,6 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLay
     return count;
 }
 
-static int64_t evaluate(Run *r, AuLaunchExpr e)
-{
-    const aule_expr expr = {e.code, e.length};
-    aule_value params[MOST_SIZES] = {{0}}, value = {0};
-    for (uint32_t n = 0; n < r->attn->param_count; n++)
-        params[n] = (aule_value){.type = r->attn->params[n].dtype == AU_DT_F32 ? AULE_VALUE_FLOAT
-                                                                               : AULE_VALUE_INT,
-                                 .i = r->params_i64[n],
-                                 .f = r->params[n]};
-    if (aule_evaluate(&expr, r->sizes, r->attn->size_count, params, r->attn->param_count, &value,
-                      NULL))
-        exec_fail(r, "launch expression", "");
-    return value.i;
-}
-
 /* [as_any]: for any number of queries, whatever the case says. */
 static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, AuVariant *v)
 {
@@ -181,7 +166,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
     v->short_rows = v->boxes && !v->queries && !exec_has(r, "long");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
     const bool many = good && v->schedule && v->queries && r->operation == AU_BACKWARD &&
-                      !evaluate(r, v->condition); /* too many for them */
+                      !exec_evaluate(r, v->condition); /* too many for them */
     if (many) v->schedule = NULL;
     if (good && !v->schedule && v->short_rows) {
         *v = any;
@@ -201,97 +186,6 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
 static bool build(Run *r, const AuScript *script, bool groups, AuVariant *v)
 {
     return build_for(r, script, groups, false, v);
-}
-
-/* ---- kernel IR */
-
-/* Blocks that stay: fewer than there is work for, so that each has several of the grid's. */
-static void limit_blocks(const AuKernel *k, AuKRun *run)
-{
-    enum { PROCESSORS = 2 };
-    bool stays = false;
-    for (uint32_t n = 1; n < k->instr_count; n++) stays |= k->instrs[n].op == AU_K_BLOCKS;
-    if (stays && run->grid[0] > PROCESSORS) run->grid[0] = PROCESSORS;
-}
-
-static uint64_t slot_value(Run *r, const AuArg *a)
-{
-    uint64_t bits = 0;
-    const float f = (float)r->params[a->source_index < MOST_SIZES ? a->source_index : 0];
-    switch (a->source) {
-    case AULE_SLOT_STRIDE: return (uint64_t)r->tensors[a->source_index].strides[a->source_dim];
-    case AULE_SLOT_SIZE: return (uint64_t)r->sizes[a->source_index];
-    case AULE_SLOT_PRESENT: return !r->tensors[a->source_index].absent;
-    case AULE_SLOT_PARAM:
-        if (a->kind == AU_ARG_F32)
-            memcpy(&bits, &f, sizeof f);
-        else
-            bits = (uint64_t)r->params_i64[a->source_index];
-        return bits;
-    default: return 0;
-    }
-}
-
-/* As the launch does: sizes as the map says, strides of the tensor; regions of the workspace are contiguous. */
-static const AuKMap *maps_of(Run *r, const AuKernel *k)
-{
-    AuKMap *maps = AU_NEW_ARRAY(r->arena, AuKMap, k->map_count + 1);
-    for (uint32_t n = 0; n < k->map_count; n++) {
-        const AuMap *map = &k->maps[n];
-        const AuArg *arg = &k->args[k->mems[map->mem.i].arg];
-        int64_t step = 1;
-        for (uint32_t d = 0; d < map->rank; d++) {
-            maps[n].size[d] = evaluate(r, map->size[d]);
-            maps[n].stride[d] = arg->source == AULE_SLOT_TENSOR
-                                    ? r->tensors[arg->source_index].strides[map->rank - 1 - d]
-                                    : step;
-            step *= maps[n].size[d];
-        }
-    }
-    return maps;
-}
-
-static bool run_kernels(Run *r, const AuVariant *v)
-{
-    void *workspace[AULE_MAX_REGIONS] = {NULL};
-    int64_t bytes[AULE_MAX_REGIONS] = {0};
-    bool filled[AULE_MAX_REGIONS] = {false};
-    for (uint32_t n = 0; n < v->schedule->region_count; n++) {
-        bytes[n] = evaluate(r, v->workspace[n]);
-        workspace[n] = au_alloc(r->arena, (size_t)bytes[n] + 16);
-        filled[n] = v->schedule->zeroed[n];
-    }
-    for (uint32_t n = 0; n < v->kernel_count; n++) {
-        const AuKernel *k = v->kernels[n];
-        uint64_t *slots = AU_NEW_ARRAY(r->arena, uint64_t, k->arg_count + 1);
-        AuKBuffer *buffers = AU_NEW_ARRAY(r->arena, AuKBuffer, k->arg_count + 1);
-        for (uint32_t a = 0; a < k->arg_count; a++) {
-            const AuArg *arg = &k->args[a];
-            slots[a] = slot_value(r, arg);
-            if (arg->kind != AU_ARG_POINTER) continue;
-            const uint32_t size = kernel_scalar_bytes(k->mems[arg->mem.i].scalar);
-            if (arg->source == AULE_SLOT_TENSOR) {
-                const Tensor *t = &r->tensors[arg->source_index];
-                buffers[a] = (AuKBuffer){t->bytes, t->span, true};
-            } else {
-                buffers[a] = (AuKBuffer){workspace[arg->source_index],
-                                         (uint64_t)bytes[arg->source_index] / size,
-                                         filled[arg->source_index]};
-            }
-        }
-        AuKRun run = {.slots = slots,
-                      .buffers = buffers,
-                      .maps = maps_of(r, k),
-                      .seed = n + 1,
-                      .lockstep = v->target->format == AULE_CODE_HOST};
-        for (uint32_t d = 0; d < 3; d++) run.grid[d] = (uint32_t)evaluate(r, k->grid[d]);
-        limit_blocks(k, &run);
-        const char *why = NULL;
-        if (!kernel_run(k, &run, r->arena, &why)) return exec_fail(r, k->name, why);
-        for (uint32_t w = 0; w < AULE_MAX_REGIONS; w++)
-            filled[w] = true; /* index lists are written as far as their counts say */
-    }
-    return true;
 }
 
 /* ---- tiled IR */
@@ -373,9 +267,9 @@ static bool run_tiles(Run *r, const AuVariant *v, const AuTileModule *module)
             const AuTileMemory one = {
                 .span = memory->span,
                 .type = {.elem = TILE_U8, .count = 1, .axes = &memory->type.axes[d]}};
-            t->shape[d] =
-                evaluate(r, lower_workspace_bytes(r->arena, r->diags, v->schedule->module,
-                                                  v->schedule->module->kernels.at[0], &one, &how));
+            t->shape[d] = exec_evaluate(
+                r, lower_workspace_bytes(r->arena, r->diags, v->schedule->module,
+                                         v->schedule->module->kernels.at[0], &one, &how));
             elements *= (size_t)t->shape[d];
         }
         if (memory->type.elem == TILE_I32)
@@ -408,7 +302,7 @@ static bool run_tiles(Run *r, const AuVariant *v, const AuTileModule *module)
 bool exec_run_variant(Run *r, const AuVariant *v)
 {
     if (strncmp(r->suite->name, "tiled", 5) == 0) return run_tiles(r, v, v->schedule->module);
-    if (strncmp(r->suite->name, "passed", 6) != 0) return run_kernels(r, v);
+    if (strncmp(r->suite->name, "passed", 6) != 0) return exec_run_kernels(r, v);
     const AuTileModule *m = passes_run(r->arena, r->diags, v->schedule->module, NULL);
     return m && run_tiles(r, v, m);
 }
@@ -431,7 +325,7 @@ static bool is_for_uneven_keys(Run *r, const AuVariant *v)
     const int64_t room = paged->tensors[v->attn->keys.table].shape[1] * paged->tensors[1].shape[2];
     const bool wanted =
         r->tensors[0].shape[0] >= SCHEDULE_UNEVEN_SEQUENCES && room > SCHEDULE_UNEVEN_KEYS;
-    if ((evaluate(paged, v->condition) != 0) == wanted) return true;
+    if ((exec_evaluate(paged, v->condition) != 0) == wanted) return true;
     return exec_fail(r, "condition", wanted ? "not for the call" : "for the call");
 }
 
@@ -485,7 +379,9 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
                     : layout == AU_LAYOUT_PADDED  ? exec_padded(stored, v->attn)
                                                   : stored;
     if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
-    if (!exec_run_variant(laid_out, v) || ((queries || layout) && !exec_unpack(r, laid_out)))
+    const bool uneven = v->balanced || v->queries || v->attn->keys.has_groups; /* was there */
+    if (!exec_run_variant(laid_out, v) || (!uneven && !exec_given_work(laid_out, v)) ||
+        ((queries || layout) && !exec_unpack(r, laid_out)))
         return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;

@@ -85,7 +85,8 @@ bool exec_uneven_rows(Run *r, const AuVariant *few, const AuVariant *any)
         memcpy(bytes, t->bytes, t->span * exec_bytes_of(t->dtype));
         t->bytes = bytes;
     }
-    if (!run_wild(r, few) || !exec_run_variant(some, few) || !exec_run_variant(all, any))
+    if (!run_wild(r, few) || !exec_run_variant(some, few) || !exec_given_work(some, few) ||
+        !exec_run_variant(all, any))
         return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + few->attn->tensor_count - own];

@@ -95,12 +95,18 @@ bool exec_on_device(Run *r, const char *text, size_t length);
 bool exec_interpreted(Run *r, const AuScript *script);
 bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation);
 struct AuVariant;
+struct AuLaunchExpr;
 struct AuTarget;
 struct AuArch;
 /* A variant, as the suite's name says: as the schedule made it, after the passes, or as kernels; of the architecture of that name. */
 bool exec_run_variant(Run *r, const struct AuVariant *v);
 bool exec_find_arch(AuArena *arena, const char *name, const struct AuTarget **target,
                     const struct AuArch **arch);
+/* exec_kernels.c: its kernels on the interpreter of the kernel IR; with the word `work` as calls that are given lists of work, too, whose outputs
+ * are then as they were. A launch expression of the run's sizes and parameters. */
+bool exec_run_kernels(Run *r, const struct AuVariant *v);
+bool exec_given_work(Run *r, const struct AuVariant *v);
+int64_t exec_evaluate(Run *r, struct AuLaunchExpr e);
 /* exec_parts.c: forward as attentions of some of the keys, which are joined. */
 bool exec_in_parts(Run *r, const AuScript *script);
 /* exec_pages.c: the run with its keys in pages, `slots=N` of a page among the sizes; padded. */

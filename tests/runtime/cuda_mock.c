@@ -347,6 +347,7 @@ static void (*host_kernel(const char *name))(const uint64_t *, uint32_t, uint32_
 {
     if (strcmp(name, "weigh") == 0) return sample_weigh;
     if (strcmp(name, "divide") == 0) return sample_divide;
+    if (strcmp(name, "list") == 0) return sample_list;
     if (strcmp(name, "gradients") == 0) return sample_gradients;
     if (strcmp(name, "move_sums") == 0) return sample_move_sums;
     return strcmp(name, "fault") == 0 ? fault : NULL;

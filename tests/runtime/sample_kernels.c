@@ -60,6 +60,12 @@ void sample_divide(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z)
     for (int e = 0; e < SAMPLE_E; e++) o[e * os[3]] = sum > 0 ? o[e * os[3]] / sum : 0;
 }
 
+void sample_list(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)y, (void)z;
+    ((int32_t *)(uintptr_t)p[L_SUMS])[x] = ((const int32_t *)(uintptr_t)p[L_LENGTHS])[x];
+}
+
 /* ---- backward */
 
 static float *floats(const uint64_t *p, int slot) { return (float *)(uintptr_t)p[slot]; }

@@ -20,6 +20,8 @@ enum {
 
 void sample_weigh(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
 void sample_divide(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
+/* A list of work: what lengths say, which sample_weigh then reads there (schedule_test.c). */
+void sample_list(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
 void sample_gradients(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
 void sample_move_sums(const uint64_t *p, uint32_t x, uint32_t y, uint32_t z);
 

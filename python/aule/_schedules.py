@@ -1,0 +1,107 @@
+"""Lists of work: made once a step by the operation `schedule`, read by calls of all layers (docs/dev/operations.md, schedule)."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, TypeVar
+
+from ._axes import Axis
+from ._errors import Error
+from ._plans import WORK
+from ._tensors import describe
+
+T = TypeVar("T")
+
+
+class Step:
+    """Lists of work of one step of a model: the first layer's call makes them, those behind it read them. Given as ``schedule=`` in place of what
+    :meth:`AttentionFunction.schedule` makes, to any number of attentions.
+
+    Layers have the same lists where kernels, shapes, parameters and the tensors that say which rows are whose (lengths, starts, tables, and whatever
+    else is no floating-point input) are the same ones, in the same memory; others make their own. What these say must not change within a step:
+    :meth:`begin` begins the next one. For one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Any] = {}
+        self._before: dict[Any, Any] = {}  # of the step before, whose memory is written again
+
+    def begin(self) -> None:
+        """The next step: lists are made anew, where those of before are. In a captured graph that is part of each replay."""
+        self._before, self._made = self._made, {}
+
+    def of(self, f: Any, call: Any) -> Any:
+        """The lists for a call; None: it makes its own, since it is traced, or of no layout."""
+        if not f._names.work or f._is_traced(call):
+            return None
+        key: list[Any] = [f._key, call.device, *call.params.items()]
+        for name, x in call.tensors.items():
+            kind, address, _ = describe(x, name)
+            floats = name in f._names.positional or "float" in f._specs[name].dtype
+            key += [name, kind, None if floats else address]
+        made = tuple(key)
+        if made not in self._made:
+            self._made[made] = f._make_work(call, self._before.get(made))
+        return self._made[made]
+
+
+class Schedules:
+    """What an attention has of it."""
+
+    name: str
+    _names: Any
+    _runner: Any
+    _placed: Any
+    _bind: Any
+    _torch_calls_for: Any
+    _as_compiled: Any
+
+    def schedule(self, *qkv: T, out: T | None = None, device: str | None = None, axes: Mapping[str, Axis] | None = None, **named: Any) -> T:
+        """Lists of who does what in a call of rows in layouts: which blocks have which sequences, and which keys. A call makes its own, unless it is given
+        these as ``schedule=``: made once a step, they serve all layers whose calls have the same shapes, lists, parameters and mask.
+
+        Nothing of q, k and v is read but their shapes, and nothing is waited for: made in a captured graph, lists follow what lengths and starts are in
+        each replay. Where kernels need no lists there are none, and the tensor is empty.
+
+        Args:
+            qkv, device, axes, named: as in :meth:`__call__`.
+            out: what an earlier call of the same shapes made, to be written again.
+
+        Returns:
+            int32 [n], which means something to calls of the same kernels alone; of a call of other shapes, parameters or types it is refused where it
+            has another size.
+
+        Raises:
+            Error: there are no such lists: of rows that lie densely, of recurrences, of artifacts of before there were any.
+        """
+        if axes:
+            f, named = self._placed(axes, named)
+            return f.schedule(*qkv, out=out, device=device, **named)
+        call = self._bind(qkv, named, device)
+        self._check_work("schedule")
+        return self._make_work(call, out)
+
+    def _make_work(self, call: Any, out: Any) -> Any:
+        torch_calls = self._torch_calls_for(call)
+        return self._run_schedule(call, out) if torch_calls is None else torch_calls.schedule(self, call, out)
+
+    def _run_schedule(self, call: Any, out: Any) -> Any:
+        return self._runner.run("schedule", call.tensors, call.params, {} if out is None else {WORK: out}, (WORK,), call.device, False)[WORK]
+
+    def _check_work(self, what: str) -> None:
+        if not self._names.work:
+            raise Error(f"{self._as_compiled()} has no operation 'schedule', and calls of it take no {what}: lists of work are of rows in layouts", "unsupported")
+
+    def _with_work(self, call: Any, work: Any) -> Any:
+        """The call with lists of work that it is given."""
+        if isinstance(work, Step):
+            work = work.of(self, call)
+        elif work is not None:
+            self._check_work("schedule")
+        if work is not None:
+            call.tensors[WORK] = work
+        return call
+
+    def _is_traced(self, call: Any) -> bool:
+        """Is it a call whose tensors have no memory yet?"""
+        torch_calls = self._torch_calls_for(call)
+        return torch_calls is not None and bool(torch_calls.has_no_memory(call))
