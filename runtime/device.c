@@ -1,5 +1,6 @@
 #include "device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "module.h"
@@ -69,6 +70,12 @@ aule_status rt_found(AuFinder *finder, const aule_device_info *info, AuSink sink
     if (!copy_info(list->memory, &list->at[list->count], info)) return rt_fail_memory(sink);
     list->count++;
     return AULE_OK;
+}
+
+void rt_add_uuid(const uint8_t *uuid, AuText *text)
+{
+    for (uint32_t n = 0; n < 16; n++)
+        rt_text_add(text, "%s%02x", n == 4 || n == 6 || n == 8 || n == 10 ? "-" : "", uuid[n]);
 }
 
 aule_status rt_found_none(AuFinder *finder, const char *backend, DLDevice dl, AuText *why,
@@ -250,11 +257,25 @@ typedef struct Named {
     char uuid[UUID_DIGITS + 1]; /* digits alone, small letters; "": by number */
 } Named;
 
+/* "GPU-0123456789abcdef", as AMD's tools name a device: these 16 characters are the 16 bytes of its UUID. */
+static bool read_characters(const char *text, size_t length, char *digits)
+{
+    enum { CHARACTERS = UUID_DIGITS / 2 };
+    if (length != 4 + CHARACTERS || memcmp(text, "GPU-", 4) != 0) return false;
+    for (uint32_t n = 0; n < CHARACTERS; n++) {
+        const char c = text[4 + n];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return false;
+        snprintf(digits + 2 * n, 3, "%02x", (unsigned)c);
+    }
+    return true;
+}
+
 /* Hyphens stand anywhere; NVIDIA's tools write "GPU-" before them. false: it is none. */
 static bool read_uuid(const char *text, size_t length, char *digits)
 {
     const size_t first = length > 4 && memcmp(text, "GPU-", 4) == 0 ? 4 : 0;
     uint32_t count = 0;
+    if (read_characters(text, length, digits)) return true;
     for (size_t n = first; n < length; n++) {
         const char c = text[n];
         const bool letter = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
@@ -308,7 +329,9 @@ static aule_status find_uuid(Named *named, const aule_device_options *options, A
     if (!status && n == list.count)
         status = rt_fail(sink, AULE_ERROR_DEVICE, "there is no %s device with the UUID %s", b->name,
                          named->uuid);
-    named->index = (uint32_t)n;
+    /* not its place in the list: there may be devices before it that no driver told anything of */
+    if (!status)
+        named->index = (uint32_t)strtoul(list.at[n].id + strcspn(list.at[n].id, ":") + 1, NULL, 10);
     empty_list(&list);
     return status;
 }

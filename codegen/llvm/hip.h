@@ -16,7 +16,8 @@ typedef struct HipHost {
         one_file; /* products take and give vector registers, too: accumulation registers are more of these (CDNA 2 on) */
     bool mixes; /* f16 of one f32 alone: v_fma_mixlo_f16 and v_fma_mixhi_f16 save what packs two */
     bool turns; /* ds_read_b64_tr_b16 */
-    bool generic; /* an ISA of several machines */
+    bool halves_swap; /* v_permlane32_swap, v_permlane16_swap */
+    bool generic;     /* an ISA of several machines */
 } HipHost;
 
 static inline const HipHost *hip_host(const AuEmit *e) { return (const HipHost *)e->host; }

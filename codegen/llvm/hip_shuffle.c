@@ -1,7 +1,8 @@
 /* hip_shuffle.c - exchange between the lanes of a wave, by the cheapest instruction that a distance has.
  *
  * Lanes that differ in their low four bits read each other in an instruction of the vector unit (DPP: "data parallel primitives" of
- * the ISA documents), rows of 16 in one where the machine has v_permlanex16, and through the crossbar of the LDS otherwise: with the
+ * the ISA documents), rows of 16 in one where the machine has v_permlanex16, halves of 32 and 64 lanes by v_permlane16_swap and
+ * v_permlane32_swap (gfx950), and through the crossbar of the LDS otherwise: with the
  * distance in the instruction (ds_swizzle) within 32 lanes, else with addresses (ds_bpermute). */
 #include "hip.h"
 
@@ -53,6 +54,20 @@ static LLVMValueRef across_rows(AuEmit *e, LLVMValueRef v)
     return emit_call(e, "llvm.amdgcn.permlanex16", e->element[AU_I32], NULL, arguments, 6);
 }
 
+/* Two copies, of which the upper half of the first and the lower half of the second change places, in each 64 lanes or in each 32: the first
+ * has the lower half twice then, the second the upper one. */
+static LLVMValueRef swap_halves(AuEmit *e, LLVMValueRef v, uint32_t distance)
+{
+    LLVMValueRef no = LLVMConstInt(e->element[AU_I1], 0, false), arguments[4] = {v, v, no, no};
+    LLVMValueRef both =
+        emit_call(e, distance == 32 ? "llvm.amdgcn.permlane32.swap" : "llvm.amdgcn.permlane16.swap",
+                  NULL, NULL, arguments, 4);
+    LLVMValueRef bit = LLVMBuildAnd(e->builder, e->gpu->lane, gpu_i32(e, distance), ""),
+                 upper = LLVMBuildICmp(e->builder, LLVMIntNE, bit, gpu_i32(e, 0), "");
+    return LLVMBuildSelect(e->builder, upper, LLVMBuildExtractValue(e->builder, both, 0, ""),
+                           LLVMBuildExtractValue(e->builder, both, 1, ""), "");
+}
+
 static LLVMValueRef swizzle(AuEmit *e, LLVMValueRef v, uint32_t distance)
 {
     enum { KEEP = 0x1f, XOR_AT = 10 }; /* lane' = lane & KEEP ^ distance, in each 32 */
@@ -78,6 +93,8 @@ LLVMValueRef hip_exchange(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRe
     if (distance < 16) return within_row(e, bits, distance);
     if (distance < 32 && hip_host(e)->rows_cross)
         return within_row(e, across_rows(e, bits), distance & 15);
+    if ((distance == 16 || distance == 32) && hip_host(e)->halves_swap)
+        return swap_halves(e, bits, distance);
     if (distance < 32) return swizzle(e, bits, distance);
     return by_address(e, bits, LLVMBuildXor(e->builder, e->gpu->lane, lane, ""));
 }

@@ -32,7 +32,7 @@ class DeviceInfo:
         kind: "cpu", "gpu" or "other".
         units: cores or compute units.
         memory_bytes: of the device; 0 if unknown.
-        uuid: what it is called whatever else is in the machine, "vulkan:UUID" being its id, too; "" if its driver is not asked.
+        uuid: what it is called whatever else is in the machine, "vulkan:UUID" or "hip:UUID" being its id, too; "" if its driver is not asked.
     """
 
     id: str

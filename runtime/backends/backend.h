@@ -14,6 +14,8 @@
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
 aule_status rt_found(AuFinder *finder, const aule_device_info *info, AuSink sink);
+/* Adds 16 bytes as aule_device_info.uuid has them. */
+void rt_add_uuid(const uint8_t *uuid, AuText *text);
 /* In place of devices, of which there are none: why. Frees the text. */
 aule_status rt_found_none(AuFinder *finder, const char *backend, DLDevice dl, AuText *why,
                           AuSink sink);

@@ -47,6 +47,7 @@ struct Cuda {
     bool primary;    /* the context is the device's, which we hold; else the caller's */
     CUstream stream; /* the device's own */
     int driver, shared_most;
+    bool sees_host; /* kernels may read memory that the driver does not know (HIP) */
     uint32_t capability;
     atomic_int lost; /* the result with which the context was lost; 0: it was not */
 };

@@ -32,6 +32,7 @@ enum { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 
 /* Results that are more to us than a failure. */
 enum {
+    CUDA_ERROR_INVALID_VALUE = 1,
     CUDA_ERROR_OUT_OF_MEMORY = 2,
     CUDA_ERROR_NOT_INITIALIZED = 3,
     CUDA_ERROR_NO_DEVICE = 100,
@@ -80,6 +81,7 @@ enum {
 typedef struct AuCuda {
 #define CU(name, symbol, arguments) CUresult(*name) arguments;
 #include "cuda_api.def"
+    CUresult (*hipPointerGetAttributes)(void *attributes, const void *at); /* HIP's alone */
 } AuCuda;
 
 /* Opens the driver. false: it is not there, or too old; [why] says which. */

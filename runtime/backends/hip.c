@@ -4,6 +4,7 @@
  * Types and numbers from HIP's documentation, ROCm 6 and 7. Never run against the library itself: tests have a double of it. */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cuda.h"
 #include "hip_object.h"
@@ -12,12 +13,23 @@
 
 enum {
     HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT = 63,
+    HIP_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 65,
     HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 74,
-    /* hipDeviceProp_t of ROCm 6 on (hipGetDevicePropertiesR0600): its size and its field gcnArchName */
+    /* hipDeviceProp_t of ROCm 6 on (hipGetDevicePropertiesR0600): its size and its fields uuid and gcnArchName */
     PROPERTIES_BYTES = 1472,
+    UUID_AT = 256,
     ARCH_AT = 1160,
     ARCH_BYTES = 256
 };
+
+/* hipPointerAttribute_t from ROCm 6 on. */
+typedef struct Attributes {
+    int type, device;
+    void *on_device, *on_host;
+    int is_managed;
+    unsigned flags;
+} Attributes;
+enum { UNREGISTERED = 0, ON_HOST = 1, ON_DEVICE = 2 };
 
 typedef CUresult (*GetProperties)(void *properties, CUdevice device);
 
@@ -117,13 +129,20 @@ static void add_generic(AuText *features, const char *machine, size_t length)
         if (strstr(covered[n].machines, word)) rt_text_add(features, " %s", covered[n].isa);
 }
 
+/* Characters, of machines that have one: 16 hexadecimal digits, which the tools write behind "GPU-". Others have "XX" there, or nothing. */
+static void add_uuid(const char *uuid, AuText *text)
+{
+    if (uuid[0] && memcmp(uuid, "XX", 3) != 0) rt_add_uuid((const uint8_t *)uuid, text);
+}
+
 static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties properties,
                          uint32_t index, int driver, AuSink sink)
 {
     _Alignas(16) char all[2 * PROPERTIES_BYTES] = "", id[24], name[128] = "";
     size_t bytes = 0;
     CUdevice device;
-    AuText words = {.memory = sink.memory}, features = {.memory = sink.memory};
+    AuText words = {.memory = sink.memory}, features = {.memory = sink.memory},
+           uuid = {.memory = sink.memory};
     if (cu->cuDeviceGet(&device, (int)index) != 0 || properties(all, device) != 0) return AULE_OK;
     const char *arch = all + ARCH_AT; /* gfx942:sramecc+:xnack- */
     all[ARCH_AT + ARCH_BYTES - 1] = 0;
@@ -137,6 +156,7 @@ static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties prope
         if (at == arch) add_generic(&features, at, span);
         at += span;
     }
+    add_uuid(all + UUID_AT, &uuid);
     const bool known = strncmp(arch, "gfx", 3) == 0;
     aule_device_info info = {
         .id = id,
@@ -150,11 +170,13 @@ static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties prope
         .units = (uint32_t)rt_cuda_attribute(cu, device, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT),
         .memory_bytes = bytes,
         .dl = {kDLROCM, (int32_t)index},
+        .uuid = rt_text_str(&uuid),
     };
-    const bool failed = words.failed || features.failed;
+    const bool failed = words.failed || features.failed || uuid.failed;
     aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
     rt_text_free(&words);
     rt_text_free(&features);
+    rt_text_free(&uuid);
     return status;
 }
 
@@ -199,6 +221,29 @@ static void describe(Cuda *c)
 {
     c->shared_most =
         rt_cuda_attribute(&c->cu, c->device, HIP_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    c->sees_host = rt_cuda_attribute(&c->cu, c->device, HIP_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
+}
+
+/* What the driver says of a tensor's address: a kernel that reads what is not its device's ends the process. How far an allocation reaches is
+ * not asked, since memory that is mapped piece by piece has an end at each piece. */
+static aule_status check_memory(void *state, const char *name, void *data, uint64_t bytes,
+                                AuSink sink)
+{
+    Cuda *c = state;
+    Attributes of = {.type = UNREGISTERED};
+    const CUresult code = c->cu.hipPointerGetAttributes(&of, data);
+    (void)bytes;
+    if (code != 0 && code != CUDA_ERROR_INVALID_VALUE)
+        return rt_cuda_check(c, sink, "hipPointerGetAttributes", code);
+    if (code != 0 || of.type == UNREGISTERED) {
+        if (c->sees_host) return AULE_OK;
+        return rt_fail(sink, AULE_ERROR_TENSOR,
+                       "%s: its data is no memory of hip:%u, nor of the host's that HIP knows",
+                       name, c->index);
+    }
+    if (of.type != ON_DEVICE || of.device == c->device) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_TENSOR, "%s: its data is memory of hip:%d, expected hip:%u",
+                   name, of.device, c->index);
 }
 
 /* ---- code */
@@ -256,6 +301,7 @@ const AuBackend au_backend_hip = {
     .open = open_hip,
     .rank_arch = rt_cuda_rank_arch, /* the machine's own code before that of a generic ISA */
     .explain = explain,
+    .check_memory = check_memory,
     .names_machine = true,
     RT_CUDA_SHARED,
 };

@@ -203,8 +203,7 @@ static void add_uuid(const VulkanFacts *f, AuText *text)
     const uint8_t *uuid = f->of_11.device_uuid;
     uint32_t any = 0;
     for (uint32_t n = 0; n < sizeof f->of_11.device_uuid; n++) any |= uuid[n];
-    for (uint32_t n = 0; n < sizeof f->of_11.device_uuid && any; n++)
-        rt_text_add(text, "%s%02x", n == 4 || n == 6 || n == 8 || n == 10 ? "-" : "", uuid[n]);
+    if (any) rt_add_uuid(uuid, text);
 }
 
 aule_status rt_vulkan_found(AuFinder *finder, const VulkanFacts *f, uint32_t index, AuText *why,

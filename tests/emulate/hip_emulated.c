@@ -126,6 +126,7 @@ CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device)
 {
     memset(properties, 0, 1472);
     strcpy((char *)properties + 1160, visible[device]);
+    mock_hip_uuid(properties, device);
     return OK;
 }
 

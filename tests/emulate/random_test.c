@@ -1,6 +1,6 @@
 /* random_test.c - random kernels as AMD's machine code, executed by the emulator, against the interpreter, on three machines: what LLVM makes of
  * values of every type, masks, arrays of lanes, regions and exchanges between lanes. `emulate_random_test [SEED [COUNT]]`; a failure names
- * machine and seed. One kernel with a product of matrices each of MFMA and WMMA is compared with the assembly of tests/golden/hip. */
+ * machine and seed. Lanes read each other by every distance on four. One kernel with a product of matrices each of MFMA and WMMA is compared with the assembly of tests/golden/hip. */
 #include <stdlib.h>
 
 #include "data.h"
@@ -100,6 +100,54 @@ static void test_gfx908(void **state) { (void)state, on_machine("gfx908", 64); }
 static void test_gfx942(void **state) { (void)state, on_machine("gfx942", 64); }
 static void test_gfx1100(void **state) { (void)state, on_machine("gfx1100", 32); }
 
+/* ---- exchange by every distance */
+
+static void exchanges(const char *arch, uint32_t lanes)
+{
+    Bench b = bench_new();
+    char why[256] = "";
+    AuText text = {.arena = b.arena};
+    au_text_add(&text,
+                "kernel exchange lanes %u warps 1\nmemory @o: global i32 align 16 writes\n"
+                "arg o: pointer @o\n{\n%%1 = lane.i32\n",
+                lanes);
+    for (uint32_t d = 1; d < lanes; d++)
+        au_text_add(&text,
+                    "%%%u = shuffle_xor.i32 %%1 #%u\n%%%u = add.i32 %%1, %u\n"
+                    "store @o[%%%u], %%%u\n",
+                    2 * d, d, 2 * d + 1, d * lanes, 2 * d + 1, 2 * d);
+    au_text_add(&text, "}\n");
+    AuKernel *k = bench_kernel(&b, au_text_str(&text));
+    const AuBlob code = code_of(&b, &k, 1, arch, AU_CODE_FINAL);
+    int32_t *o = AU_NEW_ARRAY(b.arena, int32_t, lanes * lanes);
+    const AuKBuffer at = {.data = o, .count = lanes * lanes};
+    Buffers made = {k, &at};
+    const uint64_t slot = (uintptr_t)o;
+    Emulator *e = emu_new(code.bytes, why, sizeof why);
+    if (!e) fail_msg("%s: %s", arch, why);
+    const EmuLaunch launch = {.kernel = k->name,
+                              .grid = {1, 1, 1},
+                              .block = {lanes, 1, 1},
+                              .arguments = &slot,
+                              .seed = 1,
+                              .inside = inside,
+                              .context = &made};
+    if (!emu_run(e, &launch)) fail_msg("%s: %s", arch, emu_error(e));
+    for (uint32_t d = 1; d < lanes; d++)
+        for (uint32_t l = 0; l < lanes; l++)
+            if (o[d * lanes + l] != (int32_t)(l ^ d))
+                fail_msg("%s: distance %u: lane %u got lane %d", arch, d, l, o[d * lanes + l]);
+    emu_free(e);
+    bench_free(&b);
+}
+
+static void test_exchanges(void **state)
+{
+    (void)state;
+    exchanges("gfx942", 64), exchanges("gfx950", 64);
+    exchanges("gfx1100", 32), exchanges("gfx1200", 32);
+}
+
 /* ---- golden assembly */
 
 /* o = a b + c, operands as lanes have them: [count] numbers, sums [sums]. */
@@ -136,8 +184,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1) first_seed = (uint32_t)strtoul(argv[1], NULL, 10);
     if (argc > 2) kernels = (uint32_t)strtoul(argv[2], NULL, 10);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gfx908), cmocka_unit_test(test_gfx942),
-                                       cmocka_unit_test(test_gfx1100), cmocka_unit_test(test_mfma),
-                                       cmocka_unit_test(test_wmma)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gfx908),  cmocka_unit_test(test_gfx942),
+        cmocka_unit_test(test_gfx1100), cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_mfma),    cmocka_unit_test(test_wmma)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

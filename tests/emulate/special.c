@@ -414,12 +414,13 @@ static void run_permlane_swap(Wave *w, const Inst *in)
     vector_get(w, in, 0, 'u', &a);
     vector_get(w, in, 1, 'u', &b);
     Vec x = a, y = b;
-    for (int n = 0; n < LANES; n++)
-        if (n & far)
-            x.u[n] = b.u[n - far];
-        else
-            y.u[n] = a.u[n + far];
-    x.undef = y.undef = a.undef | b.undef ? ~0ull : 0;
+    for (int n = 0; n < LANES; n++) {
+        const int to = n & far ? n - far : n + far;
+        Vec *lane = n & far ? &x : &y;
+        const Vec *from = n & far ? &b : &a;
+        lane->u[n] = from->u[to];
+        lane->undef = (lane->undef & ~(1ull << n)) | (from->undef >> to & 1) << n;
+    }
     vector_put(w, in, 0, 'u', &x, exec_of(w));
     vector_put(w, in, 1, 'u', &y, exec_of(w));
 }

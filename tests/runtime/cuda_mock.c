@@ -19,6 +19,7 @@ _Thread_local int mock_depth;
 typedef struct Block {
     struct Block *next, *before;
     size_t bytes;
+    int device; /* whose memory it is; -1: none's, an object of the driver */
 } Block;
 static Block *blocks;
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,6 +31,7 @@ void *mock_new(size_t bytes)
     Block *block = aligned_alloc(LINE, length);
     memset(block, 0, length);
     block->bytes = bytes;
+    block->device = -1;
     pthread_mutex_lock(&blocks_lock);
     block->next = blocks;
     if (blocks) blocks->before = block;
@@ -48,12 +50,17 @@ void mock_free(void *object)
     free(block);
 }
 
+void mock_belongs(void *object, int device)
+{
+    ((Block *)(void *)((char *)object - LINE))->device = device;
+}
+
 size_t mock_ranges(MockRange *ranges, size_t most)
 {
     size_t count = 0;
     pthread_mutex_lock(&blocks_lock);
     for (const Block *block = blocks; block && count < most; block = block->next)
-        ranges[count++] = (MockRange){(uintptr_t)block + LINE, block->bytes};
+        ranges[count++] = (MockRange){(uintptr_t)block + LINE, block->bytes, block->device};
     pthread_mutex_unlock(&blocks_lock);
     return count;
 }

@@ -57,6 +57,7 @@ MOCK_API int cuDevicePrimaryCtxRetain(MockContext *context, int device);
 MOCK_API int cuDevicePrimaryCtxRelease_v2(int device);
 MOCK_API int cuCtxSetCurrent(MockContext context);
 MOCK_API int cuMemAlloc_v2(uint64_t *at, size_t bytes);
+MOCK_API int cuMemFree_v2(uint64_t at);
 MOCK_API int cuStreamCreate(void **stream, unsigned flags);
 MOCK_API int cuStreamDestroy_v2(void *stream);
 MOCK_API int cuStreamBeginCapture_v2(void *stream, int mode);

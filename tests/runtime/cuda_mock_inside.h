@@ -57,8 +57,12 @@ void mock_free(void *object);
 /* Where they are, [most] of them. */
 typedef struct MockRange {
     uint64_t address, bytes;
+    int device; /* -1: an object of the driver */
 } MockRange;
+void mock_belongs(void *object, int device); /* it is memory of this device */
 size_t mock_ranges(MockRange *ranges, size_t most);
+
+void mock_hip_uuid(void *properties, CUdevice device);
 
 #define ENTER(function, needs)                                                                     \
     CUresult entered = mock_enter(function, needs);                                                \

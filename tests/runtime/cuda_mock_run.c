@@ -323,6 +323,7 @@ MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
     FORBIDDEN;
     if (bytes > cuda_mock.memory_bytes) return OUT_OF_MEMORY;
     *at = (CUdeviceptr)(uintptr_t)mock_new(bytes);
+    mock_belongs((void *)(uintptr_t)*at, CURRENT->device);
     atomic_fetch_add(&cuda_mock.buffers, 1);
     return OK;
 }

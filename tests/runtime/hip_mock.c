@@ -5,6 +5,7 @@
  * With HIP_EMULATED code objects are executed, and there is a device of each machine: tests/emulate/hip_emulated.c has what differs. */
 #include "cuda_mock_inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define FORWARD(hip, cuda, arguments, passed)                                                      \
@@ -72,6 +73,29 @@ MOCK_API CUresult hipDrvGetErrorString(CUresult code, const char **text)
     return OK;
 }
 
+/* hipPointerAttribute_t begins with a type, 2 for a device's memory, and the device. */
+MOCK_API CUresult hipPointerGetAttributes(int *attributes, const void *at)
+{
+    enum { MOST = 1024 };
+    ENTER("hipPointerGetAttributes", false);
+    MockRange ranges[MOST];
+    const size_t count = mock_ranges(ranges, MOST);
+    memset(attributes, 0, 32);
+    for (size_t n = 0; n < count; n++) {
+        const MockRange *r = &ranges[n];
+        if (r->device < 0 || (uintptr_t)at - r->address >= r->bytes) continue;
+        attributes[0] = 2, attributes[1] = r->device;
+    }
+    return OK;
+}
+
+void mock_hip_uuid(void *properties, CUdevice device)
+{
+    char uuid[17];
+    snprintf(uuid, sizeof uuid, "%016x", 0xabc0u + (unsigned)device);
+    memcpy((char *)properties + 256, uuid, 16);
+}
+
 #ifndef HIP_EMULATED
 MOCK_API CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
@@ -85,6 +109,10 @@ MOCK_API CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device)
 {
     memset(properties, 0, 1472);
     strcpy((char *)properties + 1160, device ? "gfx1100" : "gfx942:sramecc+:xnack-");
+    if (!device)
+        mock_hip_uuid(properties, device);
+    else
+        strcpy((char *)properties + 256, "XX"); /* of machines that have none */
     return OK;
 }
 #endif

@@ -63,6 +63,63 @@ static void test_devices(void **state)
     aule_device_close(device);
 }
 
+/* As the driver has it, as AMD's tools write it, in other hyphens; a machine without one has no such name. */
+static void test_uuid(void **state)
+{
+    static const char *const names[] = {"hip:30303030-3030-3030-3030-303061626330",
+                                        "hip:GPU-000000000000abc0",
+                                        "hip:30303030303030303030303061626330"};
+    (void)state;
+    aule_device *device;
+    aule_error *error = NULL;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        assert_int_equal(aule_device_open(names[n], NULL, &device, NULL), AULE_OK);
+        assert_string_equal(aule_device_get_info(device)->id, "hip:0");
+        assert_string_equal(aule_device_get_info(device)->uuid, names[0] + 4);
+        aule_device_close(device);
+    }
+    assert_int_equal(aule_device_open("hip:1", NULL, &device, NULL), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->uuid, "");
+    aule_device_close(device);
+    expect_error(aule_device_open("hip:GPU-000000000000abc1", NULL, &device, &error), &error,
+                 AULE_ERROR_DEVICE,
+                 "there is no hip device with the UUID 30303030303030303030303061626331");
+    expect_error(aule_device_open("hip:GPU-000000000000abcg", NULL, &device, &error), &error,
+                 AULE_ERROR_DEVICE, "is not a device");
+}
+
+/* Addresses of the host, and of another device, do not come to a kernel. */
+static void test_foreign_memory(void **state)
+{
+    static float on_host[4096];
+    (void)state;
+    Setup s;
+    uint64_t on_other;
+    MockContext other;
+    open_hip(&s, "hip:0", "gfx942", first_code);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&other, 1), 0);
+    assert_int_equal(cuCtxSetCurrent(other), 0);
+    assert_int_equal(cuMemAlloc_v2(&on_other, sizeof on_host), 0);
+    assert_int_equal(cuCtxSetCurrent(NULL), 0);
+    DLTensor *q = &s.c->tensors[0];
+    void *before = q->data;
+    q->data = on_host;
+    expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_TENSOR,
+                      "its data is no memory of hip:0, nor of the host's that HIP knows");
+    q->data = (void *)(uintptr_t)on_other;
+    expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_TENSOR,
+                      "its data is memory of hip:1, expected hip:0");
+    q->data = before;
+    cuda_run(&s);
+    cuda_fetch(&s);
+    assert_true(case_is_right(s.c));
+    assert_int_equal(cuCtxSetCurrent(other), 0);
+    assert_int_equal(cuMemFree_v2(on_other), 0);
+    assert_int_equal(cuCtxSetCurrent(NULL), 0);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(1), 0);
+    cuda_close(&s);
+}
+
 static void test_no_device(void **state)
 {
     (void)state;
@@ -202,11 +259,13 @@ static void test_failures(void **state)
         const char *call, *said;
         aule_status status;
         bool plans; /* or runs */
-    } rows[] = {{"cuModuleLoadDataEx", "hip:0: hipModuleLoadDataEx: ", AULE_ERROR_DRIVER, true},
-                {"cuModuleGetFunction", "hip:0: hipModuleGetFunction: ", AULE_ERROR_ARTIFACT, true},
-                {"cuFuncGetAttribute", "hip:0: hipFuncGetAttribute: ", AULE_ERROR_DRIVER, true},
-                {"cuLaunchKernel", "hip:0: hipModuleLaunchKernel: ", AULE_ERROR_DRIVER, false},
-                {"cuMemsetD8Async", "hip:0: hipMemsetD8Async: ", AULE_ERROR_DRIVER, false}};
+    } rows[] = {
+        {"hipPointerGetAttributes", "hip:0: hipPointerGetAttributes: ", AULE_ERROR_DRIVER, true},
+        {"cuModuleLoadDataEx", "hip:0: hipModuleLoadDataEx: ", AULE_ERROR_DRIVER, true},
+        {"cuModuleGetFunction", "hip:0: hipModuleGetFunction: ", AULE_ERROR_ARTIFACT, true},
+        {"cuFuncGetAttribute", "hip:0: hipFuncGetAttribute: ", AULE_ERROR_DRIVER, true},
+        {"cuLaunchKernel", "hip:0: hipModuleLaunchKernel: ", AULE_ERROR_DRIVER, false},
+        {"cuMemsetD8Async", "hip:0: hipMemsetD8Async: ", AULE_ERROR_DRIVER, false}};
     (void)state;
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         Setup s;
@@ -214,7 +273,7 @@ static void test_failures(void **state)
         open_hip(&s, "hip:0", "gfx942", first_code);
         aule_plan *plan = rows[n].plans ? NULL : cuda_plan(&s);
         strcpy(cuda_mock.fail, rows[n].call);
-        cuda_mock.code = 1;
+        cuda_mock.code = 999; /* of an address that it does not know the driver says 1 */
         cuda_mock.after = 0;
         aule_status status = rows[n].plans
                                  ? aule_plan_new(s.attention, s.device, &s.c->call, &plan, &error)
@@ -283,6 +342,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CUDA_TEST(test_devices),
+        CUDA_TEST(test_uuid),
+        CUDA_TEST(test_foreign_memory),
         CUDA_TEST(test_no_device),
         CUDA_TEST(test_result),
         CUDA_TEST(test_other_architecture),
