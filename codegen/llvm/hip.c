@@ -101,6 +101,10 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
         hip_halves(unit.module);
         good = llvm_is_sound(&unit, diags, first);
     }
+    if (good && (gpus[arch - archs].wmma11 || gpus[arch - archs].wmma12)) {
+        hip_stay(unit.module);
+        good = llvm_is_sound(&unit, diags, first);
+    }
     if (good && stage == AU_CODE_IR) {
         llvm_ir(&unit, arena, kernels, count, out);
     } else if (good) {

@@ -38,6 +38,9 @@ void hip_pairs(AuArena *arena, LLVMModuleRef module);
 /* hip_halves.c: f32 to halves of registers, for machines that round one number an instruction; the module has been optimised. */
 void hip_halves(LLVMModuleRef module);
 
+/* hip_stay.c: products of RDNA do not go behind branches; the module has been optimised. */
+void hip_stay(LLVMModuleRef module);
+
 /* hip_matrix.c */
 void hip_mma(AuEmit *e, AuVal v);
 void hip_load_matrix(AuEmit *e, AuVal v);

@@ -1,7 +1,8 @@
 /* library_test.c - every script of attn_scripts/ on one device against the oracle, in a shape of its kind and in a hard one.
  *
  *     library_test DEVICE SCRIPTS [turns|eighth|some|few|NAME]
- *     library_test DEVICE SCRIPTS cells [NAME...]      a line of JSON for each script, operand type and pass (tools/conformance)
+ *     library_test DEVICE SCRIPTS cells [WORD...]      a line of JSON for each script, operand type and pass (tools/conformance); of WORDs
+ *                                                      f32, f16 and bf16 are types to take and all others names of scripts
  *
  * turns: each case in one operand type, by turns; eighth: every eighth of those; some: every seventh; few: every twentieth; NAME: only scripts so called */
 #include "exec.h"
@@ -91,6 +92,8 @@ static const ExecCase cases[] = {
 };
 // clang-format on
 
+static const char *const dtypes[] = {"f32", "f16", "bf16"};
+
 /* Every [step]-th case, of one script or of all; in all types, or another a case. */
 typedef struct Which {
     unsigned step;
@@ -100,7 +103,6 @@ typedef struct Which {
 
 static const char *of_case(const void *of, unsigned n, unsigned turn)
 {
-    static const char *const dtypes[] = {"f32", "f16", "bf16"};
     const Which *w = of;
     if (turn >= 3 || (w->turns && turn != n % 3) || n % w->step != 0) return NULL;
     return w->only && !strstr(cases[n].script, w->only) ? NULL : dtypes[turn];
@@ -144,25 +146,36 @@ static void print_cell(const ExecSuite *suite, const char *script, const char *d
     fflush(stdout);
 }
 
-static bool is_wanted(const char *script, int names, char **name)
+static bool is_dtype(const char *word)
 {
-    for (int n = 0; n < names; n++)
-        if (strncmp(script, name[n], strlen(name[n])) == 0 && script[strlen(name[n])] == '.')
+    return strcmp(word, "f32") == 0 || strcmp(word, "f16") == 0 || strcmp(word, "bf16") == 0;
+}
+
+/* A script or a type that words ask for: those that are of its kind, of which there may be none. */
+static bool is_wanted(const char *what, bool dtype, int words, char **word)
+{
+    bool none = true;
+    for (int n = 0; n < words; n++) {
+        if (is_dtype(word[n]) != dtype) continue;
+        if (strncmp(what, word[n], strlen(word[n])) == 0 &&
+            what[strlen(word[n])] == (dtype ? '\0' : '.'))
             return true;
-    return names == 0;
+        none = false;
+    }
+    return none;
 }
 
 /* The first case of each script. */
-static int cells(const char *device, const char *folder, int names, char **name)
+static int cells(const char *device, const char *folder, int words, char **word)
 {
-    static const char *const dtypes[] = {"f32", "f16", "bf16"};
     ExecSuite *suite = exec_open(device, folder);
     if (!suite) return 77;
     exec_be_quiet(suite);
     for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++) {
         if (n && strcmp(cases[n].script, cases[n - 1].script) == 0) continue;
-        if (!is_wanted(cases[n].script, names, name)) continue;
+        if (!is_wanted(cases[n].script, false, words, word)) continue;
         for (unsigned run = 0; run < 6; run++) {
+            if (!is_wanted(dtypes[run % 3], true, words, word)) continue;
             const bool forward = run < 3;
             char how[64];
             words_of(&cases[n], forward, how);
