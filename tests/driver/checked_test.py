@@ -1,5 +1,5 @@
 """Artifacts compiled with --checked, run by `aule run`: which index left its tensor, in which line; what is not chosen does not count.
-Standard library only. With AULE_TEST_DEVICE=cuda on that device alone.
+Standard library only. With AULE_TEST_DEVICE=cuda (or hip: tests/emulate) on that device alone.
 
     checked_test.py AULEC AULE [TEST...]
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 AULEC, AULE = (os.path.abspath(path) for path in sys.argv[1:3])
 SHAPES = {"q": (2, 3, 20, 16), "k": (2, 3, 37, 16), "v": (2, 3, 37, 16), "do": (2, 3, 20, 16)}
 HEAD = "attention a {\n    q: [B, H, S, D];\n    k: [B, H, T, D];\n    v: [B, H, T, E];\n"
-ARCH = {"cuda": ["--arch", "sm_70"]} | ({"cpu": ["--arch", "x86-64-v3"]} if platform.machine() == "x86_64" else {})
+ARCH = {"cuda": ["--arch", "sm_70"], "hip": ["--arch", "gfx942"]} | ({"cpu": ["--arch", "x86-64-v3"]} if platform.machine() == "x86_64" else {})
 N = 8  # entries of the table
 
 # What reads a table at x[b, kv_idx] (or at x[b, q_idx]), on line 7; and the row that the message tells of.

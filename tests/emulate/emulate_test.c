@@ -1,5 +1,5 @@
 /* emulate_test.c - whole scripts through the backend hip on emulated machines (hip_emulated.c), against the oracle: emulate_test SCRIPTS WHICH.
- * WHICH: quick, generic (ISAs of several machines), or the number of a device, which takes all cases. */
+ * WHICH: quick, generic (ISAs of several machines), widths (the widest and the narrowest, a machine each), or the number of a device, which takes all cases. */
 #include "exec.h"
 #include "hip_emulated.h"
 
@@ -32,6 +32,13 @@ static const ExecCase all[] = {
     {"hidden_units.attn", "B=1 H=1 S=40 T=50 D=64 E=64", NULL, NULL},
     {"../../exec/scripts/empty_rows.attn", "B=1 H=2 S=30 T=50 D=64 E=64", NULL, "repeat"},
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, "poison"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=19 T=67 D=256 E=256", NULL, "nan"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=41 T=37 D=256 E=16", NULL, NULL},
+    {"mha.attn", "B=1 H=2 Hk=2 S=43 T=35 D=16 E=16", NULL, "nan odd"},
+};
+static const ExecCase widths[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=37 D=256 E=256", NULL, "nan"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=17 T=35 D=16 E=40", NULL, "nan odd"},
 };
 // clang-format on
 
@@ -71,7 +78,9 @@ int main(int argc, char **argv)
     unsigned device = 0;
     if (argc < 3) return 2;
     const bool generic = strcmp(argv[2], "generic") == 0;
-    if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)
+    if (strcmp(argv[2], "widths") == 0)
+        for (unsigned n = 0; n < 2; n++) missing |= run(&tally, n, argv[1], &widths[n], 1);
+    else if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)
         missing = run(&tally, device, argv[1], all, sizeof all / sizeof *all);
     else
         for (unsigned n = generic ? MACHINES : 0; n < (generic ? DEVICES : MACHINES); n++)
