@@ -324,16 +324,21 @@ static aule_status event_wait(void *event, AuSink sink)
     return status;
 }
 
+/* What lies between the end of the first and the begin of the last, which may overlap where nothing does. */
 static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink)
 {
     const Point *points[] = {first, last};
-    double times[2] = {0};
+    double ends[2] = {0};
     for (int n = 0; n < 2; n++) {
         aule_status status = event_wait((void *)(uintptr_t)points[n], sink);
         if (status) return status;
-        times[n] = METAL_GET(&points[n]->owner->api, double, points[n]->commands, end_time);
+        ends[n] = METAL_GET(&points[n]->owner->api, double, points[n]->commands, end_time);
     }
-    *nanoseconds = (int64_t)((times[1] - times[0]) * 1e9);
+    const double begin = METAL_GET(&points[1]->owner->api, double, points[1]->commands, start_time);
+    const double seconds = begin > ends[0]     ? begin - ends[0]
+                           : ends[1] < ends[0] ? ends[1] - ends[0]
+                                               : 0;
+    *nanoseconds = (int64_t)(seconds * 1e9 + (seconds < 0 ? -.5 : .5));
     return AULE_OK;
 }
 

@@ -33,7 +33,7 @@ struct Object {
         fast; /* command buffer: 0 open, 2 committed, 4 done, 5 failed; options: of math, 1 by default */
     int encoding;
     uint64_t language;
-    double end;
+    double start, end;
 };
 
 typedef struct Answer {
@@ -185,6 +185,7 @@ static const MetalDoubleMessage messages[] = {
     {"MTLCommandBuffer", "waitUntilCompleted", "v"},
     {"MTLCommandBuffer", "status", "Q"},
     {"MTLCommandBuffer", "error", "@"},
+    {"MTLCommandBuffer", "GPUStartTime", "d"},
     {"MTLCommandBuffer", "GPUEndTime", "d"},
     {"MTLBuffer", "contents", "^"},
     {"MTLBuffer", "length", "Q"},
@@ -422,6 +423,7 @@ static Answer to_commands(Object *o, const char *selector)
         if (o->state && o->state != 5) broken("commands are committed twice");
         if (o->state != 5) o->state = 4;
         if (fails(selector)) o->state = 5;
+        o->start = clock; /* each takes a microsecond, one after the other */
         o->end = clock += 1e-6;
     } else if (strcmp(selector, "waitUntilCompleted") == 0) {
         if (!o->state) broken("a wait for commands that were not committed");
@@ -432,7 +434,7 @@ static Answer to_commands(Object *o, const char *selector)
         error->text = strdup(o->text ? o->text : "the GPU was told to fail");
         return (Answer){(uintptr_t)autorelease(error), 0};
     }
-    return (Answer){0, o->end};
+    return (Answer){0, strcmp(selector, "GPUStartTime") == 0 ? o->start : o->end};
 }
 
 /* ---- the one function */

@@ -92,6 +92,22 @@ static void test_result(void **state)
     expect_nothing_left();
 }
 
+/* From the end of one event to the begin of the other: the command buffers between them, a microsecond each of the double's. */
+static void test_elapsed(void **state)
+{
+    (void)state;
+    Setup s;
+    uint64_t nanoseconds = 1;
+    open_case(&s);
+    assert_int_equal(run_all(&s, NULL), AULE_OK);
+    assert_int_equal(aule_event_elapsed(s.first, s.last, &nanoseconds, NULL), AULE_OK);
+    assert_int_equal(nanoseconds, 3000); /* a memset and two launches */
+    assert_int_equal(aule_event_elapsed(s.last, s.last, &nanoseconds, NULL), AULE_OK);
+    assert_int_equal(nanoseconds, 0);
+    close_case(&s);
+    expect_nothing_left();
+}
+
 /* ---- matrices: the device is asked where their elements are */
 
 static void use_matrices(bool use)
@@ -244,6 +260,7 @@ int main(void)
     metal_double()->keeps = 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_result),
+        cmocka_unit_test(test_elapsed),
         cmocka_unit_test(test_every_call_fails_in_turn),
         cmocka_unit_test(test_a_failed_launch_is_told_once),
         cmocka_unit_test(test_devices_that_cannot),
