@@ -189,8 +189,11 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
 static bool bad_work(const aule_variant_v1 *v)
 {
     const uint64_t lists = rt_work_regions(v);
-    for (uint32_t i = 0; lists && i < v->launch_count; i++) {
+    for (uint32_t i = 0; i < v->launch_count; i++) {
         const aule_launch_v1 *launch = rt_launch(v, i);
+        const bool marked =
+            launch->struct_size >= sizeof *launch && launch->flags & AULE_LAUNCH_WORK;
+        if (marked && (!lists || !launch->touch_count)) return true;
         for (uint32_t n = 0; rt_knows_touches(launch) && n < launch->slot_count; n++) {
             const aule_slot_v1 *slot = &launch->slots[n];
             const uint32_t touch = rt_touch(launch, n);

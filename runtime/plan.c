@@ -307,6 +307,7 @@ static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink
                                    rt_kernels_of(operation), call->arch,
                                    call->flags & AULE_CALL_INVARIANT, &plan->variant, sink);
     if (!status) status = rt_check_work(plan, call, sink);
+    if (!status) status = rt_check_room(plan, sink);
     if (!status)
         status = rt_layout(a, plan->variant, plan->device->info.units, &plan->bound, &plan->layout,
                            sink);

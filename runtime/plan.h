@@ -84,6 +84,8 @@ aule_status rt_work_words(const aule_attention_v1 *attention, const aule_call *c
 /* That of the plan, where there is one: as many, side by side. And that it has room where parameters are others than planned. */
 aule_status rt_check_work(const aule_plan *plan, const aule_call *call, AuSink sink);
 aule_status rt_check_work_room(const aule_plan *plan, const AuLayout *layout, AuSink sink);
+/* sequences.c: is what a table has room for a number of keys that kernels count? */
+aule_status rt_check_room(const aule_plan *plan, AuSink sink);
 
 /* Of a tensor's data: there, and aligned to its elements. */
 aule_status rt_check_address(const aule_plan *plan, uint32_t index, const aule_address *at,

@@ -277,6 +277,22 @@ static AuKeyPages pages_of(const aule_plan *plan, const AuBound *bound)
     return p;
 }
 
+/* Kernels count the keys that a line of the table has room for in 32 bits. */
+aule_status rt_check_room(const aule_plan *plan, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const int32_t table = rt_list_of(a, AULE_TENSOR_TABLE, 2);
+    if (table < 0) return AULE_OK;
+    const int64_t slots = rt_bound_extent(plan, first_of(a, AULE_ROLE_K), 2),
+                  entries = rt_bound_extent(plan, (uint32_t)table, 1);
+    if (slots == 0 || entries <= AULE_LARGEST_SIZE / slots) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_TENSOR,
+                   "%s: a line of %s has %lld pages of %lld rows, more than the %d keys that a "
+                   "sequence may have room for",
+                   a->name, rt_tensor(a, (uint32_t)table)->name, (long long)entries,
+                   (long long)slots, AULE_LARGEST_SIZE);
+}
+
 /* Which row of the table, or of k, sequence b has. */
 aule_status rt_line_of(const aule_plan *plan, const AuKeyPages *p, const aule_address *at,
                        int64_t b, int64_t *line, AuSink sink)

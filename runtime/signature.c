@@ -147,7 +147,9 @@ static aule_status bind_names(const Binding *b, const aule_call *call)
         const aule_tensor_v1 *t = rt_tensor(b->a, i);
         if (is_needed(b, t) && !b->bound->tensors[i])
             return rt_fail(b->sink, AULE_ERROR_NAME, "%s: %s is missing%s", attention, t->name,
-                           t->flags & AULE_TENSOR_OPTIONAL ? ", backward needs it" : "");
+                           t->role == AULE_ROLE_WORK         ? ", schedule writes it"
+                           : t->flags & AULE_TENSOR_OPTIONAL ? ", backward needs it"
+                                                             : "");
     }
     return AULE_OK;
 }

@@ -166,22 +166,49 @@ bool rt_is_asked_for(const aule_attention_v1 *attention, const aule_variant_v1 *
            rt_is_for(v, invariant) && rt_meets_condition(attention, v, bound);
 }
 
+/* The best for the device; NULL: none. [by_maps]: only if tensor maps describe the call's tensors, where it has any. */
+static const aule_variant_v1 *best_variant(const aule_attention_v1 *attention,
+                                           const AuBackend *backend, const aule_device_info *info,
+                                           const AuBound *bound, const char *operation,
+                                           const char *arch, bool invariant, bool by_maps)
+{
+    const aule_variant_v1 *found = NULL;
+    int best = -1;
+    for (uint32_t i = 0; i < attention->variant_count; i++) {
+        const aule_variant_v1 *v = rt_variant(attention, i);
+        bool asked = rt_is_asked_for(attention, v, bound, operation, arch, invariant) &&
+                     (!by_maps || rt_maps_fit(attention, v, bound));
+        int rank = asked ? rank_device(v, backend, info) : -1;
+        if (rank < 0 || (best >= 0 && best <= rank)) continue;
+        found = v;
+        best = rank;
+    }
+    return found;
+}
+
+/* Lists of work are those of one variant, and who makes them sees other tensors than who reads them: it is the same one for both only if it is for all. */
+static bool may_have_other_lists(const aule_attention_v1 *attention, const AuBound *bound,
+                                 const aule_variant_v1 *chosen, const aule_variant_v1 *best)
+{
+    return chosen != best && rt_passed_of(attention, bound, AULE_ROLE_WORK) >= 0 &&
+           (rt_work_regions(chosen) || rt_work_regions(best));
+}
+
 aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
                               const aule_device_info *info, const AuBound *bound,
                               const char *operation, const char *arch, bool invariant,
                               const aule_variant_v1 **variant, AuSink sink)
 {
-    int best = -1;
-    for (uint32_t i = 0; i < attention->variant_count; i++) {
-        const aule_variant_v1 *v = rt_variant(attention, i);
-        bool asked = rt_is_asked_for(attention, v, bound, operation, arch, invariant) &&
-                     rt_maps_fit(attention, v, bound);
-        int rank = asked ? rank_device(v, backend, info) : -1;
-        if (rank < 0 || (best >= 0 && best <= rank)) continue;
-        *variant = v;
-        best = rank;
-    }
-    if (best >= 0) return AULE_OK;
+    *variant = best_variant(attention, backend, info, bound, operation, arch, invariant, true);
+    if (*variant && may_have_other_lists(attention, bound, *variant,
+                                         best_variant(attention, backend, info, bound, operation,
+                                                      arch, invariant, false)))
+        return rt_fail(
+            sink, AULE_ERROR_TENSOR,
+            "%s: lists of work are those of kernels that copy in boxes, which strides or "
+            "addresses that are no multiples of 16 bytes rule out: such a call makes its own",
+            attention->name);
+    if (*variant) return AULE_OK;
     if (invariant)
         return rt_fail(
             sink, AULE_ERROR_UNSUPPORTED,

@@ -22,8 +22,8 @@ class Step:
     """
 
     def __init__(self) -> None:
-        self._made: dict[Any, Any] = {}
-        self._before: dict[Any, Any] = {}  # of the step before, whose memory is written again
+        self._made: dict[Any, tuple[Any, list[Any]]] = {}  # and what says which rows are whose, so that nothing else comes to lie there
+        self._before: dict[Any, tuple[Any, list[Any]]] = {}  # of the step before, whose memory is written again
 
     def begin(self) -> None:
         """The next step: lists are made anew, where those of before are. In a captured graph that is part of each replay."""
@@ -34,14 +34,28 @@ class Step:
         if not f._names.work or f._is_traced(call):
             return None
         key: list[Any] = [f._key, call.device, *call.params.items()]
+        said, bits = [], 0
         for name, x in call.tensors.items():
-            kind, address, _ = describe(x, name)
+            kind, address, owner = describe(x, name)
             floats = name in f._names.positional or "float" in f._specs[name].dtype
+            bits |= address if floats else 0
             key += [name, kind, None if floats else address]
-        made = tuple(key)
+            if not floats:
+                said += [x, owner]
+        made = (*key, bits & 15 == 0)  # kernels that copy by tensor maps are for such addresses alone
         if made not in self._made:
-            self._made[made] = f._make_work(call, self._before.get(made))
-        return self._made[made]
+            self._made[made] = self._make(f, call, self._before.get(made, (None, []))[0]), said
+        return self._made[made][0]
+
+    @staticmethod
+    def _make(f: Any, call: Any, before: Any) -> Any:
+        """None where calls make their own, since lists are of kernels that strides or addresses rule out."""
+        try:
+            return f._make_work(call, before)
+        except Error as error:
+            if error.status != "tensor" or "lists of work" not in str(error):
+                raise
+            return None
 
 
 class Schedules:

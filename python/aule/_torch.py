@@ -18,6 +18,7 @@ from torch.autograd import forward_ad
 
 from ._errors import ArgumentError, Error
 from ._function import AttentionFunction, Call, by_key
+from ._plans import WORK
 from ._tensors import heads_inside, nested
 from ._together import append_alone, run_with_rows
 
@@ -234,9 +235,10 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, f: AttentionFunction, named: tuple, params: dict, device: str | None, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
-        ctx.call = f, named, params, device
+        read = _without_lists(dict(zip(named[0], tensors)))
+        ctx.names, ctx.call = named[0], (f, (tuple(read), named[1]), params, device)
         results = f._run_forward(Call(dict(zip(named[0], tensors)), params, device), named[1], {}, True)
-        ctx.save_for_backward(*tensors, *_read_back(f, results).values())
+        ctx.save_for_backward(*read.values(), *_read_back(f, results).values())
         ctx.mark_non_differentiable(*[results[name] for name in f._names.kept])
         return tuple(results.values())
 
@@ -246,7 +248,12 @@ class Recorded(torch.autograd.Function):
         saved = ctx.saved_tensors  # once: checkpoints count
         run = RecordedOnce.apply if torch.is_grad_enabled() else _run_backward  # create_graph=True
         made = dict(zip(f._names.gradients_of(names), run(ctx.call, len(saved), *saved, *gradients)))
-        return (None, None, None, None, *[made.get("d" + name) if needed else None for name, needed in zip(names, ctx.needs_input_grad[4:])])
+        return (None, None, None, None, *[made.get("d" + name) if needed else None for name, needed in zip(ctx.names, ctx.needs_input_grad[4:])])
+
+
+def _without_lists(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a call that its backward pass reads: not lists of work, which the next step writes anew."""
+    return {name: x for name, x in tensors.items() if name != WORK}
 
 
 def _read_back(f: AttentionFunction, results: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -412,9 +419,10 @@ def _(attention, device, names, tensors, results, given, params, ints, floats, m
 
 def _setup_context(ctx: Any, inputs: tuple, output: list[Tensor]) -> None:
     attention, device, results, names, tensors, params, ints, floats = inputs
-    ctx.call = attention, device, names, params, ints, floats
-    ctx.count, ctx.results = len(tensors), results.split()
-    ctx.save_for_backward(*tensors, *_read_back(_function(attention), dict(zip(ctx.results, output))).values())
+    read = _without_lists(dict(zip(names.split(), tensors)))
+    ctx.names, ctx.call = names.split(), (attention, device, " ".join(read), params, ints, floats)
+    ctx.count, ctx.results = len(read), results.split()
+    ctx.save_for_backward(*read.values(), *_read_back(_function(attention), dict(zip(ctx.results, output))).values())
 
 
 def _backward_of_forward(ctx: Any, gradients: list[Tensor | None]) -> tuple:
@@ -430,7 +438,7 @@ def _backward_of_forward(ctx: Any, gradients: list[Tensor | None]) -> tuple:
     back = torch.ops.aule.backward(attention, device, names, tensors, results, given, params, ints, floats, *more)
     by_name = dict(zip(f._names.gradients_of(names.split()), back))
     nothing: list[Any] = [None if numbers else [] for numbers in (ints, floats)]  # an empty list counts as one of tensors
-    return None, None, None, None, [by_name.get("d" + name) for name in names.split()], None, *nothing
+    return None, None, None, None, [by_name.get("d" + name) for name in ctx.names], None, *nothing
 
 
 forward_op.register_autograd(_backward_of_forward, setup_context=_setup_context)

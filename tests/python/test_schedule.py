@@ -50,6 +50,50 @@ def aligned(size):
 
 
 class Lists(unittest.TestCase):
+    def test_starts_of_each_layer(self):
+        """Lists of starts that a layer makes and lets go of are not those of the next one's, which come to lie there."""
+        f, (qkv, _, _) = aule.compile(SCRIPTS / "gqa.attn"), packed(COUNTS)
+        step = Step()
+        for n in range(30):
+            counts = COUNTS if n % 2 else [1, 150, 0, 0, 1, 1]
+            axes = {axis: aule.packed(starts_of(counts)) for axis in "ST"}
+            np.testing.assert_array_equal(f(*qkv, axes=axes, schedule=step), f(*qkv, axes=axes))
+
+    def test_room_in_pages(self):
+        """Entries times rows of a page are counted in 32 bits."""
+        f = aule.compile(SCRIPTS / "gqa.attn")
+        q, k = np.ones((1, 4, 1, 16), np.float32), np.broadcast_to(np.ones((1, 1, 1, 16), np.float32), (1, 2, 2**27, 16))
+        for entries, good in ((15, True), (16, False), (33, False)):
+            axes = {"T": aule.paged(np.zeros((1, entries), np.int32), np.array([9], np.int32))}
+            if good:
+                np.testing.assert_array_equal(f(q, k, k, axes=axes), q)
+            else:
+                with self.assertRaisesRegex(aule.Error, f"a line of T_table has {entries} pages of {2**27} rows"):
+                    f(q, k, k, axes=axes)
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_steps_before_gradients(self):
+        """Lists are nothing that gradients read: steps go on before they are asked for, and follow ones without gradients."""
+        f, (qkv, _, starts) = aule.compile(SCRIPTS / "gqa.attn"), packed(COUNTS)
+        axes = {axis: aule.packed(torch.from_numpy(starts)) for axis in "ST"}
+
+        def call(step):
+            x = [torch.from_numpy(t).clone().requires_grad_() for t in qkv]
+            return x, f(*x, axes=axes, schedule=step)
+
+        x, o = call(None)
+        want = torch.autograd.grad(o.sum(), x)
+        step = Step()
+        with torch.inference_mode():
+            f(*(torch.from_numpy(t) for t in qkv), axes=axes, schedule=step)
+        made = [call(step)]
+        for _ in range(2):
+            step.begin()
+            made.append(call(step))
+        for x, o in made:
+            for got, exact in zip(torch.autograd.grad(o.sum(), x), want):
+                self.assertTrue(torch.equal(got, exact))
+
     def test_layers(self):
         f = aule.compile(SCRIPTS / "gqa.attn")
         for device in DEVICES:
