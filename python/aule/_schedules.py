@@ -81,8 +81,8 @@ class Schedules:
             out: what an earlier call of the same shapes made, to be written again.
 
         Returns:
-            int32 [n], which means something to calls of the same kernels alone; of a call of other shapes, parameters or types it is refused where it
-            has another size.
+            int32 [n] at a multiple of 64 bytes, as what is given has to be. It means something to calls of the same kernels alone; of a call of other
+            shapes, parameters or types it is refused where it has another size, and else is a wrong list: no address is outside, results are wrong.
 
         Raises:
             Error: there are no such lists: of rows that lie densely, of recurrences, of artifacts of before there were any.

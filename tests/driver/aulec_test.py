@@ -410,6 +410,13 @@ class Stages(Case):
                 self.expect(made, 0)
                 self.assertIn(b"backward", made.stdout)
 
+    def test_subgroups_beside_plain(self):
+        """Modules that exchange values are no doubles of those of as many lanes that do not."""
+        made = aulec(EXAMPLES / "mha.attn", "--target=opencl", "--arch=spirv,spirv-lanes16,spirv-lanes32", "--dtype=f32", "--width=D=64", "--width=E=64", "--no-grad", "--emit=tiled-ir")
+        self.expect(made, 0)
+        for arch in (b"spirv", b"spirv-lanes16", b"spirv-lanes32"):
+            self.assertIn(b"f32, opencl " + arch + b": ", made.stdout)
+
     def test_shapes(self):
         script = EXAMPLES / "mha.attn"
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir"]
