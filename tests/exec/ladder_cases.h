@@ -334,7 +334,7 @@ static const ExecCase row_cases[] = {
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "forward packed"},
     {"mha.attn", "B=2 H=2 Hk=2 S=129 T=65 D=64 E=64", NULL, "forward packed padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=16", NULL, "forward paged pages"},
-    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages unseen"},
     {"../../../attn_scripts/kerple.attn", "B=2 H=3 S=129 T=129 D=32 E=32 slots=64", NULL, "forward packed paged pages work"},
     {"../../../attn_scripts/sink_window.attn", "B=2 H=2 Hk=1 S=200 T=400 D=32 E=32 slots=32", "window=90", "forward packed paged pages"},
     {"../../../attn_scripts/softcap.attn", "B=3 H=4 Hk=2 S=210 T=250 D=64 E=64 slots=16", NULL, "forward packed paged pages"},
