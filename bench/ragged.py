@@ -42,6 +42,18 @@ CASES = [
 WINDOW = 1024
 
 
+def in_pages(case: Ragged, lengths: list, device: str) -> tuple:
+    """A table of pages drawn at random, which nobody shares, and the lengths; how many pages there are."""
+    entries, pages = -(-max(lengths) // case.page), sum(-(-n // case.page) for n in lengths)
+    table, drawn, at = torch.full((case.B, entries), -1, dtype=torch.int32), torch.randperm(pages).to(torch.int32), 0
+    for b, n in enumerate(lengths):
+        own = -(-n // case.page)
+        table[b, :own] = drawn[at : at + own]
+        at += own
+    given = {"T_table": table.to(device), "T_lengths": torch.tensor(lengths, dtype=torch.int32, device=device)}
+    return given, pages
+
+
 def call_of(a, case: Ragged, even: bool):
     import aule
 
@@ -68,13 +80,7 @@ def row(a, case: Ragged, rate: float) -> str:
     dtype, lengths = TYPES[a.dtype], case.lengths()
     params = {"window": WINDOW} if case.script == "window" else {}
     read = 2 * case.Hk * D * dtype.itemsize * sum(min(n, WINDOW) if params else n for n in lengths)
-    entries, pages = -(-max(lengths) // case.page), sum(-(-n // case.page) for n in lengths)
-    table, drawn, at = torch.full((case.B, entries), -1, dtype=torch.int32), torch.randperm(pages).to(torch.int32), 0
-    for b, n in enumerate(lengths):
-        own = -(-n // case.page)
-        table[b, :own] = drawn[at : at + own]
-        at += own
-    given = {"T_table": table.to(a.device), "T_lengths": torch.tensor(lengths, dtype=torch.int32, device=a.device)}
+    given, pages = in_pages(case, lengths, a.device)
     copies = max(2, min(32, -(-FAR // read)))
     q = torch.randn(case.B, case.H, 1, D, device=a.device).to(dtype)
     caches = [[torch.randn(pages, case.Hk, case.page, D, device=a.device, dtype=dtype) for _ in "kv"] for _ in range(copies)]

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import ragged
 import torch
 from bench import TYPES, note, tell, usable
@@ -13,15 +11,7 @@ from measure import graph_of, graph_seconds
 D, LAYERS = 128, 8
 
 
-@dataclass(frozen=True)
-class Step:
-    B: int
-    mean: int
-    H: int = 32
-    Hk: int = 8
-    page: int = 16
-    script: str = "full"
-
+class Step(ragged.Ragged):
     @property
     def name(self) -> str:
         return f"{self.B} of mean {self.mean}, {self.H}/{self.Hk}, pages of {self.page}"
@@ -32,14 +22,8 @@ CASES = [Step(1024, 512), Step(1024, 64), Step(256, 2048), Step(64, 4096), Step(
 
 def row(a, case: Step) -> str:
     torch.manual_seed(1)
-    lengths = ragged.Ragged(case.B, case.mean).lengths()
-    entries, pages = -(-max(lengths) // case.page), sum(-(-n // case.page) for n in lengths)
-    table, drawn, at = torch.full((case.B, entries), -1, dtype=torch.int32), torch.randperm(pages).to(torch.int32), 0
-    for b, n in enumerate(lengths):
-        own = -(-n // case.page)
-        table[b, :own] = drawn[at : at + own]
-        at += own
-    given = {"T_table": table.to(a.device), "T_lengths": torch.tensor(lengths, dtype=torch.int32, device=a.device)}
+    lengths = case.lengths()
+    given, pages = ragged.in_pages(case, lengths, a.device)
     q = torch.randn(case.B, case.H, 1, D, device=a.device).to(TYPES[a.dtype])
     caches = [[torch.randn(pages, case.Hk, case.page, D, device=a.device, dtype=q.dtype) for _ in "kv"] for _ in range(LAYERS)]
     f = ragged.call_of(a, case, False)

@@ -186,23 +186,18 @@ static const aule_variant_v1 *best_variant(const aule_attention_v1 *attention,
     return found;
 }
 
-/* Lists of work are those of one variant, and who makes them sees other tensors than who reads them: it is the same one for both only if it is for all. */
-static bool may_have_other_lists(const aule_attention_v1 *attention, const AuBound *bound,
-                                 const aule_variant_v1 *chosen, const aule_variant_v1 *best)
-{
-    return chosen != best && rt_passed_of(attention, bound, AULE_ROLE_WORK) >= 0 &&
-           (rt_work_regions(chosen) || rt_work_regions(best));
-}
-
 aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
                               const aule_device_info *info, const AuBound *bound,
                               const char *operation, const char *arch, bool invariant,
                               const aule_variant_v1 **variant, AuSink sink)
 {
+    const bool has_work = rt_passed_of(attention, bound, AULE_ROLE_WORK) >= 0;
+    const aule_variant_v1 *best = NULL;
     *variant = best_variant(attention, backend, info, bound, operation, arch, invariant, true);
-    if (*variant && may_have_other_lists(attention, bound, *variant,
-                                         best_variant(attention, backend, info, bound, operation,
-                                                      arch, invariant, false)))
+    if (*variant && has_work)
+        best = best_variant(attention, backend, info, bound, operation, arch, invariant, false);
+    /* Lists of work are those of one variant, and who makes them sees other tensors than who reads them: so it is the best one, whatever tensors there are. */
+    if (best && *variant != best && (rt_work_regions(*variant) || rt_work_regions(best)))
         return rt_fail(
             sink, AULE_ERROR_TENSOR,
             "%s: lists of work are those of kernels that copy in boxes, which strides or "

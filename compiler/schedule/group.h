@@ -36,9 +36,6 @@ void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to); /* a copy, padde
 /* The span "n * 64 +: 64" of the sequence's rows as it lies in memory. No limits: boxes, which end where the sequence does; some row of it must
  * be there (kernel-ir.md, 10.4). */
 const char *group_span(Lanes *x, LanesSide side, const char *rows, const char *limits);
-/* What a role does of a block: nothing of one that is left over of a list of many sequences. */
-void group_begin_block(Lanes *x);
-void group_end_block(Lanes *x);
 /* The span of the block's rows, of which a block without rows has one of another sequence, and nobody asks for it. Lets `first`, after the grid. */
 void group_let_first(Lanes *x);
 const char *group_first_span(Lanes *x);
@@ -62,7 +59,6 @@ void group_issue_within(Lanes *x, const GroupTile *tile, GroupIssue *issue);
 void group_issue_of_list(Lanes *x, const GroupTile *tile, GroupIssue *issue);
 
 /* ---- group_pages.c: tiles of keys that lie in pages, a box for each 16 rows */
-bool group_is_paged(Lanes *x);    /* has k or v pages? */
 void group_pages_begin(Lanes *x); /* what the role that brings them knows from the start */
 /* In the loop, before its copies: where the first key of the tile lies, the entry of the table and the row of its page. */
 void group_pages_find(Lanes *x, const GroupTile *tile);

@@ -182,7 +182,7 @@ static void group_role(Lanes *x)
     const bool held = x->shape->query_in_registers, apart = x->shape->output_apart,
                early = held && apart && !x->p->hooks->dot_count && !x->shape->turns;
     tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
-    group_begin_block(x);
+    lanes_begin_listed(x);
     fragments(x);
     tile_wait_stage(t, "x", "queries");
     if (held) tile_load(t, "query", "%s @ %s.A", group_own_rows(x, "x.Q"), x->atom->name);
@@ -196,7 +196,7 @@ static void group_role(Lanes *x)
     store_output(x);
     if (!apart) tile_release(t, "x");
     lanes_store_finals(x);
-    group_end_block(x);
+    lanes_end_listed(x);
     tile_end(t);
 }
 

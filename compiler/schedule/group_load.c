@@ -27,14 +27,14 @@ typedef struct Ring {
     int32_t stages;
     uint32_t count;
     Tile *tiles;
-    const char *from; /* the role that fills it; NULL: "load" */
+    const char *role; /* that fills it */
 } Ring;
 
 /* With place for so many tiles. */
 static Ring ring(Lanes *x, const char *name, const char *stage, LanesSide side, int32_t stages,
                  uint32_t most)
 {
-    return (Ring){name, stage, side, stages, 0, AU_NEW_ARRAY(x->arena, Tile, most), NULL};
+    return (Ring){name, stage, side, stages, 0, AU_NEW_ARRAY(x->arena, Tile, most), "load"};
 }
 
 static void add(Ring *r, Tile tile) { r->tiles[r->count++] = tile; }
@@ -44,8 +44,7 @@ static void declare(Lanes *x, const Ring *r)
     AuText tiles = {.arena = x->arena};
     for (uint32_t n = 0; n < r->count; n++)
         au_text_add(&tiles, "%s%s: %s", n ? ", " : "", r->tiles[n].name, r->tiles[n].type);
-    tile_pipeline(x->t, r->name, r->stages, r->from ? r->from : "load", "mma", "%s",
-                  au_text_str(&tiles));
+    tile_pipeline(x->t, r->name, r->stages, r->role, "mma", "%s", au_text_str(&tiles));
 }
 
 /* A stage: rows as they lie in memory, and with limits of the range, for the tiles that it cuts. */
@@ -122,7 +121,7 @@ static Ring ring_of_values(Lanes *x)
     add(&r, (Tile){"V",
                    type_of(x, "kv", x->shape->key_tile, "e", x->p->e, group_swizzle(x->p, x->p->e)),
                    lanes_operand_rows(x, 2, ":"), false, NULL});
-    if (group_is_paged(x)) r.from = "load_values";
+    if (lanes_has_pages(x)) r.role = "load_values";
     return r;
 }
 
@@ -144,18 +143,18 @@ static void fill_values(Lanes *x, const GroupTile *tile, bool by_lanes)
 static void open_role(Lanes *x, const char *name)
 {
     tile_role(x->t, name, 0, TILE_ON_WARP, x->shape->producer_registers);
-    group_begin_block(x);
+    lanes_begin_listed(x);
 }
 
 static void end_role(Lanes *x)
 {
-    group_end_block(x);
+    lanes_end_listed(x);
     tile_end(x->t);
 }
 
 static void open_tiles(Lanes *x, const GroupTile *keys)
 {
-    const bool paged = group_is_paged(x);
+    const bool paged = lanes_has_pages(x);
     if (paged) group_pages_begin(x);
     tile_for_tiles(x->t, "n", "keys", NULL);
     if (paged) group_pages_find(x, keys);
@@ -170,7 +169,7 @@ void group_forward_load(Lanes *x)
     fill_spans(x, &of_queries, group_first_span(x), NULL);
     open_tiles(x, &keys);
     fill(x, &of_keys, &keys, false);
-    if (group_is_paged(x)) {
+    if (lanes_has_pages(x)) {
         tile_end(x->t);
         end_role(x);
         open_role(x, "load_values");

@@ -10,20 +10,9 @@
 /* Pages are read for so many boxes, and then these are sent: what is read is on its way together. */
 enum { TOGETHER = 2 };
 
-static const char *size(Lanes *x, uint32_t n)
-{
-    return hooks_name(x->arena, x->p->attn->sizes[n].name);
-}
-
-/* Rows that k_mod or v_mod changed lie in the workspace, row after row. */
-bool group_is_paged(Lanes *x)
-{
-    return lanes_keys_are_paged(x) && !(lanes_changed_type(x, 1) && lanes_changed_type(x, 2));
-}
-
 void group_pages_begin(Lanes *x)
 {
-    tile_set(x->t, "page_rows", "max(%s, 1)", size(x, x->p->attn->keys.slots));
+    tile_set(x->t, "page_rows", "max(%s, 1)", lanes_size(x, x->p->attn->keys.slots));
     tile_set(x->t, "paged_end", x->p->attn->mask.i ? "min(k_high, kv_length)" : "kv_length");
     tile_set(x->t, "paged_last", "(paged_end - 1) / %d * %d", SCHEDULE_PAGE_ROWS,
              SCHEDULE_PAGE_ROWS);
@@ -57,7 +46,7 @@ static void find(Lanes *x, uint32_t n)
         tile_set(t, "entry", "where(more && turned, entry + 1, entry)");
     }
     tile_set(t, tile_numbered(t, "page", n), "clamp(%s, 0, %s - 1)", lanes_page_entry(x, "entry"),
-             size(x, x->p->attn->keys.pages));
+             lanes_size(x, x->p->attn->keys.pages));
 }
 
 static void send(Lanes *x, LanesRows view, const char *to, const char *axis, uint32_t n,

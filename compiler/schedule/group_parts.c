@@ -39,16 +39,6 @@ const char *group_span(Lanes *x, LanesSide side, const char *rows, const char *l
     return tile_text(x->t, "%s%s%s", lanes_row_start(x, side), rows, limits);
 }
 
-void group_begin_block(Lanes *x)
-{
-    if (lanes_lists_many(x)) tile_if(x->t, "turn >= 0");
-}
-
-void group_end_block(Lanes *x)
-{
-    if (lanes_lists_many(x)) tile_end(x->t);
-}
-
 void group_let_first(Lanes *x)
 {
     const char *end = end_of_sequence(x, LANES_QUERIES);

@@ -5,24 +5,36 @@
 
 static const AuRowLayout *layout(const Lanes *x) { return &x->p->attn->keys; }
 
-static const char *size(Lanes *x, uint32_t n)
+const char *lanes_size(Lanes *x, uint32_t n)
 {
     return hooks_name(x->arena, x->p->attn->sizes[n].name);
 }
 
 bool lanes_keys_are_paged(const Lanes *x) { return layout(x)->layout == AU_LAYOUT_PAGED; }
 
+bool lanes_rows_are_paged(Lanes *x, uint32_t operand)
+{
+    return lanes_keys_are_paged(x) && !lanes_changed_type(x, operand);
+}
+
+bool lanes_has_pages(Lanes *x)
+{
+    return lanes_rows_are_paged(x, 1) || (x->own_v && lanes_rows_are_paged(x, 2));
+}
+
 const char *lanes_most_keys(Lanes *x)
 {
     if (layout(x)->is_csr)
         return hooks_name(x->arena, x->p->attn->params[layout(x)->most_keys].name);
-    return tile_text(x->t, "%s * %s", size(x, layout(x)->entries), size(x, layout(x)->slots));
+    return tile_text(x->t, "%s * %s", lanes_size(x, layout(x)->entries),
+                     lanes_size(x, layout(x)->slots));
 }
 
 const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n)
 {
-    return tile_text(x->t, "%s[page:%s, h:%s, slot:%s, %s:%d]", elem, size(x, layout(x)->pages),
-                     lanes_axis(x, n, 1), size(x, layout(x)->slots), n == 1 ? "d" : "e",
+    return tile_text(x->t, "%s[page:%s, h:%s, slot:%s, %s:%d]", elem,
+                     lanes_size(x, layout(x)->pages), lanes_axis(x, n, 1),
+                     lanes_size(x, layout(x)->slots), n == 1 ? "d" : "e",
                      lanes_stored_width(x, n, n == 1 ? x->p->d : x->p->e));
 }
 
@@ -71,8 +83,8 @@ const char *lanes_key_line(const Lanes *x)
 
 const char *lanes_key_lines(Lanes *x)
 {
-    if (layout(x)->is_csr) return tile_text(x->t, "(%s - 1)", size(x, layout(x)->ends));
-    return layout(x)->has_rows ? size(x, layout(x)->lines) : lanes_row_batch(x, LANES_KEYS);
+    if (layout(x)->is_csr) return tile_text(x->t, "(%s - 1)", lanes_size(x, layout(x)->ends));
+    return layout(x)->has_rows ? lanes_size(x, layout(x)->lines) : lanes_row_batch(x, LANES_KEYS);
 }
 
 const char *lanes_page_entry(Lanes *x, const char *page)
@@ -147,7 +159,7 @@ static const char *said_most(Lanes *x, LanesSide side)
     const AuAttn *a = x->p->attn;
     const AuRowLayout *rows = side == LANES_KEYS ? &a->keys : &a->queries;
     if (!rows->says_most) return NULL;
-    return rows->most ? size(x, rows->most - 1)
+    return rows->most ? lanes_size(x, rows->most - 1)
                       : hooks_name(x->arena, a->params[rows->most_rows].name);
 }
 
@@ -227,12 +239,12 @@ const char *lanes_query_start_of(Lanes *x, const char *b) { return start_of(x, L
 static const char *let_pages(Lanes *x)
 {
     const AuRowLayout *keys = layout(x);
-    const char *starts = lanes_tensor(x, keys->table_starts), *all = size(x, keys->entries),
+    const char *starts = lanes_tensor(x, keys->table_starts), *all = lanes_size(x, keys->entries),
                *line = lanes_key_line(x), *first = of_keys(x, "pages"),
                *end = of_keys(x, "pages_end");
     tile_let(x->t, first, "clamp(%s[%s], 0, %s)", starts, line, all);
     tile_let(x->t, end, "clamp(%s[%s + 1], %s, %s)", starts, line, first, all);
-    return tile_text(x->t, "min((%s - %s) * %s, %s)", end, first, size(x, keys->slots),
+    return tile_text(x->t, "min((%s - %s) * %s, %s)", end, first, lanes_size(x, keys->slots),
                      lanes_most_keys(x));
 }
 
@@ -240,10 +252,10 @@ static const char *let_pages(Lanes *x)
 static const char *room_in_pages(Lanes *x, const char *room)
 {
     const AuAttn *a = x->p->attn;
-    const char *some = tile_text(x->t, "%s * min(%s, 1)", room, size(x, a->keys.pages));
+    const char *some = tile_text(x->t, "%s * min(%s, 1)", room, lanes_size(x, a->keys.pages));
     if (!schedule_inputs_have_keys(a) || a->keys.has_positions) return some;
     return tile_text(x->t, "min(%s, %s)", some,
-                     size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
+                     lanes_size(x, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer));
 }
 
 /* Clamped to what there is room for. */
@@ -324,7 +336,7 @@ LanesRows lanes_paged_rows(Lanes *x, const char *tensor, const char *head, const
 
 AuTileHandle lanes_at_pages(Lanes *x, LanesRows view, const char *rows)
 {
-    const char *slots = size(x, layout(x)->slots), *pages = size(x, layout(x)->pages);
+    const char *slots = lanes_size(x, layout(x)->slots), *pages = lanes_size(x, layout(x)->pages);
     return tile_part(x->t, "%s[clamp(%s, 0, %s - 1), %s, %s %% %s%s", view.before,
                      lanes_page_entry(x, tile_text(x->t, "%s / %s", rows, slots)), pages, view.head,
                      rows, slots, view.after);
@@ -353,7 +365,7 @@ static void rest_grid(Lanes *x)
     }
     tile_grid(t, "mb: %s, h: %s", blocks, heads);
     /* hooks may ask for a sequence: the last one */
-    tile_let(t, "b", "%s - 2", size(x, x->p->attn->queries.ends));
+    tile_let(t, "b", "%s - 2", lanes_size(x, x->p->attn->queries.ends));
 }
 
 /* Of kernels of groups of warps each warp by itself. */

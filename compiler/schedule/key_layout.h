@@ -6,6 +6,11 @@
 #include "rows.h"
 
 bool lanes_keys_are_paged(const Lanes *x);
+/* Rows of k (1) or v (2) that lie in the table's pages: those that k_mod or v_mod changed lie in the workspace, row after row. Are there any? */
+bool lanes_rows_are_paged(Lanes *x, uint32_t operand);
+bool lanes_has_pages(Lanes *x);
+/* The name of size [n] of the attention. */
+const char *lanes_size(Lanes *x, uint32_t n);
 /* Of paged keys: rows that a line of the table has room for; the type of k (1) or v (2) as it lies in memory. */
 const char *lanes_most_keys(Lanes *x);
 /* Keys that there is room for in a sequence; of packed ones as many as the call says, or all. */
@@ -66,6 +71,9 @@ int32_t lanes_item_rows(const Lanes *x, LanesSide side); /* of an item */
 /* Of sequences of many rows beside others (Lanes.lists_many): the kernel of their list, before theirs; have they one? */
 void lanes_many_kernel(Lanes *x);
 bool lanes_lists_many(const Lanes *x);
+/* What a role does of a block: nothing of one that is left over of that list. */
+void lanes_begin_listed(Lanes *x);
+void lanes_end_listed(Lanes *x);
 /* Lists that kernels of a warp a sequence write: i32[what:2, AXIS:..], whose place it is, and a number of it. */
 typedef struct LanesList {
     const char *name, *axis, *number; /* what the kernel calls that number */

@@ -16,17 +16,12 @@ static const char *new_size(Lanes *x, AuNewSize which)
     return hooks_name(x->arena, a->sizes[a->new_sizes - 1 + which].name);
 }
 
-static const char *size(Lanes *x, uint32_t n)
-{
-    return hooks_name(x->arena, x->p->attn->sizes[n].name);
-}
-
 static bool queries_are_packed(const Lanes *x) { return lanes_is_packed(x, LANES_QUERIES); }
 
 /* Rows of the cache as slots number them: of a page, or of a sequence; how many such there are. */
 static const char *slot_rows(Lanes *x)
 {
-    return lanes_keys_are_paged(x) ? size(x, x->p->attn->keys.slots) : lanes_axis(x, 1, 2);
+    return lanes_keys_are_paged(x) ? lanes_size(x, x->p->attn->keys.slots) : lanes_axis(x, 1, 2);
 }
 
 /* Of sequences as many as k has: lists of queries need not be there. */
@@ -34,8 +29,8 @@ static const char *slot_batch(Lanes *x)
 {
     AuAttn *a = x->p->attn;
     AuText text = {.arena = x->arena};
-    if (lanes_keys_are_paged(x)) return size(x, a->keys.pages);
-    if (a->keys.has_rows) return size(x, a->keys.lines);
+    if (lanes_keys_are_paged(x)) return lanes_size(x, a->keys.pages);
+    if (a->keys.has_rows) return lanes_size(x, a->keys.lines);
     tile_print_expr(hooks_expr(x->p->hooks, a, a->tensors[1].axes[0]), &text);
     return au_text_str(&text);
 }
@@ -206,7 +201,7 @@ static void find_sequence(Lanes *x)
     enum { HALVES = 31 };
     AuTileBuild *t = x->t;
     const char *starts = lanes_tensor(x, x->p->attn->queries.starts),
-               *ends = size(x, x->p->attn->queries.ends);
+               *ends = lanes_size(x, x->p->attn->queries.ends);
     tile_set(t, "b", "0");
     tile_set(t, "behind", "%s - 1", ends);
     tile_for_range(t, "half", "0", tile_text(t, "%d", HALVES));
@@ -241,12 +236,12 @@ static void to_the_end(Lanes *x, const Sides *sides)
              packed ? "count + token" : tile_text(t, "%s + n", new_size(x, AU_NEW_ROWS)));
     const char *own = packed ? "token >= 0 && token < count && " : "";
     if (keys->has_rows)
-        own = tile_text(t, "%sline >= 0 && line < %s && ", own, size(x, keys->lines));
+        own = tile_text(t, "%sline >= 0 && line < %s && ", own, lanes_size(x, keys->lines));
     tile_if(t, "%sj >= 0 && j < %s", own, room);
     if (lanes_keys_are_paged(x)) {
-        const char *slots = size(x, keys->slots);
+        const char *slots = lanes_size(x, keys->slots);
         tile_set(t, "page", "%s[%s, j / %s]", lanes_tensor(x, keys->table), line, slots);
-        tile_if(t, "page >= 0 && page < %s", size(x, keys->pages));
+        tile_if(t, "page >= 0 && page < %s", lanes_size(x, keys->pages));
         move_all(x, sides, from, tile_text(t, "page, h, j %% %s", slots));
         tile_end(t);
     } else {

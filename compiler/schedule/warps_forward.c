@@ -150,7 +150,7 @@ void warps_forward_kernel(Lanes *x)
     warps_forward_memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
-    if (lanes_lists_many(x)) tile_if(t, "turn >= 0");
+    lanes_begin_listed(x);
     fragments(x);
     const bool staged = warps_forward_stages_rows(x->p, x->shape);
     if (staged)
@@ -173,7 +173,7 @@ void warps_forward_kernel(Lanes *x)
             store_output(x);
         lanes_store_finals(x);
     }
-    if (lanes_lists_many(x)) tile_end(t);
+    lanes_end_listed(x);
     tile_end(t);
     tile_end(t);
 }

@@ -19,19 +19,6 @@ static int32_t together(const Lanes *x)
     return power < SCHEDULE_PAGE_ROWS ? power : SCHEDULE_PAGE_ROWS;
 }
 
-static const char *size(Lanes *x, uint32_t n)
-{
-    return hooks_name(x->arena, x->p->attn->sizes[n].name);
-}
-
-/* Rows of the table's pages; those that k_mod or v_mod changed lie in the workspace, row after row. */
-static bool are_paged(Lanes *x, uint32_t operand)
-{
-    return lanes_keys_are_paged(x) && !lanes_changed_type(x, operand);
-}
-
-static bool has_pages(Lanes *x) { return are_paged(x, 1) || (x->own_v && are_paged(x, 2)); }
-
 static int32_t pieces(const Lanes *x) { return share(x) / together(x); }
 
 /* The warp's first key of piece [n] of that tile. */
@@ -66,7 +53,8 @@ static void next_entries(Lanes *x, const char *tile)
     for (uint32_t n = 0; n < (uint32_t)pieces(x); n++) {
         const char *key = first_key(x, tile, (int32_t)n);
         tile_set(t, tile_numbered(t, "page", n), "clamp(%s, 0, %s - 1)",
-                 now ? entry(x, key) : tile_text(t, "ahead%u", n), size(x, x->p->attn->keys.pages));
+                 now ? entry(x, key) : tile_text(t, "ahead%u", n),
+                 lanes_size(x, x->p->attn->keys.pages));
         if (now)
             tile_set(t, tile_numbered(t, "slot", n), "%s %% page_rows", key);
         else
@@ -77,8 +65,8 @@ static void next_entries(Lanes *x, const char *tile)
 
 void warps_pages_begin(Lanes *x)
 {
-    if (!has_pages(x)) return;
-    tile_set(x->t, "page_rows", "max(%s, 1)", size(x, x->p->attn->keys.slots));
+    if (!lanes_has_pages(x)) return;
+    tile_set(x->t, "page_rows", "max(%s, 1)", lanes_size(x, x->p->attn->keys.slots));
     if (goes_down(x))
         tile_set(x->t, "part_end", x->p->attn->mask.i ? "min(k_high, kv_length)" : "kv_length");
     else
@@ -129,9 +117,9 @@ static const char *number(const Lanes *x, const char *n)
 
 bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
 {
-    if (!has_pages(x)) return false;
-    if (are_paged(x, 1) || !goes_down(x)) next_entries(x, number(x, n));
-    if (!are_paged(x, 1)) return false;
+    if (!lanes_has_pages(x)) return false;
+    if (lanes_rows_are_paged(x, 1) || !goes_down(x)) next_entries(x, number(x, n));
+    if (!lanes_rows_are_paged(x, 1)) return false;
     issue(x, "tk", lanes_operand_rows(x, 1, warps_key_columns(x)), warps_brought(x, 1),
           number(x, n), stage, !x->own_v);
     return true;
@@ -139,7 +127,7 @@ bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
 
 bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage)
 {
-    if (!are_paged(x, 2)) return false;
+    if (!lanes_rows_are_paged(x, 2)) return false;
     if (goes_down(x)) next_entries(x, number(x, n));
     issue(x, "tv", lanes_operand_rows(x, 2, ":"), warps_brought(x, 2), number(x, n), stage, true);
     return true;
@@ -150,7 +138,7 @@ const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand)
 {
     AuText text = {.arena = x->arena};
     au_text_add(&text, "%s", token);
-    for (int32_t n = 1; are_paged(x, operand) && n < pieces(x); n++)
+    for (int32_t n = 1; lanes_rows_are_paged(x, operand) && n < pieces(x); n++)
         au_text_add(&text, ", %s_%d", token, n);
     return au_text_str(&text);
 }

@@ -24,6 +24,16 @@ enum { AT_ONCE = 128, WRITTEN = 32 };
 
 bool lanes_lists_many(const Lanes *x) { return x->only == LANES_MANY && x->lists_many; }
 
+void lanes_begin_listed(Lanes *x)
+{
+    if (lanes_lists_many(x)) tile_if(x->t, "turn >= 0");
+}
+
+void lanes_end_listed(Lanes *x)
+{
+    if (lanes_lists_many(x)) tile_end(x->t);
+}
+
 static const char *name(LanesSide side) { return side == LANES_KEYS ? "key_work" : "work"; }
 static const char *start(LanesSide side) { return side == LANES_KEYS ? "kv_start" : "q_start"; }
 

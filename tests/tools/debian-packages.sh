@@ -1,5 +1,16 @@
 # For scripts that source it: packages of another Debian, unpacked below a folder. Nothing is installed, and no root is needed.
 
+# debian_folder NAME DIR: of a script that takes a folder, in which its packages are DIR/NAME and what it prints is DIR/NAME/run. Sets `dir` and `run`.
+debian_folder() {
+    if [ $# -ne 2 ]; then
+        echo "usage: $0 DIR" >&2
+        exit 2
+    fi
+    mkdir -p "$2"
+    dir=$(cd "$2" && pwd -P)/$1
+    run=$dir/run
+}
+
 # unpack_debian DIR SUITES [OPTION...] PACKAGE... (from the mirror that this system's apt uses): DIR is made anew, and the packages, with all that
 # they depend on, the C library too, are DIR/root. Ends the script, with the reason on stderr, where they cannot be had.
 unpack_debian() {

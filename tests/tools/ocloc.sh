@@ -10,13 +10,7 @@
 set -eu
 . "$(dirname "$0")/debian-packages.sh"
 
-if [ $# -ne 1 ]; then
-    echo "usage: $0 DIR" >&2
-    exit 2
-fi
-mkdir -p "$1"
-dir=$(cd "$1" && pwd -P)/ocloc
-run=$dir/run
+debian_folder ocloc "$@"
 
 if [ ! -e "$dir/complete" ]; then
     unpack_debian "$dir" sid intel-ocloc libigc2 libigdfcl2

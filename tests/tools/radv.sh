@@ -10,13 +10,7 @@
 set -eu
 . "$(dirname "$0")/debian-packages.sh"
 
-if [ $# -ne 1 ]; then
-    echo "usage: $0 DIR" >&2
-    exit 2
-fi
-mkdir -p "$1"
-dir=$(cd "$1" && pwd -P)/radv
-run=$dir/run
+debian_folder radv "$@"
 
 if [ ! -e "$dir/complete" ]; then
     unpack_debian "$dir" trixie mesa-vulkan-drivers libvulkan1

@@ -10,14 +10,8 @@
 set -eu
 . "$(dirname "$0")/debian-packages.sh"
 
-if [ $# -ne 1 ]; then
-    echo "usage: $0 DIR" >&2
-    exit 2
-fi
 suite=trixie
-mkdir -p "$1"
-dir=$(cd "$1" && pwd -P)/lavapipe
-run=$dir/run
+debian_folder lavapipe "$@"
 
 if [ ! -e "$dir/complete" ]; then
     unpack_debian "$dir" "$suite $suite-backports" -t "$suite-backports" mesa-vulkan-drivers libvulkan1 spirv-tools
