@@ -29,7 +29,7 @@ static bool ends_early(const AuTileExpr *index)
     return low && low->op == TILE_X_INT && low->integer == 0;
 }
 
-/* Boxes end where the tensor does, or a map's cut says; a copy with other limits is one of lanes. */
+/* Boxes end where the tensor does, or a map's cut says; a copy with other limits, or with a condition, is one of lanes. */
 static bool has_other_limits(const AuTileExpr *e)
 {
     uint32_t cuts = 0, others = 0;
@@ -47,7 +47,7 @@ static bool has_other_limits(const AuTileExpr *e)
 bool lower_is_bulk(const AuTileStmt *s)
 {
     if (s->kind != TILE_S_MOVE || !s->move.is_async) return false;
-    if (s->move.dest->memory->pipe) return !has_other_limits(s->move.source);
+    if (s->move.dest->memory->pipe) return !s->move.when && !has_other_limits(s->move.source);
     return s->move.dest->memory->space == TILE_GLOBAL;
 }
 
@@ -100,7 +100,6 @@ static bool set_dimension(AuLower *l, Box *x, uint32_t n, uint32_t d)
         return false;
     } else
         x->at[d] = lower_integer(l, index);
-    if (size > MOST) lower_refuse(l, "a box of more than %d along axis %s", MOST, axis->name);
     x->map.box[d] = (uint32_t)size;
     x->map.size[d] = lower_launch_expr(l, axis->extent);
     return !l->failed;
@@ -148,6 +147,10 @@ static bool set_box(AuLower *l, Box *x)
     if (place->part && x->shared->type->count > 2)
         lower_refuse(l, "a copy of parts of more than two axes");
     if (place->part) x->map.box[0] = (uint32_t)place->part;
+    for (uint32_t n = 0; n < rank; n++)
+        if (x->map.box[n] > MOST)
+            lower_refuse(l, "a box of more than %d along axis %s", MOST,
+                         m->type.axes[rank - 1 - n].name);
     x->elements = (int32_t)tile_elements(x->shared->type);
     return !l->failed;
 }

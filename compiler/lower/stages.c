@@ -92,13 +92,19 @@ static bool arrives_by_warps(const AuTilePipe *pipe, const AuTileRole *role, boo
     return !fills || touch_of(role, pipe, NULL).written;
 }
 
-/* Arrivals that make a phase complete. */
-static uint32_t arrivals(const AuLower *l, const AuTilePipe *pipe, bool fills)
+static uint32_t arrivals_of(const AuLower *l, const AuTilePipe *pipe, const AuTileRole *role,
+                            bool fills)
 {
-    const AuTileRole *role = fills ? pipe->producer : pipe->consumer;
     const AuRolePlan *plan = role_plan(l, role);
     return (tile_pipe_is_alone(pipe, fills) ? 1 : plan->many) *
            (arrives_by_warps(pipe, role, fills) ? plan->warps : 1);
+}
+
+/* Arrivals that make a phase complete. */
+static uint32_t arrivals(const AuLower *l, const AuTilePipe *pipe, bool fills)
+{
+    const uint32_t first = arrivals_of(l, pipe, fills ? pipe->producer : pipe->consumer, fills);
+    return first + (pipe->also && !fills ? arrivals_of(l, pipe, pipe->also, false) : 0);
 }
 
 static AuMem objects(AuLower *l, const AuTilePipe *pipe, const char *what)

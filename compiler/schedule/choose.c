@@ -298,7 +298,8 @@ static AuQueries queries_of(const AuProblem *p, const AuScheduleRow *row)
     if (many && p->attn->keys.layout == AU_LAYOUT_PAGED) return AU_PAGED_QUERIES;
     const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode ||
                      row->build == schedule_warps_back_few;
-    if (row->build == schedule_warps_wide) return AU_SOME_QUERIES;
+    if (row->build == schedule_warps_wide || row->build == schedule_group_wide)
+        return AU_SOME_QUERIES;
     return few ? AU_DECODE_QUERIES : AU_ANY_QUERIES;
 }
 
@@ -360,17 +361,21 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *p, AuOperation operatio
     AuProblem with = *p;
     const AuFamily *family = schedule_family(p->attn);
     with.boxes = true;
-    *why = NULL;
+    *why = NULL; /* of the first one that has none, which is for the most problems */
     if (!p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR)) return false;
     if (family->name == AU_FAMILY_LINEAR && (operation == AU_FORWARD || operation == AU_BACKWARD))
         *why = "recurrences, for which no groups of warps multiply";
     if (attn_is_stored(p->attn))
         *why = "keys or values stored in 8 bits, of which a box brings codes";
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
+        const char *said = NULL;
         if (!is_for(row, &with, operation)) continue;
-        if (given(arena, &with, row, SHAPES_FORCED, &shape, why) ||
-            row->shape(arena, &with, &shape, why))
+        if (given(arena, &with, row, SHAPES_FORCED, &shape, &said) ||
+            row->shape(arena, &with, &shape, &said)) {
+            *why = said;
             return true;
+        }
+        if (!*why) *why = said;
     }
     return false;
 }

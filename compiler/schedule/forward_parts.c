@@ -185,6 +185,12 @@ void lanes_key_tiles(Lanes *x, AuTileHow how)
     tile_segment(t, "partial", how, down ? "f_low" : "f_high", down ? "n_low" : "n_high");
 }
 
+void lanes_mask_scores(Lanes *x)
+{
+    tile_set(x->t, "score", "where(j < %s%s, score, -inf)", lanes_key_end(x),
+             x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
+}
+
 void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
 {
     AuTileBuild *t = x->t;
@@ -200,8 +206,7 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
     }
     if (masked == LANES_MASK_NOWHERE) return;
     if (masked == LANES_MASK_PARTIAL) tile_on_segment(t, "partial");
-    tile_set(t, "score", "where(j < %s%s, score, -inf)", lanes_key_end(x),
-             x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
+    lanes_mask_scores(x);
     if (masked == LANES_MASK_PARTIAL) tile_end(t);
 }
 

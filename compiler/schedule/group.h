@@ -12,7 +12,8 @@ const AuTileAtom *group_atom(const AuProblem *p);
 void group_complete(const AuProblem *p, AuShape *shape);
 /* Why the shape does not do for the problem: what it has no form for, widths, registers, shared memory; NULL: it does. */
 const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
-/* Registers of a lane that all groups of a block of so many consumers have when it begins. */
+/* Registers of a lane that all groups of a block have when it begins: of so many groups; of so many consumers. */
+int32_t group_registers_of(const AuProblem *p, int32_t groups);
 int32_t group_registers_at_entry(const AuProblem *p, const AuShape *s);
 /* What consumers and the group of single warps have, if the shape does not say. */
 void group_set_registers(const AuProblem *p, AuShape *s);

@@ -58,9 +58,14 @@ static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
                     s->stages * s->key_tile * (queries + p->e));
 }
 
+int32_t group_registers_of(const AuProblem *p, int32_t groups)
+{
+    return p->caps->processor_registers / (LANES * groups) / EIGHT * EIGHT;
+}
+
 int32_t group_registers_at_entry(const AuProblem *p, const AuShape *s)
 {
-    return p->caps->processor_registers / (LANES * (s->executors + 1)) / EIGHT * EIGHT;
+    return group_registers_of(p, s->executors + 1);
 }
 
 void group_set_registers(const AuProblem *p, AuShape *s)

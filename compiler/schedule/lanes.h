@@ -149,6 +149,7 @@ typedef enum AuLanesMasked {
 } AuLanesMasked;
 /* The same of the tile of that number, outside of a loop over tiles too. */
 void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked);
+void lanes_mask_scores(Lanes *x);           /* the mask alone, of the keys j */
 void lanes_online(Lanes *x);                /* online_fwd and weight_mod: p, scale, states */
 void lanes_scale_sums(Lanes *x);            /* acc, by what a larger maximum asks for */
 const char *lanes_weights(Lanes *x);        /* online_fwd; scales acc; the weights as an operand */

@@ -21,11 +21,8 @@ typedef enum AuQueries {
     AU_QUERIES
 } AuQueries;
 
-/* Many queries, at least beside few: has something that moves tensors by boxes? */
-static inline bool schedule_may_have_boxes(AuQueries queries)
-{
-    return queries <= AU_MIXED_QUERIES;
-}
+/* Has something for so many queries that moves tensors by boxes? */
+static inline bool schedule_may_have_boxes(AuQueries queries) { return queries != AU_FEW_QUERIES; }
 
 /* Fewer sequences, or sequences of so few keys at most, do not differ by what a list of parts takes. */
 enum { SCHEDULE_UNEVEN_SEQUENCES = 8, SCHEDULE_UNEVEN_KEYS = 1024 };
@@ -85,6 +82,7 @@ typedef struct AuShape {
         part_start; /* of lists of parts (warps_shares.c): what a part begins and ends with, in tiles of keys; 0: no lists */
     bool keys_apart; /* the warps of a block share its [rows]; each has its part of a tile's keys */
     bool query_in_registers; /* else products take queries from shared memory */
+    int32_t query_channels;  /* few queries: channels of theirs that are operands in registers */
     bool keys_in_registers;  /* backward: and keys and values of S and dP */
     int32_t
         query_parts; /* backward: parts of a tile of queries whose pairs are made one after another */

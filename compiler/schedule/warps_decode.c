@@ -57,10 +57,12 @@ static void part(Lanes *x)
     store_part(x);
 }
 
+static void roles(Lanes *x) { warps_core_role(x, part); }
+
 void warps_decode_kernels(Lanes *x)
 {
     warps_prefix_kernel(x);
-    warps_parts_kernels(x, warps_forward_memories, part);
+    warps_parts_kernels(x, warps_forward_memories, roles);
 }
 
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,

@@ -4,10 +4,15 @@
 
 #include "warps.h"
 
-/* warps_decode_parts.c. The kernel `keys`, of a part of a head's keys: of its list `keys` of tiles [part] makes sums and states, and stores
+/* warps_decode_parts.c. The kernel `keys`, of a part of a head's keys: of its list `keys` of tiles [roles] make sums and states, and store
  * them as `part_acc` and `part_state0`..; and the kernel `forward`, which joins a row's parts. Of a block's rows (Lanes.block) and how many
  * blocks are on a processor (Lanes.resident). */
-void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
+void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
+/* One role of warps, which meet at the barrier `all`, and do [part] of a block that has something to do. */
+void warps_core_role(Lanes *x, void (*part)(Lanes *x));
+/* In each role: what a block does that has a part of the list, and rows. */
+void warps_begin_part(Lanes *x);
+void warps_end_part(Lanes *x);
 /* warps_decode.c: kernels for a few queries of values that a warp holds. */
 void warps_decode_kernels(Lanes *x);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */

@@ -155,7 +155,10 @@ static int32_t columns(const Lanes *x)
     return cut ? CUT : x->p->e;
 }
 
-static int32_t at_once(const Lanes *x) { return columns(x) > WIDE ? AT_ONCE / 2 : AT_ONCE; }
+static int32_t at_once(const Lanes *x)
+{
+    return columns(x) > WIDE ? AT_ONCE / 2 : columns(x) < x->p->e ? AT_ONCE / 2 : AT_ONCE;
+}
 
 const char *warps_rounds_of(Lanes *x, const char *parts)
 {
@@ -165,7 +168,7 @@ const char *warps_rounds_of(Lanes *x, const char *parts)
 static const char *own_columns(Lanes *x)
 {
     const int32_t own = columns(x);
-    return own == x->p->e ? ":" : tile_text(x->t, "cut * %d +: %d", own, own);
+    return own == x->p->e ? ":" : tile_text(x->t, "self * %d +: %d", own, own);
 }
 
 /* Parts of a row: tensors `NAME_acc`, `NAME_state0`.., where the row is behind the part, and the name of their number. */
@@ -234,16 +237,12 @@ static void begin_turns(Lanes *x)
     if (lanes_shares_keys(x)) tile_set(t, "place", "%s", lanes_group_place(x, "row"));
 }
 
-static void row_grid(Lanes *x, int32_t cuts)
+static void row_grid(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *rows = lanes_most_queries(x), *name = x->only ? "first_row" : "mb";
     if (x->only) rows = tile_text(t, "min(%s, %d)", rows, ROWS_BESIDE);
-    tile_grid(t, "%s: %s, h: %s, b: %s", cuts > 1 ? "turn" : name,
-              cuts > 1 ? tile_text(t, "%s * %d", rows, cuts) : rows, lanes_axis(x, 0, 1),
-              lanes_axis(x, 0, 0));
-    if (cuts > 1) tile_let(t, name, "turn / %d", cuts);
-    if (cuts > 1) tile_let(t, "cut", "turn %% %d", cuts);
+    tile_grid(t, "%s: %s, h: %s, b: %s", name, rows, lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
 }
 
 static void join_kernel(Lanes *given)
@@ -258,14 +257,14 @@ static void join_kernel(Lanes *given)
     warps_prefix_arguments(x, TILE_IN);
     lanes_result_arguments(x);
     const int32_t cuts = x->p->e / columns(x);
-    row_grid(x, cuts);
+    row_grid(x);
     tile_let(t, "group", "%s", heads_of_group(x));
     tile_let(t, "hk", "h / group");
     lanes_let_key_length(x);
     if (!x->only) tile_let(t, "row", "mb * group + h %% group");
     let_parts(x);
     if (!x->only && lanes_shares_keys(x)) tile_let(t, "place", "%s", lanes_group_place(x, "row"));
-    tile_role(t, "core", 0, TILE_ON_WARP, 0);
+    tile_role(t, "core", cuts > 1 ? cuts : 0, TILE_ON_WARP, 0);
     if (x->is_exact) tile_role_exact(t);
     x->rows = x->block = 1;
     if (x->only) begin_turns(x);
@@ -281,10 +280,10 @@ static void join_kernel(Lanes *given)
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, %s]", x->operand,
                lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), own_columns(x));
-    if (cuts > 1) tile_if(t, "cut == 0");
+    if (cuts > 1) tile_if(t, "self == 0");
     lanes_store_finals(x);
     if (cuts > 1) tile_end(t);
-    lanes_end_own_row(x, own_columns(x), cuts > 1 ? "cut == 0" : NULL);
+    lanes_end_own_row(x, own_columns(x), cuts > 1 ? "self == 0" : NULL);
     tile_end(t);
     tile_end(t);
 }
@@ -308,26 +307,41 @@ static void end_own_rows(Lanes *x)
     tile_end(x->t);
 }
 
-void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x))
+void warps_begin_part(Lanes *x)
 {
-    AuTileBuild *t = x->t;
+    if (x->p->balanced) tile_if(x->t, "span >= 0 && span < parts");
+    begin_own_rows(x);
+}
+
+void warps_end_part(Lanes *x)
+{
+    end_own_rows(x);
+    if (x->p->balanced) tile_end(x->t);
+}
+
+void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
+{
     x->out->by_batch = !x->p->invariant;
     if (x->p->balanced) warps_share_kernel(x);
     keys_head(x);
     memories(x);
-    tile_barrier(t, "all", 0, x->shape->executors);
-    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
-    if (x->is_exact) tile_role_exact(t);
-    if (x->p->balanced) tile_if(t, "span >= 0 && span < parts");
-    begin_own_rows(x);
-    part(x);
-    end_own_rows(x);
-    if (x->p->balanced) tile_end(t);
-    tile_end(t);
-    tile_end(t);
+    roles(x);
+    tile_end(x->t);
     join_kernel(x);
     if (lanes_shares_keys(x)) lanes_part_regions(x, "shared");
     lanes_part_regions(x, "part");
+}
+
+void warps_core_role(Lanes *x, void (*part)(Lanes *x))
+{
+    AuTileBuild *t = x->t;
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+    if (x->is_exact) tile_role_exact(t);
+    warps_begin_part(x);
+    part(x);
+    warps_end_part(x);
+    tile_end(t);
 }
 
 void warps_name_rows_as(Lanes *x, const char *prefix, const char *first, int32_t count)

@@ -236,7 +236,9 @@ static void part(Lanes *x)
     store_part(x);
 }
 
-static void kernels(Lanes *x) { warps_parts_kernels(x, memories, part); }
+static void roles(Lanes *x) { warps_core_role(x, part); }
+
+static void kernels(Lanes *x) { warps_parts_kernels(x, memories, roles); }
 
 /* ---- shapes */
 
@@ -272,7 +274,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
     return NULL;
 }
 
-static const char *refusal(AuArena *arena, const AuProblem *p)
+const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
 {
     AuShape narrow;
     AuProblem usual = *p;
@@ -296,7 +298,7 @@ static const char *fit(AuArena *arena, const AuProblem *p, AuShape *s)
 
 const char *schedule_warps_wide_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    const char *why = refusal(arena, p);
+    const char *why = warps_wide_refusal(arena, p);
     return why ? why : fit(arena, p, s);
 }
 
@@ -304,7 +306,7 @@ const char *schedule_warps_wide_fit(AuArena *arena, const AuProblem *p, AuShape 
 bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t keys[] = {64, 32, 16}, warps[] = {8, 4};
-    *why = refusal(arena, p);
+    *why = warps_wide_refusal(arena, p);
     if (*why) return false;
     for (uint32_t n = 0; n < 2 * 2 * 3 * 2; n++) {
         AuShape s = {.rows = p->queries == AU_DECODE_QUERIES ? WARPS_WIDE_ROWS : MANY_ROWS,

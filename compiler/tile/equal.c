@@ -122,9 +122,9 @@ static bool same_list(const AuTileList *a, const AuTileList *b)
 static bool same_pipe(const AuTilePipe *a, const AuTilePipe *b)
 {
     if (!same_text(a->name, b->name) || !same_text(a->producer_name, b->producer_name) ||
-        !same_text(a->consumer_name, b->consumer_name) || a->each != b->each ||
-        a->one_producer != b->one_producer || a->one_consumer != b->one_consumer ||
-        !same_expr(a->stages, b->stages))
+        !same_text(a->consumer_name, b->consumer_name) || !same_text(a->also_name, b->also_name) ||
+        a->each != b->each || a->one_producer != b->one_producer ||
+        a->one_consumer != b->one_consumer || !same_expr(a->stages, b->stages))
         return false;
     SAME_LISTS(a->tiles, b->tiles, same_memory);
     return true;

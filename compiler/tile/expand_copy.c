@@ -187,6 +187,7 @@ static void copy_pipe(Expand *x, const AuTilePipe *p, AuTileKernel *out)
     *copy = (AuTilePipe){.name = keep(x, p->name),
                          .producer_name = keep(x, p->producer_name),
                          .consumer_name = keep(x, p->consumer_name),
+                         .also_name = p->also_name ? keep(x, p->also_name) : NULL,
                          .span = p->span,
                          .stages = expand_expr(x, NULL, p->stages),
                          .each = p->each,

@@ -290,15 +290,16 @@ struct AuTileMemory {
 typedef enum AuTileEach { TILE_EACH_NONE, TILE_EACH_PRODUCER, TILE_EACH_CONSUMER } AuTileEach;
 
 struct AuTilePipe {
-    const char *name, *producer_name, *consumer_name;
+    const char *name, *producer_name, *consumer_name,
+        *also_name; /* a second role that has every stage, too; NULL: none */
     AuSpan span;
     AuTileExpr *stages;
     AuTileEach each; /* a ring for each instance of that role */
     bool one_producer,
         one_consumer; /* of that role one instance alone, always the same, has stages */
     TILE_LIST(AuTileMemory *) tiles;
-    AuTileRole *producer, *consumer; /* verified */
-    int32_t stage_count, rings;      /* verified */
+    AuTileRole *producer, *consumer, *also; /* verified */
+    int32_t stage_count, rings;             /* verified */
 };
 
 typedef struct AuTileBarrier {

@@ -260,8 +260,10 @@ static void print_pipe(const AuTilePipe *p, AuText *out)
 {
     au_text_add(out, "    pipeline %s", p->name);
     print_many(p->stages, out);
-    au_text_add(out, " %s%s -> %s%s {", whose(p, TILE_EACH_PRODUCER, p->one_producer),
+    au_text_add(out, " %s%s -> %s%s", whose(p, TILE_EACH_PRODUCER, p->one_producer),
                 p->producer_name, whose(p, TILE_EACH_CONSUMER, p->one_consumer), p->consumer_name);
+    if (p->also_name) au_text_add(out, ", %s", p->also_name);
+    au_text_add(out, " {");
     for (uint32_t i = 0; i < p->tiles.count; i++) {
         au_text_add(out, "%s", i ? ", " : " ");
         print_memory(p->tiles.at[i], out);

@@ -148,6 +148,7 @@ static void read_pipe(Reader *r, AuTileKernel *k)
     else
         p->one_consumer = accept(r, "one");
     p->consumer_name = take_name(r);
+    if (accept(r, ",")) p->also_name = take_name(r);
     p->span = span_from(r, begin);
     expect(r, "{");
     skip_lines(r);

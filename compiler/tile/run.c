@@ -90,6 +90,7 @@ static void make_ring(Machine *m, const AuTilePipe *p, Ring *ring)
     *ring = (Ring){.pipe = p, .stages = n};
     ring->producers = tile_pipe_is_alone(p, true) ? 1 : (uint32_t)p->producer->many_value;
     ring->consumers = tile_pipe_is_alone(p, false) ? 1 : (uint32_t)p->consumer->many_value;
+    if (p->also) ring->consumers += (uint32_t)p->also->many_value;
     ring->tiles = AU_NEW_ARRAY(m->block, Memory *, p->tiles.count);
     for (uint32_t i = 0; i < p->tiles.count; i++)
         ring->tiles[i] = new_memory(m->block, p->tiles.at[i], n, NULL);

@@ -206,6 +206,13 @@ static void check_pipe(Verify *v, AuTilePipe *p)
                      v->module->caps->name, p->name);
     p->producer = find_role(v, p->producer_name, p->span);
     p->consumer = find_role(v, p->consumer_name, p->span);
+    if (p->also_name) {
+        p->also = find_role(v, p->also_name, p->span);
+        if (p->each != TILE_EACH_NONE || p->one_consumer || p->also == p->consumer)
+            verify_error(v, AU_E0706, p->span,
+                         "stages of %s are those of all instances of two roles, or of one role",
+                         p->name);
+    }
     if (v->failed || !constant(v, p->stages, "the number of stages", &p->stage_count)) return;
     p->rings = p->each == TILE_EACH_PRODUCER   ? p->producer->many_value
                : p->each == TILE_EACH_CONSUMER ? p->consumer->many_value

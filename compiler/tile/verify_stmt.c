@@ -221,7 +221,7 @@ static bool do_stage(Verify *v, AuTileStmt *s, bool produces)
         if (v->kernel->pipes.at[i]->name == s->stage.pipe_name) pipe = v->kernel->pipes.at[i];
     if (!pipe) return verify_error(v, AU_E0702, s->span, "no pipeline %s", s->stage.pipe_name);
     const AuTileRole *side = produces ? pipe->producer : pipe->consumer;
-    if (side != v->role)
+    if (side != v->role && (produces || pipe->also != v->role))
         return verify_error(v, AU_E0706, s->span, "role %s is no %s of %s", v->role->name,
                             produces ? "producer" : "consumer", pipe->name);
     /* `each` on the other side: this role chooses among its rings. */

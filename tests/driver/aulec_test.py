@@ -506,6 +506,16 @@ class Stages(Case):
         made = aulec(root / "attn_scripts/mla_decode.attn", *[x for x in options if not x.startswith("--width")], "-o", "-")
         self.assertIn(b"# no boxes: values that are channels of the keys", made.stdout)
 
+    def test_wide_values_by_groups(self):
+        """A golden text: latent attention of some queries over pages by groups of warps, whose keys two roles have."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--no-grad", "--layout=T=paged", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/mla_decode.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if "group_wide" in text.splitlines()[0]]
+        self.assertEqual([" start=" in text.splitlines()[0] for text in programs], [True, False])
+        self.assertEqual("// ==== " + programs[1].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/wide.tile").read_text())
+
     def test_gradients_of_few_queries(self):
         """A golden text: kernels of gradients of few queries, causal, of heads that share keys; who has none says why."""
         root = EXAMPLES.parents[2]

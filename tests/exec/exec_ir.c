@@ -173,6 +173,12 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
         v->boxes = true;
         good = variant_build(r->arena, r->diags, v, r->c->script);
     }
+    if (good && !v->schedule && v->queries && v->boxes) {
+        *v = any;
+        v->queries = queries;
+        v->balanced = exec_has(r, "balanced");
+        good = variant_build(r->arena, r->diags, v, r->c->script);
+    }
     if (good && !v->schedule) { /* an architecture or an attention without such kernels */
         *v = any;
         good = variant_build(r->arena, r->diags, v, r->c->script);

@@ -466,7 +466,12 @@ static const ExecCase latent_cases[] = {
     {LATENT, "B=2 H=9 S=4 T=90 D=448", NULL, "some forward padded"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=190 D=16 E=384", "window=20", "decode forward nan"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=5 S=3 T=49 slots=16", NULL, "some forward paged rows"},
+    {"mha.attn", "B=1 H=2 Hk=2 S=35 T=590 D=16 E=384", NULL, "some forward latent invariant"}, /* a part has several tiles */
+    {"gemma_local.attn", "B=2 H=1 Hk=1 S=33 T=430 D=16 E=384 slots=16", "window=270", "some forward latent paged invariant"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=64 S=1 T=330 slots=48", NULL, "some forward latent paged invariant"},
+    {"mha.attn", "B=9 H=1 Hk=1 S=35 T=290 D=16 E=384 slots=32", NULL, "some forward latent paged balanced"},
 };
+static const char *const latent_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90a", "kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
 #define PARTS "../../exec/scripts/parts.attn"

@@ -234,7 +234,7 @@ static const struct {
     {back_rungs, COUNT(back_rungs), 4, back_cases, COUNT(back_cases), of_back},
     {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
     {group_rungs, COUNT(group_rungs), 4, group_cases, COUNT(group_cases), of_groups},
-    {packed_rungs, COUNT(packed_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
+    {latent_rungs, COUNT(latent_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},
     {few_rungs, COUNT(few_rungs), COUNT(few_rungs), few_cases, COUNT(few_cases), of_few},
     {balanced_rungs, COUNT(balanced_rungs), 2, balanced_cases, COUNT(balanced_cases), of_balanced},

@@ -308,6 +308,55 @@ static void test_one_instance(void **state)
     }
 }
 
+/* A pipeline whose stages two roles have, one after the other or at once: a stage is free when both have released it. */
+static void test_two_roles_have_stages(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"take, other", "r", ""},
+        {"take, other", "r0", "deadlock"}, /* who has none of the tiles but the first */
+        {"take", "r", "E0706: role other is no consumer of p"},
+        {"take, take", "r", "E0706: stages of p are those of all instances of two roles"},
+        {"each take, other", "r", "E0706: stages of p are those of all instances of two roles"},
+        {"one take, other", "r", "E0706: stages of p are those of all instances of two roles"},
+        {"take, nobody", "r", "E0702: no role nobody"},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        Session s = session_begin();
+        const char *turns = strcmp(cases[n][1], "r") == 0 ? "4" : "1";
+        const char *text = au_format(
+            s.arena,
+            "target sm_90a\nlayout l = rows(reg) cols(lane:32@1)\n"
+            "kernel k(x: in f32[q:4, d:64], y: out f32[q:4, d:64], z: inout f32[q:4, d:64])\n"
+            "grid() {\n    pipeline p[2] make -> %s { T: f32[q:1, d:64] }\n"
+            "    role make on warp {\n        for i in range(0, 4) {\n"
+            "            a = load x[i +: 1, :] @ l\n            r = acquire p\n"
+            "            store a -> r.T[:, :]\n            commit r\n        }\n    }\n"
+            "    role take on warp {\n        for i in range(0, 4) {\n            r = wait p\n"
+            "            a = load r.T[:, :] @ l\n            release r\n"
+            "            store a -> y[i +: 1, :]\n        }\n    }\n"
+            "    role other on warp {\n        for i in range(0, %s) {\n            r = wait p\n"
+            "            a = load r.T[:, :] @ l\n            release r\n"
+            "            store a * 2.0 -> z[i +: 1, :]\n        }\n    }\n}\n",
+            cases[n][0], turns);
+        float x[4 * 64], y[4 * 64] = {0}, z[4 * 64] = {0};
+        for (int i = 0; i < 4 * 64; i++) x[i] = (float)i;
+        AuTileModule *m = expanded(&s, text);
+        if (!m) fail_msg("%s", session_errors(&s));
+        AuTileTensor tensors[3] = {{.name = "x", .rank = 2, .shape = {4, 64}, .f32 = x},
+                                   {.name = "y", .rank = 2, .shape = {4, 64}, .f32 = y},
+                                   {.name = "z", .rank = 2, .shape = {4, 64}, .f32 = z}};
+        const AuTileLaunch launch = {.tensors = tensors, .tensor_count = 3};
+        const bool good = tile_verify(s.diags, m, TILE_ALL_RULES) && tile_run(s.diags, m, &launch);
+        assert_int_equal(good, !*cases[n][2]);
+        if (good)
+            for (int i = 0; i < 4 * 64; i++) assert_true(y[i] == x[i] && z[i] == 2 * x[i]);
+        else if (!strstr(session_errors(&s), cases[n][2]))
+            fail_msg("expected %s, got %s", cases[n][2], session_errors(&s));
+        session_end(&s);
+    }
+}
+
 /* Memories of numbers of 8 bits: they read as f32, copies convert unless they go on by themselves, and nothing multiplies or adds to them. */
 static void test_codes(void **state)
 {
@@ -451,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_packed_refuses),
         cmocka_unit_test(test_launch_arguments),
         cmocka_unit_test(test_one_instance),
+        cmocka_unit_test(test_two_roles_have_stages),
         cmocka_unit_test(test_chained_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
