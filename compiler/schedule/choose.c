@@ -104,7 +104,8 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
     if (p->queries == AU_PAGED_QUERIES)
-        return !p->tf32 && schedule_warps_forward_shape(arena, p, &shape, &why);
+        return !p->tf32 && (schedule_warps_forward_shape(arena, p, &shape, &why) ||
+                            (p->boxes && schedule_group_wide_shape(arena, p, &shape, &why)));
     if (p->queries == AU_MIXED_QUERIES) return schedule_takes_mixed(arena, p);
     int32_t packed = schedule_warps_decode_limit(arena, p);
     if (!packed) packed = schedule_warps_wide_limit(arena, p);

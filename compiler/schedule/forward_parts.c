@@ -130,13 +130,13 @@ void lanes_part_arguments(Lanes *x, const char *parts)
 }
 
 /* Of packed queries: blocks that there are, in the list's order. */
-static void grid_of_items(Lanes *x, const char *heads)
+static void grid_of_items(Lanes *x, const char *head, const char *heads)
 {
     const char *items = lanes_work_blocks(x, LANES_QUERIES);
     if (x->longest_first)
-        tile_grid(x->t, "h: %s, item: %s", heads, items);
+        tile_grid(x->t, "%s: %s, item: %s", head, heads, items);
     else
-        tile_grid(x->t, "item: %s, h: %s", items, heads);
+        tile_grid(x->t, "item: %s, %s: %s", items, head, heads);
     lanes_let_work(x, LANES_QUERIES);
     if (x->longest_first)
         tile_let(x->t, "mb", "cdiv(q_length, %d) - 1 - turn", x->block);
@@ -144,7 +144,7 @@ static void grid_of_items(Lanes *x, const char *heads)
         tile_let(x->t, "mb", "turn");
 }
 
-void lanes_forward_head(Lanes *x)
+void lanes_forward_head_of(Lanes *x, const char *head)
 {
     AuTileBuild *t = x->t;
     const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
@@ -158,13 +158,18 @@ void lanes_forward_head(Lanes *x)
     else
         lanes_result_arguments(x);
     if (lanes_is_packed(x, LANES_QUERIES)) {
-        grid_of_items(x, heads);
+        grid_of_items(x, head, heads);
     } else {
         const char *blocks = tile_text(t, "cdiv(%s, %d)", s, x->block);
-        lanes_grid_by_work(x, x->longest_first ? "turn" : "mb", blocks, "h", heads, batch);
+        lanes_grid_by_work(x, x->longest_first ? "turn" : "mb", blocks, head, heads, batch);
         if (x->longest_first) tile_let(t, "mb", "%s - 1 - turn", blocks);
         lanes_let_key_length(x);
     }
+}
+
+void lanes_forward_head(Lanes *x)
+{
+    lanes_forward_head_of(x, "h");
     lanes_key_heads(x);
 }
 
@@ -272,12 +277,19 @@ void lanes_results(Lanes *x)
     }
 }
 
-void lanes_store_finals_at(Lanes *x, const char *place)
+static void store_finals(Lanes *x, const char *place, const char *how)
 {
     const AuOnline *online = x->p->attn->online;
     for (uint32_t n = 0; n < online->final_count; n++)
         if (gives_final(x, n))
-            tile_store(x->t, "final%u -> final_%s[%s] clip", n, online->finals[n].name, place);
+            tile_store(x->t, "final%u -> final_%s[%s] %s", n, online->finals[n].name, place, how);
+}
+
+void lanes_store_finals_at(Lanes *x, const char *place) { store_finals(x, place, "clip"); }
+
+void lanes_store_finals_when(Lanes *x, const char *place, const char *when)
+{
+    store_finals(x, place, tile_text(x->t, "as [q] when %s", when));
 }
 
 void lanes_store_finals(Lanes *x) { lanes_store_finals_at(x, lanes_query_place(x)); }

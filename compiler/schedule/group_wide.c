@@ -15,48 +15,30 @@
  *
  * (FlashMLA's two groups each have the scores of every second tile and half of the output, and exchange weights.)
  *
- * Kernels: as those of warps_wide.c. */
-#include "group.h"
+ * Blocks are those of few queries, whose parts of the keys are joined by a kernel behind (warps_wide.c); or, of any number, of 64 rows of all heads
+ * that share keys and all of their keys: those of a block of 64 queries and a head, but of others of them, so that grids and lists of work are
+ * the usual ones. Then groups end their rows themselves, from states that the group of scores leaves.
+ *
+ * Kernels: as those of warps_wide.c; of any number of queries as those of warps_forward.c. */
+#include "group_wide.h"
 #include "key_layout.h"
 #include "warps_decode.h"
 
-enum {
-    LANES = 128,         /* of a group */
-    BESIDE = 24,         /* registers of a lane that no fragment may have */
-    PRODUCER = 48,       /* of a lane of the warp that brings tiles, as the whole group has them */
-    CONSUMER = 160,      /* of a lane of a group that sums: 128 are sums of 256 channels */
-    SPAN_CHANNELS = 64,  /* that lie together in shared memory */
-    MOST_SCORES = 240,   /* what is left is for the group of scores, at most so many */
-    MOST_CHANNELS = 256, /* of a product, and of a group's sums */
-    MOST_SUMS = 128,     /* columns of a fragment of sums */
-    TOGETHER = 4,        /* rows of queries that are brought in a turn */
-    BARRIERS = 512,      /* bytes of shared memory beside tiles */
-};
+enum { TOGETHER = 4 }; /* rows of queries that are brought in a turn */
 
-/* Registers of a lane of the group of scores: what the others leave. */
-static int32_t score_registers(const AuProblem *p, const AuShape *s)
+/* Has a block all keys of its rows? */
+static bool is_whole(const Lanes *x) { return x->p->queries != AU_SOME_QUERIES; }
+
+/* The first row of the block, row r being of query r / group of those from first_query on, and of head r % group. */
+static const char *first_row(Lanes *x)
 {
-    const int32_t all = group_registers_of(p, s->executors + 2) * (s->executors + 2),
-                  left = all - s->producer_registers - s->executors * s->consumer_registers;
-    return left < MOST_SCORES ? left : MOST_SCORES;
+    return is_whole(x) ? tile_text(x->t, "own * %d", x->block)
+                       : tile_text(x->t, "mb * %d", x->block);
 }
 
-/* Channels of the output of a group; of the queries in shared memory. */
-static int32_t columns(const AuProblem *p, const AuShape *s) { return p->e / s->executors; }
-
-static int32_t shared_channels(const AuProblem *p, const AuShape *s)
+static const char *first_query(Lanes *x)
 {
-    return p->d - s->query_channels;
-}
-
-/* Fragments of a group's sums, of so many channels each: an assembler that has the registers of all groups of a block alike in mind refuses a
- * product of more, and none may begin between channels that lie together. 0: there are no such. */
-static int32_t fragments(const AuProblem *p, const AuShape *s)
-{
-    const int32_t own = columns(p, s);
-    for (int32_t n = (own + MOST_SUMS - 1) / MOST_SUMS; n <= own / SPAN_CHANNELS; n++)
-        if (own % (n * SPAN_CHANNELS) == 0) return n;
-    return 0;
+    return is_whole(x) ? tile_text(x->t, "mb * %d + ", x->block) : "";
 }
 
 /* ---- memories */
@@ -66,7 +48,7 @@ static void memories(Lanes *x)
     AuTileBuild *t = x->t;
     const AuShape *s = x->shape;
     const AuProblem *p = x->p;
-    const int32_t shared = shared_channels(p, s), keys = s->key_tile;
+    const int32_t shared = group_wide_shared(p, s), keys = s->key_tile;
     const char *operand = x->operand;
     tile_pipeline(t, "queries", 1, "load_queries", "scores", "Q: %s[q:%d, d:%d] swizzle %d",
                   operand, x->block, shared, group_swizzle(p, shared));
@@ -79,6 +61,11 @@ static void memories(Lanes *x)
     tile_pipeline(t, "weights", s->exchange_stages, "scores", "mma",
                   "P: %s[q:%d, kv:%d] swizzle %d, factor: f32[q:%d]", operand, x->block, keys,
                   group_swizzle(p, keys), x->block);
+    AuText states = {.arena = x->arena};
+    for (uint32_t n = 0; n < p->hooks->state_count; n++)
+        au_text_add(&states, "%sstate%u: f32[q:%d]", n ? ", " : "", n, x->block);
+    if (is_whole(x) && p->hooks->state_count)
+        tile_pipeline(t, "ends", 1, "scores", "mma", "%s", au_text_str(&states));
 }
 
 /* ---- the warp that brings tiles */
@@ -113,12 +100,19 @@ static void open_role(Lanes *x, const char *name, int32_t many, AuTileExecutor o
                       int32_t registers)
 {
     tile_role(x->t, name, many, on, registers);
-    warps_begin_part(x);
+    if (is_whole(x))
+        tile_if(x->t, "mb >= 0 && mb * %d + own * %d / group < %s", x->block, x->block,
+                lanes_query_end(x));
+    else
+        warps_begin_part(x);
 }
 
 static void end_role(Lanes *x)
 {
-    warps_end_part(x);
+    if (is_whole(x))
+        tile_end(x->t);
+    else
+        warps_end_part(x);
     tile_end(x->t);
 }
 
@@ -128,13 +122,16 @@ static void load_queries_role(Lanes *x)
     AuTileBuild *t = x->t;
     const int32_t from = x->shape->query_channels, rows = TOGETHER;
     const char *channels =
-        from ? tile_text(t, "%d +: %d", from, shared_channels(x->p, x->shape)) : ":";
+        from ? tile_text(t, "%d +: %d", from, group_wide_shared(x->p, x->shape)) : ":";
     open_role(x, "load_queries", 0, TILE_ON_WARP, x->shape->producer_registers);
-    tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
+    if (is_whole(x))
+        tile_if(t, "group %% %d == 0", x->block);
+    else
+        tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
     tile_acquire(t, "x", "queries");
     const LanesRows heads = lanes_rows(
         x, lanes_changed_name(x, 0),
-        tile_text(t, "hk * group + mb * %d %% group +: %d", x->block, x->block), channels);
+        tile_text(t, "hk * group + %s %% group +: %d", first_row(x), x->block), channels);
     tile_async_copy(
         t, NULL, "%v as [q, d] -> x.Q pad 0",
         lanes_at(x, heads,
@@ -143,13 +140,14 @@ static void load_queries_role(Lanes *x)
     tile_else(t);
     tile_acquire(t, "x", "queries");
     tile_for_range(t, "some", "0", tile_text(t, "%d", x->block / rows));
-    tile_set(t, "brought", "mb * %d + some * %d + iota(q:%d)", x->block, rows, rows);
+    tile_set(t, "brought", "%s + some * %d + iota(q:%d)", first_row(x), rows, rows);
     const LanesRows view =
         lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group", channels);
-    tile_async_copy(
-        t, NULL, "%v -> x.Q[some * %d +: %d, :] pad 0 when brought / group < %s",
-        lanes_at(x, view, tile_text(t, "%sbrought / group", lanes_row_start(x, LANES_QUERIES))),
-        rows, rows, lanes_query_end(x));
+    tile_async_copy(t, NULL, "%v -> x.Q[some * %d +: %d, :] pad 0 when %sbrought / group < %s",
+                    lanes_at(x, view,
+                             tile_text(t, "%s%sbrought / group", lanes_row_start(x, LANES_QUERIES),
+                                       first_query(x))),
+                    rows, rows, first_query(x), lanes_query_end(x));
     tile_end(t);
     tile_commit(t, "x");
     tile_end(t);
@@ -187,7 +185,7 @@ static void hold_queries(Lanes *x)
 static void start_scores(Lanes *x, const char *to)
 {
     AuTileBuild *t = x->t;
-    const int32_t held = x->shape->query_channels, shared = shared_channels(x->p, x->shape);
+    const int32_t held = x->shape->query_channels, shared = group_wide_shared(x->p, x->shape);
     tile_wait_stage(t, "y", "key");
     if (held)
         tile_product(t, to, x->atom, TILE_START, TILE_NAME("query"),
@@ -204,6 +202,15 @@ static void hand_over_weights(Lanes *x)
     tile_store(t, "%s(p) -> w.P", x->operand);
     if (x->p->hooks->has_scale) tile_store(t, "scale -> w.factor");
     tile_commit(t, "w");
+}
+
+/* The block's rows by the names that functions of the script ask for. */
+static void name_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "r", "%s + iota(q:%d)", first_row(x), x->rows);
+    tile_set(t, "h", "hk * group + r %% group");
+    tile_set(t, "i", "%sr / group", first_query(x));
 }
 
 static void tiles_alone(Lanes *x)
@@ -254,17 +261,31 @@ static void tiles_ahead(Lanes *x)
     tile_end(t);
 }
 
+static void leave_states(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const uint32_t count = x->p->hooks->state_count;
+    if (is_whole(x) && count) tile_acquire(t, "u", "ends");
+    for (uint32_t n = 0; n < count; n++)
+        if (is_whole(x))
+            tile_store(t, "state%u -> u.state%u", n, n);
+        else
+            tile_store(t, "state%u -> part_state%u[%s, mb * %d +: %d] clip", n, n,
+                       warps_part_place(x), x->block, x->block);
+    if (is_whole(x) && count) tile_commit(t, "u");
+}
+
 static void scores_role(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuShape *s = x->shape;
-    open_role(x, "scores", 0, TILE_ON_WARPGROUP, score_registers(x->p, s));
+    open_role(x, "scores", 0, TILE_ON_WARPGROUP, group_wide_registers(x->p, s));
     lanes_declare_scores(
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, s->key_tile, x->atom->name));
     if (s->scores_ahead)
         tile_frag(t, "next", "f32[q:%d, kv:%d] @ %s.C", x->rows, s->key_tile, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    warps_name_rows(x, tile_text(t, "mb * %d", x->block));
+    name_rows(x);
     lanes_begin_states(x);
     hold_queries(x);
     tile_wait_stage(t, "x", "queries");
@@ -273,9 +294,7 @@ static void scores_role(Lanes *x)
     else
         tiles_alone(x);
     tile_release(t, "x");
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> part_state%u[%s, mb * %d +: %d] clip", n, n, warps_part_place(x),
-                   x->block, x->block);
+    leave_states(x);
     end_role(x);
 }
 
@@ -286,7 +305,7 @@ static AuTileHandle sums(Lanes *x, int32_t n) { return tile_numbered(x->t, "acc"
 static const char *all_sums(Lanes *x)
 {
     AuText text = {.arena = x->arena};
-    for (int32_t n = 0; n < fragments(x->p, x->shape); n++)
+    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
         au_text_add(&text, "%sacc%d", n ? ", " : "", n);
     return au_text_str(&text);
 }
@@ -294,19 +313,20 @@ static const char *all_sums(Lanes *x)
 static void add_values(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t first = x->own_v ? 0 : x->p->attn->v_first, own = columns(x->p, x->shape),
-                  part = own / fragments(x->p, x->shape);
+    const int32_t first = x->own_v ? 0 : x->p->attn->v_first,
+                  own = group_wide_columns(x->p, x->shape),
+                  part = own / group_wide_fragments(x->p, x->shape);
     tile_wait_stage(t, "y", "key");
     tile_wait_stage(t, "w", "weights");
     if (x->p->hooks->has_scale) {
         tile_load(t, "factor", "w.factor as [q] like sum_like");
         tile_set(t, "grown", "factor != 1.0"); /* few tiles have a larger maximum */
         tile_if(t, "anywhere(grown)");
-        for (int32_t n = 0; n < fragments(x->p, x->shape); n++)
+        for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
             tile_set(t, sums(x, n), "acc%d * factor", n);
         tile_end(t);
     }
-    for (int32_t n = 0; n < fragments(x->p, x->shape); n++)
+    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
         tile_product(t, sums(x, n), x->atom, TILE_ADD, TILE_NAME("w.P"),
                      tile_text(t, "%s[:, %d + self * %d +: %d] as [kv, e]",
                                x->own_v ? "y.V" : "y.K", first + n * part, own, part));
@@ -314,20 +334,55 @@ static void add_values(Lanes *x)
     tile_release(t, "w, y");
 }
 
+/* Fragments are so many channels each. */
+static void store_sums(Lanes *x, int32_t part)
+{
+    AuTileBuild *t = x->t;
+    const int32_t own = group_wide_columns(x->p, x->shape);
+    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
+        tile_store(t, "acc%d -> part_acc[%s, mb * %d +: %d, %d + self * %d +: %d] clip", n,
+                   warps_part_place(x), x->block, x->block, n * part, own, part);
+}
+
+/* The output and finals, of rows that the sequence has. */
+static void end_rows(Lanes *x, int32_t part)
+{
+    AuTileBuild *t = x->t;
+    const int32_t own = group_wide_columns(x->p, x->shape);
+    const uint32_t count = x->p->hooks->state_count;
+    const char *place = lanes_row_place(x, LANES_QUERIES, "h", "i"),
+               *there = tile_text(t, "i < %s", lanes_query_end(x));
+    name_rows(x);
+    if (count) tile_wait_stage(t, "u", "ends");
+    for (uint32_t n = 0; n < count; n++)
+        tile_load(t, tile_numbered(t, "state", n), "u.state%u as [q] like sum_like", n);
+    if (count) tile_release(t, "u");
+    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++) {
+        lanes_end(x, tile_text(t, "acc%d", n));
+        tile_store(t, "%s(out) -> o[%s, %d + self * %d +: %d] as [q, e] when %s", x->operand, place,
+                   n * part, own, part, there);
+    }
+    tile_if(t, "self == 0");
+    lanes_store_finals_when(x, place, there);
+    tile_end(t);
+}
+
 static void sums_role(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t own = columns(x->p, x->shape), part = own / fragments(x->p, x->shape);
+    const int32_t own = group_wide_columns(x->p, x->shape),
+                  part = own / group_wide_fragments(x->p, x->shape);
     open_role(x, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
-    for (int32_t n = 0; n < fragments(x->p, x->shape); n++)
+    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
         tile_frag(t, sums(x, n), "f32[q:%d, e:%d] @ %s.C = 0.0", x->block, part, x->atom->name);
     tile_frag(t, "sum_like", "f32[q:%d] like acc0 = 0.0", x->block);
     tile_for_tiles(t, "n", "keys", NULL);
     add_values(x);
     tile_end(t);
-    for (int32_t n = 0; n < fragments(x->p, x->shape); n++)
-        tile_store(t, "acc%d -> part_acc[%s, mb * %d +: %d, %d + self * %d +: %d] clip", n,
-                   warps_part_place(x), x->block, x->block, n * part, own, part);
+    if (is_whole(x))
+        end_rows(x, part);
+    else
+        store_sums(x, part);
     end_role(x);
 }
 
@@ -339,105 +394,49 @@ static void roles(Lanes *x)
     sums_role(x);
 }
 
-static void kernels(Lanes *x) { warps_parts_kernels(x, memories, roles); }
-
-/* ---- shapes */
-
-static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+/* Keys of all rows of the block of queries. */
+static void key_tiles(Lanes *x)
 {
-    const int32_t bytes = tile_elem(p->operand)->bytes, float_bytes = (int32_t)sizeof(float),
-                  key = p->d + (p->attn->v_in_k ? 0 : p->e);
-    return BARRIERS + WARPS_ALIGNMENT + GROUP_ROWS * shared_channels(p, s) * bytes +
-           s->stages * s->key_tile * key * bytes +
-           s->exchange_stages * GROUP_ROWS * (s->key_tile * bytes + float_bytes);
+    AuTileBuild *t = x->t;
+    tile_let(t, "k_low, k_high, k_full_low, k_full_high",
+             "key_range(b, 0, max(mb, 0) * %d, min(max(mb, 0) * %d + %d, %s))", x->block, x->block,
+             x->block, lanes_query_end(x));
+    tile_let(t, "n_low, full_tile, rest_tile, n_high",
+             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", lanes_key_end(x),
+             x->shape->key_tile);
+    tile_list(t, "keys");
+    tile_segment(t, "partial", TILE_RANGE, "n_low", "full_tile");
+    tile_segment(t, "full", TILE_RANGE, "full_tile", "rest_tile");
+    tile_segment(t, "partial", TILE_RANGE, "rest_tile", "n_high");
 }
 
-/* Of a lane of the group of scores: scores and weights, of both types, and queries. */
-static int32_t fragment_registers(const AuShape *s)
+static void whole_kernel(Lanes *x)
 {
-    return GROUP_ROWS * s->key_tile * (s->scores_ahead ? 5 : 3) / 2 / LANES +
-           GROUP_ROWS * s->query_channels / 2 / LANES;
+    AuTileBuild *t = x->t;
+    lanes_forward_head_of(x, "head");
+    tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    tile_let(t, "hk", "head / group");
+    tile_let(t, "own", "head %% group");
+    if (x->own_v) tile_let(t, "hv", "hk");
+    key_tiles(x);
+    memories(x);
+    roles(x);
+    tile_end(t);
 }
 
-static const char *refusal(AuArena *arena, const AuProblem *p)
+static void kernels(Lanes *x)
 {
-    const char *why = warps_wide_refusal(arena, p);
-    if (why) return why;
-    if (p->queries != AU_SOME_QUERIES) return "so few rows that a group's would be empty";
-    if (!group_atom(p) || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
-        return "no matrix unit of groups of warps";
-    const int32_t unit = group_atom(p)->k;
-    if (p->d % unit || p->e % unit)
-        return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
-    return NULL;
-}
-
-static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const AuShape *s)
-{
-    const int32_t unit = group_atom(p)->k, own = p->e / s->executors;
-    if (p->e % s->executors || own > MOST_CHANNELS || !fragments(p, s) ||
-        (p->attn->v_in_k && p->attn->v_first % SPAN_CHANNELS))
-        return au_format(arena,
-                         "%d channels are not those of %d groups, %d at most, in steps of %d", p->e,
-                         s->executors, MOST_CHANNELS, SPAN_CHANNELS);
-    if (s->key_tile % unit || s->key_tile > MOST_CHANNELS)
-        return au_format(arena, "%d keys a tile are no multiple of %d", s->key_tile, unit);
-    if (s->query_channels % SPAN_CHANNELS || s->query_channels >= p->d)
-        return au_format(arena, "%d channels of %d in registers", s->query_channels, p->d);
-    if (s->producer_registers % 8 || s->consumer_registers % 8)
-        return "registers that are no multiples of 8";
-    if (GROUP_ROWS * own / LANES + BESIDE > s->consumer_registers)
-        return au_format(arena, "sums of %d registers, where a consumer has %d",
-                         GROUP_ROWS * own / LANES, s->consumer_registers);
-    if (fragment_registers(s) + BESIDE > score_registers(p, s))
-        return au_format(arena, "scores and queries of %d registers, where their group has %d",
-                         fragment_registers(s), score_registers(p, s));
-    return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
-}
-
-static void complete(const AuProblem *p, AuShape *s)
-{
-    s->rows = GROUP_ROWS;
-    s->matrix_stores = p->caps->matrix_stores;
-    s->swizzle_span = 0;
-}
-
-const char *schedule_group_wide_fit(AuArena *arena, const AuProblem *p, AuShape *s)
-{
-    const char *why = refusal(arena, p);
-    complete(p, s);
-    return why ? why : refusal_of_shape(arena, p, s);
-}
-
-/* The first that fits: long tiles, of which those of 64 keys keep the unit of scores busy best (docs/dev/hopper.md); then stages. */
-bool schedule_group_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
-{
-    enum { MOST_STAGES = 5, KINDS = (MOST_STAGES - 1) * 2 };
-    static const int32_t keys[] = {64, 32, 16};
-    *why = refusal(arena, p);
-    if (*why) return false;
-    for (int32_t n = 0; n < 3 * KINDS; n++) {
-        AuShape s = {.executors = (p->e + MOST_CHANNELS - 1) / MOST_CHANNELS,
-                     .key_tile = keys[n / KINDS],
-                     .stages = MOST_STAGES - n % KINDS / 2,
-                     .exchange_stages = 2 - n % 2,
-                     .producer_registers = PRODUCER,
-                     .consumer_registers = CONSUMER,
-                     .part_start = warps_part_start(p)};
-        complete(p, &s);
-        *why = refusal_of_shape(arena, p, &s);
-        if (*why) continue;
-        *out = s;
-        return true;
-    }
-    return false;
+    if (is_whole(x))
+        whole_kernel(x);
+    else
+        warps_parts_kernels(x, memories, roles);
 }
 
 AuSchedule *schedule_group_wide(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                 const AuShape *shape)
 {
     AuSchedule *out =
-        schedule_new(arena, diags, p, "group_wide", shape, refusal_of_shape(arena, p, shape));
+        schedule_new(arena, diags, p, "group_wide", shape, group_wide_refusal(arena, p, shape));
     if (!out) return NULL;
     out->overlaps = true;
     Lanes x = group_begin(warps_begin(arena, schedule_begin(arena, diags, p, out), p, out));

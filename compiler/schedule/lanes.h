@@ -138,8 +138,10 @@ void lanes_grid_by_work(Lanes *x, const char *block, const char *blocks, const c
 void lanes_grid_by_sections(Lanes *x, const char *block, const char *blocks, const char *head,
                             const char *heads, const char *batch, const char *section);
 void lanes_key_heads(Lanes *x); /* lets hk and hv: the heads that head h has keys and values of */
-void lanes_result_arguments(Lanes *x);         /* o, finals, what gradients need */
-void lanes_forward_head(Lanes *x);             /* kernel, arguments, grid, lets */
+void lanes_result_arguments(Lanes *x); /* o, finals, what gradients need */
+void lanes_forward_head(Lanes *x);     /* kernel, arguments, grid, lets */
+void lanes_forward_head_of(Lanes *x,
+                           const char *head);  /* without hk; what the grid calls its heads */
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
 void lanes_scores(Lanes *x); /* score_mod and mask on the product `score`; declares j */
 typedef enum AuLanesMasked {
@@ -160,6 +162,7 @@ void lanes_store_finals(Lanes *x);
 void lanes_store_rest(Lanes *x, const char *place);
 void lanes_store_zeros(Lanes *x, const char *place, const char *columns);
 void lanes_store_finals_at(Lanes *x, const char *place);
+void lanes_store_finals_when(Lanes *x, const char *place, const char *when); /* of single rows */
 /* Instead of both, of the operation `unfinished`: sums and states as they are. */
 void lanes_store_part(Lanes *x);
 void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */

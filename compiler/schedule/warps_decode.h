@@ -45,5 +45,7 @@ void warps_name_rows(Lanes *x, const char *first);
 void warps_name_rows_as(Lanes *x, const char *prefix, const char *first, int32_t count);
 /* Why blocks of such rows would not do, whatever their shape; NULL: they would. */
 const char *warps_packed_refusal(AuArena *arena, const AuProblem *p);
+/* The same, but for what a call does not say of packed rows. */
+const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p);
 
 #endif

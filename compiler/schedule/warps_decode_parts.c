@@ -355,7 +355,7 @@ void warps_name_rows_as(Lanes *x, const char *prefix, const char *first, int32_t
 
 void warps_name_rows(Lanes *x, const char *first) { warps_name_rows_as(x, "", first, x->rows); }
 
-const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)
+const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
 {
     if (p->attn->node_count > MOST_OPERATIONS)
         return "functions so large that kernels of them once more take too much memory to make";
@@ -366,8 +366,13 @@ const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)
     if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
         return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
-    if (schedule_rows_refusal(p)) return schedule_rows_refusal(p);
     if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
     if (p->hooks->dot_count) return "further products";
     return warps_refusal_of_problem(arena, p);
+}
+
+const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)
+{
+    const char *why = schedule_rows_refusal(p);
+    return why ? why : warps_grouped_refusal(arena, p);
 }

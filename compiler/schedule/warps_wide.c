@@ -274,18 +274,24 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
     return NULL;
 }
 
-const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
+const char *warps_wide_refusal_of_values(AuArena *arena, const AuProblem *p)
 {
     AuShape narrow;
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
-    if (p->queries != AU_DECODE_QUERIES && p->queries != AU_SOME_QUERIES) return "many queries";
     if (attn_is_stored(p->attn)) return "keys of 8 bits, wider than a warp holds";
     if (p->tf32 || !warps_atom(p) || warps_via_shared(p)) return "units whose sums are no operands";
-    const char *why = warps_packed_refusal(arena, p), *too_wide;
+    const char *why = warps_grouped_refusal(arena, p), *too_wide;
     if (why) return why;
     return schedule_warps_shape(arena, &usual, &narrow, &too_wide) ? "values that a warp holds"
                                                                    : NULL;
+}
+
+const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
+{
+    if (!schedule_packs_rows(p)) return "many queries";
+    const char *why = schedule_rows_refusal(p);
+    return why ? why : warps_wide_refusal_of_values(arena, p);
 }
 
 /* Of a problem that is not refused. */

@@ -71,6 +71,8 @@ typedef struct Region {
     uint8_t *ok; /* does the element take part? NULL: all do */
     Box box;     /* of those that do */
     bool empty;
+    int64_t
+        rows; /* that several tiles of indices choose, so that one box would hold others', too; 0: there are none */
 } Region;
 
 /* ---- what roles share in a block */

@@ -226,6 +226,14 @@ void find_box(Region *r)
     }
 }
 
+/* Indices that two tiles give, a head and a query of each row, say. */
+static int64_t scattered_rows(const View *v)
+{
+    uint32_t tiles = 0;
+    for (uint32_t d = 0; d < v->rank; d++) tiles += v->dims[d].is_tile;
+    return tiles > 1 && v->axes ? v->size[0] : 0;
+}
+
 bool resolve(Agent *a, AuArena *arena, const AuTileExpr *view, const Tile *guard, bool lenient,
              Region *out)
 {
@@ -251,6 +259,7 @@ bool resolve(Agent *a, AuArena *arena, const AuTileExpr *view, const Tile *guard
     out->ok = arena ? au_alloc(arena, (size_t)out->count) : scratch(a->m, (size_t)out->count);
     if (!careful_region(a, &v, chosen, lenient, out)) return false;
     find_box(out);
+    out->rows = scattered_rows(&v);
     return true;
 }
 
@@ -358,7 +367,8 @@ static bool same_actor(const Actor *a, const Actor *b)
     return a->is_op == b->is_op && a->number == b->number;
 }
 
-bool touch(Agent *a, const Region *r, AccessKind kind, Actor actor, const AuTileStmt *stmt)
+static bool touch_box(Agent *a, const Region *r, AccessKind kind, Actor actor,
+                      const AuTileStmt *stmt)
 {
     static const char *const kinds[] = {"read", "write", "sum"};
     Memory *m = r->memory;
@@ -387,5 +397,20 @@ bool touch(Agent *a, const Region *r, AccessKind kind, Actor actor, const AuTile
     m->log.count = kept;
     const Access access = {a->m->block_number, actor, r->box, kind, a->name, stmt};
     AU_PUSH(a->m->arena, m->log.at, m->log.count, m->log.capacity, access);
+    return true;
+}
+
+bool touch(Agent *a, const Region *r, AccessKind kind, Actor actor, const AuTileStmt *stmt)
+{
+    if (!r->rows || kind == READ) return touch_box(a, r, kind, actor, stmt);
+    const int64_t of_row = r->count / r->rows;
+    for (int64_t n = 0; n < r->rows; n++) {
+        Region row = {.memory = r->memory,
+                      .count = of_row,
+                      .offset = r->offset + n * of_row,
+                      .ok = r->ok ? r->ok + n * of_row : NULL};
+        find_box(&row);
+        if (!touch_box(a, &row, kind, actor, stmt)) return false;
+    }
     return true;
 }

@@ -470,6 +470,17 @@ static const ExecCase latent_cases[] = {
     {"gemma_local.attn", "B=2 H=1 Hk=1 S=33 T=430 D=16 E=384 slots=16", "window=270", "some forward latent paged invariant"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=64 S=1 T=330 slots=48", NULL, "some forward latent paged invariant"},
     {"mha.attn", "B=9 H=1 Hk=1 S=35 T=290 D=16 E=384 slots=32", NULL, "some forward latent paged balanced"},
+    /* any number of queries: rows of a block are of all heads that share keys, of some queries or of a part of one */
+    {"../../../attn_scripts/mla_decode.attn", "B=1 H=3 S=67 T=90", NULL, "forward latent whole"},
+    {"mha.attn", "B=2 H=4 Hk=2 S=66 T=150 D=16 E=384", NULL, "forward latent whole"},
+    {"mha.attn", "B=1 H=70 Hk=1 S=3 T=66 D=16 E=384", NULL, "forward latent whole nan"},
+    {"mha.attn", "B=2 H=6 Hk=2 S=65 T=0 D=16 E=384", NULL, "forward latent whole"},
+    {"gemma_local.attn", "B=2 H=3 Hk=1 S=130 T=170 D=16 E=384 slots=16", "window=40", "forward latent whole paged pages"},
+    {"mha.attn", "B=3 H=5 Hk=1 S=70 T=90 D=16 E=384 slots=32", NULL, "forward latent whole packed paged pages"},
+    {"../../../attn_scripts/alibi.attn", "B=3 H=2 S=70 T=97 D=16 E=384", NULL, "forward latent whole packed planted"},
+    {LATENT, "B=2 H=3 S=40 T=90 D=448", NULL, "forward latent whole padded"},
+    {"sigmoid.attn", "B=1 H=2 S=33 T=150 D=64 E=512", NULL, "forward latent whole"},
+    {"../../../attn_scripts/rope.attn", "B=1 H=2 Hk=1 S=70 T=70 D=32 E=384", NULL, "forward latent whole"},
 };
 static const char *const latent_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90a", "kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};

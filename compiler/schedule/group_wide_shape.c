@@ -1,0 +1,133 @@
+/* group_wide_shape.c - block shapes of the schedule `group_wide`: what fits a problem, and what is best by rule.
+ *
+ * Registers. Groups that sum have 64 rows of 256 channels at most, 128 of a lane; the group of scores has what they and the warps that bring tiles
+ * leave. Shared memory: queries but for those in registers, stages of keys (and values that are no channels of them), weights and factors. */
+#include "group_wide.h"
+#include "warps_decode.h"
+
+enum {
+    LANES = 128,         /* of a group */
+    BESIDE = 24,         /* registers of a lane that no fragment may have */
+    SPAN_CHANNELS = 64,  /* that lie together in shared memory */
+    MOST_SCORES = 240,   /* what is left is for the group of scores, at most so many */
+    MOST_CHANNELS = 256, /* of a product, and of a group's sums */
+    MOST_SUMS = 128,     /* columns of a fragment of sums */
+    BARRIERS = 512,      /* bytes of shared memory beside tiles */
+};
+
+int32_t group_wide_registers(const AuProblem *p, const AuShape *s)
+{
+    const int32_t all = group_registers_of(p, s->executors + 2) * (s->executors + 2),
+                  left = all - s->producer_registers - s->executors * s->consumer_registers;
+    return left < MOST_SCORES ? left : MOST_SCORES;
+}
+
+int32_t group_wide_columns(const AuProblem *p, const AuShape *s) { return p->e / s->executors; }
+
+int32_t group_wide_shared(const AuProblem *p, const AuShape *s) { return p->d - s->query_channels; }
+
+int32_t group_wide_fragments(const AuProblem *p, const AuShape *s)
+{
+    const int32_t own = group_wide_columns(p, s);
+    for (int32_t n = (own + MOST_SUMS - 1) / MOST_SUMS; n <= own / SPAN_CHANNELS; n++)
+        if (own % (n * SPAN_CHANNELS) == 0) return n;
+    return 0;
+}
+
+static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+{
+    const int32_t bytes = tile_elem(p->operand)->bytes, float_bytes = (int32_t)sizeof(float),
+                  key = p->d + (p->attn->v_in_k ? 0 : p->e);
+    return BARRIERS + WARPS_ALIGNMENT + GROUP_ROWS * group_wide_shared(p, s) * bytes +
+           s->stages * s->key_tile * key * bytes +
+           s->exchange_stages * GROUP_ROWS * (s->key_tile * bytes + float_bytes);
+}
+
+/* Of a lane of the group of scores: scores and weights, of both types, and queries. */
+static int32_t fragment_registers(const AuShape *s)
+{
+    return GROUP_ROWS * s->key_tile * (s->scores_ahead ? 5 : 3) / 2 / LANES +
+           GROUP_ROWS * s->query_channels / 2 / LANES;
+}
+
+static const char *refusal(AuArena *arena, const AuProblem *p)
+{
+    const char *why = p->queries == AU_SOME_QUERIES ? warps_wide_refusal(arena, p)
+                                                    : warps_wide_refusal_of_values(arena, p);
+    if (why) return why;
+    if (p->queries == AU_DECODE_QUERIES || p->queries == AU_FEW_QUERIES)
+        return "so few rows that a group's would be empty";
+    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
+    if (p->queries != AU_SOME_QUERIES && paged != (p->queries == AU_PAGED_QUERIES))
+        return "pages of any size";
+    if (p->queries != AU_SOME_QUERIES && p->hooks->has_out_mod)
+        return "a function of all channels of the output, which lie in several groups";
+    if (!group_atom(p) || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
+        return "no matrix unit of groups of warps";
+    const int32_t unit = group_atom(p)->k;
+    if (p->d % unit || p->e % unit)
+        return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
+    return NULL;
+}
+
+const char *group_wide_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    const int32_t unit = group_atom(p)->k, own = p->e / s->executors;
+    if (p->e % s->executors || own > MOST_CHANNELS || !group_wide_fragments(p, s) ||
+        (p->attn->v_in_k && p->attn->v_first % SPAN_CHANNELS))
+        return au_format(arena,
+                         "%d channels are not those of %d groups, %d at most, in steps of %d", p->e,
+                         s->executors, MOST_CHANNELS, SPAN_CHANNELS);
+    if (s->key_tile % unit || s->key_tile > MOST_CHANNELS)
+        return au_format(arena, "%d keys a tile are no multiple of %d", s->key_tile, unit);
+    if (s->query_channels % SPAN_CHANNELS || s->query_channels >= p->d)
+        return au_format(arena, "%d channels of %d in registers", s->query_channels, p->d);
+    if (s->producer_registers % 8 || s->consumer_registers % 8)
+        return "registers that are no multiples of 8";
+    if (GROUP_ROWS * own / LANES + BESIDE > s->consumer_registers)
+        return au_format(arena, "sums of %d registers, where a consumer has %d",
+                         GROUP_ROWS * own / LANES, s->consumer_registers);
+    if (fragment_registers(s) + BESIDE > group_wide_registers(p, s))
+        return au_format(arena, "scores and queries of %d registers, where their group has %d",
+                         fragment_registers(s), group_wide_registers(p, s));
+    return group_refusal_of_shared_memory(arena, p, shared_bytes(p, s));
+}
+
+static void complete(const AuProblem *p, AuShape *s)
+{
+    s->rows = GROUP_ROWS;
+    s->matrix_stores = p->caps->matrix_stores;
+    s->swizzle_span = 0;
+}
+
+const char *schedule_group_wide_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const char *why = refusal(arena, p);
+    complete(p, s);
+    return why ? why : group_wide_refusal(arena, p, s);
+}
+
+/* The first that fits: long tiles, of which those of 64 keys keep the unit of scores busy best (docs/dev/hopper.md); then stages. */
+bool schedule_group_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    enum { MOST_STAGES = 5, KINDS = (MOST_STAGES - 1) * 2 };
+    static const int32_t keys[] = {64, 32, 16};
+    const bool whole = p->queries != AU_SOME_QUERIES; /* groups end their rows, which takes more */
+    *why = refusal(arena, p);
+    if (*why) return false;
+    for (int32_t n = 0; n < 3 * KINDS; n++) {
+        AuShape s = {.executors = (p->e + MOST_CHANNELS - 1) / MOST_CHANNELS,
+                     .key_tile = keys[n / KINDS],
+                     .stages = MOST_STAGES - n % KINDS / 2,
+                     .exchange_stages = 2 - n % 2,
+                     .producer_registers = whole ? 56 : 48,
+                     .consumer_registers = whole ? 176 : 160,
+                     .part_start = p->queries == AU_SOME_QUERIES ? warps_part_start(p) : 0};
+        complete(p, &s);
+        *why = group_wide_refusal(arena, p, &s);
+        if (*why) continue;
+        *out = s;
+        return true;
+    }
+    return false;
+}
