@@ -404,6 +404,9 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
         if (v->invariant || !schedule_has_short(arena, &problem, v->operation)) return true;
         if (!set_short_condition(arena, diags, v)) return false;
     }
+    if (v->operation == AU_FORWARD && schedule_joins_warps(arena, &problem) &&
+        !hooks_join(hooks, diags, a))
+        return false;
     v->schedule = schedule_choose(arena, diags, &problem, v->operation);
     if (!v->schedule) return false;
     if (v->balanced && !v->schedule->shape.part_start) { /* by rule, or a row of text */

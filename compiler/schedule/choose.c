@@ -97,6 +97,14 @@ bool schedule_balances(AuArena *arena, const AuProblem *p)
     return schedule_warps_decode_limit(arena, p) || schedule_warps_wide_limit(arena, p);
 }
 
+bool schedule_joins_warps(AuArena *arena, const AuProblem *p)
+{
+    AuShape shape;
+    const char *why;
+    return schedule_family(p->attn)->name == AU_FAMILY_ONLINE && !p->boxes &&
+           !schedule_packs_rows(p) && schedule_warps_wide_shape(arena, p, &shape, &why);
+}
+
 static int32_t online_limit(AuArena *arena, const AuProblem *p)
 {
     AuShape shape;
@@ -105,7 +113,7 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     usual.queries = AU_ANY_QUERIES;
     if (p->queries == AU_PAGED_QUERIES)
         return !p->tf32 && (schedule_warps_forward_shape(arena, p, &shape, &why) ||
-                            (p->boxes && schedule_group_wide_shape(arena, p, &shape, &why)));
+                            schedule_warps_wide_shape(arena, p, &shape, &why));
     if (p->queries == AU_MIXED_QUERIES) return schedule_takes_mixed(arena, p);
     int32_t packed = schedule_warps_decode_limit(arena, p);
     if (!packed) packed = schedule_warps_wide_limit(arena, p);

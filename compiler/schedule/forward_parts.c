@@ -252,14 +252,16 @@ const char *lanes_weights(Lanes *x)
 
 bool lanes_keeps_output(const Lanes *x) { return x->p->grads && x->p->grads->keeps_output; }
 
-void lanes_end(Lanes *x, const char *sums)
+void lanes_end_of(Lanes *x, const char *sums, const char *h, const char *i, const char *states)
 {
     const AuOnline *online = x->p->attn->online;
     AuText names = {.arena = x->arena};
     au_text_add(&names, "out");
     for (uint32_t n = 0; n < online->final_count; n++) au_text_add(&names, ", final%u", n);
-    tile_set(x->t, au_text_str(&names), "online_end(%s, b, h, i%s)", sums, lanes_states(x));
+    tile_set(x->t, au_text_str(&names), "online_end(%s, b, %s, %s%s)", sums, h, i, states);
 }
+
+void lanes_end(Lanes *x, const char *sums) { lanes_end_of(x, sums, "h", "i", lanes_states(x)); }
 
 void lanes_results(Lanes *x)
 {

@@ -26,21 +26,6 @@
 
 enum { TOGETHER = 4 }; /* rows of queries that are brought in a turn */
 
-/* Has a block all keys of its rows? */
-static bool is_whole(const Lanes *x) { return x->p->queries != AU_SOME_QUERIES; }
-
-/* The first row of the block, row r being of query r / group of those from first_query on, and of head r % group. */
-static const char *first_row(Lanes *x)
-{
-    return is_whole(x) ? tile_text(x->t, "own * %d", x->block)
-                       : tile_text(x->t, "mb * %d", x->block);
-}
-
-static const char *first_query(Lanes *x)
-{
-    return is_whole(x) ? tile_text(x->t, "mb * %d + ", x->block) : "";
-}
-
 /* ---- memories */
 
 static void memories(Lanes *x)
@@ -64,7 +49,7 @@ static void memories(Lanes *x)
     AuText states = {.arena = x->arena};
     for (uint32_t n = 0; n < p->hooks->state_count; n++)
         au_text_add(&states, "%sstate%u: f32[q:%d]", n ? ", " : "", n, x->block);
-    if (is_whole(x) && p->hooks->state_count)
+    if (warps_is_whole(x) && p->hooks->state_count)
         tile_pipeline(t, "ends", 1, "scores", "mma", "%s", au_text_str(&states));
 }
 
@@ -100,19 +85,12 @@ static void open_role(Lanes *x, const char *name, int32_t many, AuTileExecutor o
                       int32_t registers)
 {
     tile_role(x->t, name, many, on, registers);
-    if (is_whole(x))
-        tile_if(x->t, "mb >= 0 && mb * %d + own * %d / group < %s", x->block, x->block,
-                lanes_query_end(x));
-    else
-        warps_begin_part(x);
+    warps_begin_part(x);
 }
 
 static void end_role(Lanes *x)
 {
-    if (is_whole(x))
-        tile_end(x->t);
-    else
-        warps_end_part(x);
+    warps_end_part(x);
     tile_end(x->t);
 }
 
@@ -124,14 +102,14 @@ static void load_queries_role(Lanes *x)
     const char *channels =
         from ? tile_text(t, "%d +: %d", from, group_wide_shared(x->p, x->shape)) : ":";
     open_role(x, "load_queries", 0, TILE_ON_WARP, x->shape->producer_registers);
-    if (is_whole(x))
+    if (warps_is_whole(x))
         tile_if(t, "group %% %d == 0", x->block);
     else
         tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
     tile_acquire(t, "x", "queries");
     const LanesRows heads = lanes_rows(
         x, lanes_changed_name(x, 0),
-        tile_text(t, "hk * group + %s %% group +: %d", first_row(x), x->block), channels);
+        tile_text(t, "hk * group + %s %% group +: %d", warps_first_row(x), x->block), channels);
     tile_async_copy(
         t, NULL, "%v as [q, d] -> x.Q pad 0",
         lanes_at(x, heads,
@@ -140,14 +118,14 @@ static void load_queries_role(Lanes *x)
     tile_else(t);
     tile_acquire(t, "x", "queries");
     tile_for_range(t, "some", "0", tile_text(t, "%d", x->block / rows));
-    tile_set(t, "brought", "%s + some * %d + iota(q:%d)", first_row(x), rows, rows);
+    tile_set(t, "brought", "%s + some * %d + iota(q:%d)", warps_first_row(x), rows, rows);
     const LanesRows view =
         lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group", channels);
     tile_async_copy(t, NULL, "%v -> x.Q[some * %d +: %d, :] pad 0 when %sbrought / group < %s",
                     lanes_at(x, view,
                              tile_text(t, "%s%sbrought / group", lanes_row_start(x, LANES_QUERIES),
-                                       first_query(x))),
-                    rows, rows, first_query(x), lanes_query_end(x));
+                                       warps_first_query(x))),
+                    rows, rows, warps_first_query(x), lanes_query_end(x));
     tile_end(t);
     tile_commit(t, "x");
     tile_end(t);
@@ -204,15 +182,6 @@ static void hand_over_weights(Lanes *x)
     tile_commit(t, "w");
 }
 
-/* The block's rows by the names that functions of the script ask for. */
-static void name_rows(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_set(t, "r", "%s + iota(q:%d)", first_row(x), x->rows);
-    tile_set(t, "h", "hk * group + r %% group");
-    tile_set(t, "i", "%sr / group", first_query(x));
-}
-
 static void tiles_alone(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -265,14 +234,14 @@ static void leave_states(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const uint32_t count = x->p->hooks->state_count;
-    if (is_whole(x) && count) tile_acquire(t, "u", "ends");
+    if (warps_is_whole(x) && count) tile_acquire(t, "u", "ends");
     for (uint32_t n = 0; n < count; n++)
-        if (is_whole(x))
+        if (warps_is_whole(x))
             tile_store(t, "state%u -> u.state%u", n, n);
         else
             tile_store(t, "state%u -> part_state%u[%s, mb * %d +: %d] clip", n, n,
                        warps_part_place(x), x->block, x->block);
-    if (is_whole(x) && count) tile_commit(t, "u");
+    if (warps_is_whole(x) && count) tile_commit(t, "u");
 }
 
 static void scores_role(Lanes *x)
@@ -285,7 +254,7 @@ static void scores_role(Lanes *x)
     if (s->scores_ahead)
         tile_frag(t, "next", "f32[q:%d, kv:%d] @ %s.C", x->rows, s->key_tile, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    name_rows(x);
+    warps_name_rows(x, warps_first_row(x));
     lanes_begin_states(x);
     hold_queries(x);
     tile_wait_stage(t, "x", "queries");
@@ -350,21 +319,15 @@ static void end_rows(Lanes *x, int32_t part)
     AuTileBuild *t = x->t;
     const int32_t own = group_wide_columns(x->p, x->shape);
     const uint32_t count = x->p->hooks->state_count;
-    const char *place = lanes_row_place(x, LANES_QUERIES, "h", "i"),
-               *there = tile_text(t, "i < %s", lanes_query_end(x));
-    name_rows(x);
+    warps_name_all_rows(x);
     if (count) tile_wait_stage(t, "u", "ends");
     for (uint32_t n = 0; n < count; n++)
-        tile_load(t, tile_numbered(t, "state", n), "u.state%u as [q] like sum_like", n);
+        tile_load(t, tile_numbered(t, "end", n), "u.state%u as [q] like sum_like", n);
     if (count) tile_release(t, "u");
-    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++) {
-        lanes_end(x, tile_text(t, "acc%d", n));
-        tile_store(t, "%s(out) -> o[%s, %d + self * %d +: %d] as [q, e] when %s", x->operand, place,
-                   n * part, own, part, there);
-    }
-    tile_if(t, "self == 0");
-    lanes_store_finals_when(x, place, there);
-    tile_end(t);
+    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
+        warps_end_whole(x, tile_text(t, "acc%d", n),
+                        tile_text(t, "%d + self * %d +: %d", n * part, own, part));
+    warps_store_whole_finals(x);
 }
 
 static void sums_role(Lanes *x)
@@ -379,7 +342,7 @@ static void sums_role(Lanes *x)
     tile_for_tiles(t, "n", "keys", NULL);
     add_values(x);
     tile_end(t);
-    if (is_whole(x))
+    if (warps_is_whole(x))
         end_rows(x, part);
     else
         store_sums(x, part);
@@ -394,40 +357,10 @@ static void roles(Lanes *x)
     sums_role(x);
 }
 
-/* Keys of all rows of the block of queries. */
-static void key_tiles(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_let(t, "k_low, k_high, k_full_low, k_full_high",
-             "key_range(b, 0, max(mb, 0) * %d, min(max(mb, 0) * %d + %d, %s))", x->block, x->block,
-             x->block, lanes_query_end(x));
-    tile_let(t, "n_low, full_tile, rest_tile, n_high",
-             "key_tiles(k_low, k_high, k_full_low, k_full_high, %s, %d)", lanes_key_end(x),
-             x->shape->key_tile);
-    tile_list(t, "keys");
-    tile_segment(t, "partial", TILE_RANGE, "n_low", "full_tile");
-    tile_segment(t, "full", TILE_RANGE, "full_tile", "rest_tile");
-    tile_segment(t, "partial", TILE_RANGE, "rest_tile", "n_high");
-}
-
-static void whole_kernel(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    lanes_forward_head_of(x, "head");
-    tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
-    tile_let(t, "hk", "head / group");
-    tile_let(t, "own", "head %% group");
-    if (x->own_v) tile_let(t, "hv", "hk");
-    key_tiles(x);
-    memories(x);
-    roles(x);
-    tile_end(t);
-}
-
 static void kernels(Lanes *x)
 {
-    if (is_whole(x))
-        whole_kernel(x);
+    if (warps_is_whole(x))
+        warps_whole_kernel(x, memories, roles);
     else
         warps_parts_kernels(x, memories, roles);
 }
@@ -438,7 +371,7 @@ AuSchedule *schedule_group_wide(AuArena *arena, AuDiags *diags, const AuProblem 
     AuSchedule *out =
         schedule_new(arena, diags, p, "group_wide", shape, group_wide_refusal(arena, p, shape));
     if (!out) return NULL;
-    out->overlaps = true;
+    out->overlaps = schedule_packs_rows(p);
     Lanes x = group_begin(warps_begin(arena, schedule_begin(arena, diags, p, out), p, out));
     x.block = x.rows = GROUP_ROWS;
     x.key_parts = 1;

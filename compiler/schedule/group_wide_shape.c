@@ -52,16 +52,9 @@ static int32_t fragment_registers(const AuShape *s)
 
 static const char *refusal(AuArena *arena, const AuProblem *p)
 {
-    const char *why = p->queries == AU_SOME_QUERIES ? warps_wide_refusal(arena, p)
-                                                    : warps_wide_refusal_of_values(arena, p);
+    const char *why = warps_wide_refusal(arena, p);
     if (why) return why;
-    if (p->queries == AU_DECODE_QUERIES || p->queries == AU_FEW_QUERIES)
-        return "so few rows that a group's would be empty";
-    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
-    if (p->queries != AU_SOME_QUERIES && paged != (p->queries == AU_PAGED_QUERIES))
-        return "pages of any size";
-    if (p->queries != AU_SOME_QUERIES && p->hooks->has_out_mod)
-        return "a function of all channels of the output, which lie in several groups";
+    if (p->queries == AU_DECODE_QUERIES) return "so few rows that a group's would be empty";
     if (!group_atom(p) || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
         return "no matrix unit of groups of warps";
     const int32_t unit = group_atom(p)->k;

@@ -151,10 +151,12 @@ typedef enum AuLanesMasked {
 } AuLanesMasked;
 /* The same of the tile of that number, outside of a loop over tiles too. */
 void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked);
-void lanes_mask_scores(Lanes *x);           /* the mask alone, of the keys j */
-void lanes_online(Lanes *x);                /* online_fwd and weight_mod: p, scale, states */
-void lanes_scale_sums(Lanes *x);            /* acc, by what a larger maximum asks for */
-const char *lanes_weights(Lanes *x);        /* online_fwd; scales acc; the weights as an operand */
+void lanes_mask_scores(Lanes *x);    /* the mask alone, of the keys j */
+void lanes_online(Lanes *x);         /* online_fwd and weight_mod: p, scale, states */
+void lanes_scale_sums(Lanes *x);     /* acc, by what a larger maximum asks for */
+const char *lanes_weights(Lanes *x); /* online_fwd; scales acc; the weights as an operand */
+/* Of those heads and queries of the rows, and states ", a, b"; of h, i and the states. */
+void lanes_end_of(Lanes *x, const char *sums, const char *h, const char *i, const char *states);
 void lanes_end(Lanes *x, const char *sums); /* `out` and finals from sums and states */
 void lanes_results(Lanes *x);               /* the same from acc, and out_mod */
 void lanes_store_finals(Lanes *x);

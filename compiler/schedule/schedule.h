@@ -200,6 +200,8 @@ enum {
     SCHEDULE_DECODE_ROWS = 16,
     SCHEDULE_DECODE_QUERIES = 8
 }; /* of a head; one more are faster with queries along the lanes */
+/* Have kernels for any number of queries warps that share their rows, so that hooks must have what joins their states (hooks_join)? */
+bool schedule_joins_warps(AuArena *arena, const AuProblem *p);
 /* choose.c: of the kernels that there are for the problem. */
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */

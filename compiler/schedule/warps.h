@@ -108,9 +108,7 @@ enum {
 };
 /* ---- warps_wide.c: the same of values that no warp holds */
 int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p);
-/* Whatever the shape; whatever the number of queries. */
-const char *warps_wide_refusal(AuArena *arena, const AuProblem *p);
-const char *warps_wide_refusal_of_values(AuArena *arena, const AuProblem *p);
+const char *warps_wide_refusal(AuArena *arena, const AuProblem *p); /* whatever the shape */
 enum { WARPS_WIDE_ROWS = 32 }; /* of the heads that share keys, for kernels of fewer rows */
 
 /* ---- warps_pages.c: of kernels whose tiles are first_tile .. and end at the key part_end; rows one behind the other where there are no pages */

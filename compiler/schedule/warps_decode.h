@@ -13,6 +13,18 @@ void warps_core_role(Lanes *x, void (*part)(Lanes *x));
 /* In each role: what a block does that has a part of the list, and rows. */
 void warps_begin_part(Lanes *x);
 void warps_end_part(Lanes *x);
+/* ---- warps_whole.c: of any number of queries blocks have all keys of their rows */
+bool warps_is_whole(const Lanes *x);
+/* The block's first row, row r being of query r / group of those from first_query on ("mb * 64 + ", or ""), and of head r % group. */
+const char *warps_first_row(Lanes *x);
+const char *warps_first_query(Lanes *x);
+const char *warps_whole_condition(Lanes *x); /* has the block a row? */
+/* The kernel `forward`, with the list `keys` of tiles and the numbers of those between which no pair is masked, full_tile and rest_tile. */
+void warps_whole_kernel(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
+/* At the end of a role: names all rows of the block; stores the output of such sums, from states end0.., [columns] of it; finals. */
+void warps_name_all_rows(Lanes *x);
+void warps_end_whole(Lanes *x, const char *sums, const char *columns);
+void warps_store_whole_finals(Lanes *x);
 /* warps_decode.c: kernels for a few queries of values that a warp holds. */
 void warps_decode_kernels(Lanes *x);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */

@@ -309,14 +309,18 @@ static void end_own_rows(Lanes *x)
 
 void warps_begin_part(Lanes *x)
 {
+    if (warps_is_whole(x)) {
+        tile_if(x->t, "%s", warps_whole_condition(x));
+        return;
+    }
     if (x->p->balanced) tile_if(x->t, "span >= 0 && span < parts");
     begin_own_rows(x);
 }
 
 void warps_end_part(Lanes *x)
 {
-    end_own_rows(x);
-    if (x->p->balanced) tile_end(x->t);
+    if (!warps_is_whole(x)) end_own_rows(x);
+    if (x->p->balanced || warps_is_whole(x)) tile_end(x->t);
 }
 
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
@@ -350,7 +354,7 @@ void warps_name_rows_as(Lanes *x, const char *prefix, const char *first, int32_t
     const char *r = tile_text(t, "%sr", prefix);
     tile_set(t, r, "%s + iota(q:%d)", first, count);
     tile_set(t, tile_text(t, "%sh", prefix), "hk * group + %s %% group", r);
-    tile_set(t, tile_text(t, "%si", prefix), "%s / group", r);
+    tile_set(t, tile_text(t, "%si", prefix), "%s%s / group", warps_first_query(x), r);
 }
 
 void warps_name_rows(Lanes *x, const char *first) { warps_name_rows_as(x, "", first, x->rows); }

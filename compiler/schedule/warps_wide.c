@@ -50,8 +50,10 @@ static void memories(Lanes *x)
     if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", s->key_tile, "e", x->p->e, s->stages);
     warps_tile(x, TILE_NAME("P"), "q", x->block, "kv", s->key_tile, 1);
     tile_shared(t, "FACTORS", "f32[q:%d]", x->block);
-    for (uint32_t n = 0; n < x->p->hooks->state_count && is_joined(x); n++)
-        tile_shared(t, part_states(x, n), "f32[q:%d]", x->block * x->key_parts);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++) {
+        if (is_joined(x)) tile_shared(t, part_states(x, n), "f32[q:%d]", x->block * x->key_parts);
+        if (warps_is_whole(x)) tile_shared(t, tile_numbered(t, "ENDS", n), "f32[q:%d]", x->block);
+    }
 }
 
 /* The warp's rows of a tile of the block's. */
@@ -67,13 +69,14 @@ static void issue_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t share = x->block / x->shape->executors;
-    tile_set(t, "brought", "mb * %d + self * %d + iota(q:%d)", x->block, share, share);
+    tile_set(t, "brought", "%s + self * %d + iota(q:%d)", warps_first_row(x), share, share);
     const LanesRows rows = lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group",
                                       warps_columns(x, x->p->d));
     const char *start = lanes_row_start(x, LANES_QUERIES);
-    tile_async_copy(t, "tq", "%v -> Q[self * %d +: %d, :] pad 0 when brought / group < %s",
-                    lanes_at(x, rows, tile_text(t, "%sbrought / group", start)), share, share,
-                    lanes_query_end(x));
+    const char *first = warps_first_query(x);
+    tile_async_copy(t, "tq", "%v -> Q[self * %d +: %d, :] pad 0 when %sbrought / group < %s",
+                    lanes_at(x, rows, tile_text(t, "%s%sbrought / group", start, first)), share,
+                    share, first, lanes_query_end(x));
 }
 
 /* ---- weights */
@@ -207,7 +210,8 @@ static void fragments(Lanes *x)
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->block, columns(x), x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     tile_frag(t, "sum_like", "f32[q:%d] like acc = 0.0", x->block);
-    warps_name_rows(x, tile_text(t, "mb * %d + self / %d * %d", x->block, x->key_parts, x->rows));
+    warps_name_rows(x,
+                    tile_text(t, "%s + self / %d * %d", warps_first_row(x), x->key_parts, x->rows));
 }
 
 static void store_part(Lanes *x)
@@ -223,6 +227,25 @@ static void store_part(Lanes *x)
     tile_end(t);
 }
 
+/* The states of rows go from the warps that have them to all. */
+static void end_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const uint32_t count = x->p->hooks->state_count;
+    tile_if(t, "self %% %d == 0", x->key_parts);
+    for (uint32_t n = 0; n < count; n++)
+        tile_store(t, "%s%u -> %v[%s] as [q]", is_joined(x) ? "whole" : "state", n,
+                   tile_numbered(t, "ENDS", n), own_rows(x));
+    tile_end(t);
+    if (count) tile_sync(t, "all");
+    warps_name_all_rows(x);
+    for (uint32_t n = 0; n < count; n++)
+        tile_load(t, tile_numbered(t, "end", n), "%v[:] as [q] like sum_like",
+                  tile_numbered(t, "ENDS", n));
+    warps_end_whole(x, "acc", tile_text(t, "self * %d +: %d", columns(x), columns(x)));
+    warps_store_whole_finals(x);
+}
+
 static void part(Lanes *x)
 {
     fragments(x);
@@ -233,12 +256,21 @@ static void part(Lanes *x)
         lanes_begin_states(x);
     warps_pages_begin(x);
     loop(x);
-    store_part(x);
+    if (warps_is_whole(x))
+        end_rows(x);
+    else
+        store_part(x);
 }
 
 static void roles(Lanes *x) { warps_core_role(x, part); }
 
-static void kernels(Lanes *x) { warps_parts_kernels(x, memories, roles); }
+static void kernels(Lanes *x)
+{
+    if (warps_is_whole(x))
+        warps_whole_kernel(x, memories, roles);
+    else
+        warps_parts_kernels(x, memories, roles);
+}
 
 /* ---- shapes */
 
@@ -247,7 +279,8 @@ static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
     const AuTileAtom *atom = warps_atom(p);
     const int32_t span = s->swizzle_span, d = warps_row_bytes(p, span, warps_padded(atom, p->d)),
                   key = d + (p->attn->v_in_k ? 0 : warps_row_bytes(p, span, p->e)),
-                  states = (int32_t)p->hooks->state_count * sharers(atom, s);
+                  whole = schedule_packs_rows(p) ? 0 : 1,
+                  states = (int32_t)p->hooks->state_count * (sharers(atom, s) + whole);
     return WARPS_ALIGNMENT + s->rows * (d + warps_row_bytes(p, span, s->key_tile)) +
            s->stages * s->key_tile * key + s->rows * 4 * (1 + states);
 }
@@ -274,7 +307,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, const Au
     return NULL;
 }
 
-const char *warps_wide_refusal_of_values(AuArena *arena, const AuProblem *p)
+static const char *refusal_of_values(AuArena *arena, const AuProblem *p)
 {
     AuShape narrow;
     AuProblem usual = *p;
@@ -289,9 +322,15 @@ const char *warps_wide_refusal_of_values(AuArena *arena, const AuProblem *p)
 
 const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
 {
-    if (!schedule_packs_rows(p)) return "many queries";
-    const char *why = schedule_rows_refusal(p);
-    return why ? why : warps_wide_refusal_of_values(arena, p);
+    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
+    const char *why = schedule_packs_rows(p) ? schedule_rows_refusal(p) : NULL;
+    if (p->queries == AU_FEW_QUERIES || p->queries == AU_MIXED_QUERIES) return "few queries";
+    if (why) return why;
+    if (!schedule_packs_rows(p) && paged != (p->queries == AU_PAGED_QUERIES))
+        return "pages of any size";
+    if (!schedule_packs_rows(p) && p->hooks->has_out_mod)
+        return "a function of all channels of the output, which several warps have";
+    return refusal_of_values(arena, p);
 }
 
 /* Of a problem that is not refused. */
@@ -319,7 +358,7 @@ bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                      .key_tile = keys[n / 2 % 3],
                      .stages = 2 - (int32_t)(n / 6 % 2),
                      .executors = warps[n % 2],
-                     .part_start = warps_part_start(p)};
+                     .part_start = schedule_packs_rows(p) ? warps_part_start(p) : 0};
         if (n >= 12) s.rows /= 2; /* memories that hold no more */
         *why = fit(arena, p, &s);
         if (*why) continue;
@@ -342,7 +381,7 @@ AuSchedule *schedule_warps_wide(AuArena *arena, AuDiags *diags, const AuProblem 
     AuSchedule *out =
         schedule_new(arena, diags, p, "warps_wide", shape, refusal_of_shape(arena, p, shape));
     if (!out) return NULL;
-    out->overlaps = true;
+    out->overlaps = schedule_packs_rows(p);
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     x.block = shape->rows;
     x.rows = x.atom->m;
