@@ -360,6 +360,24 @@ static AuCExpr by_power_of_two(AuCPrinter *p, const AuInstr *in)
     return cprint_expand(p, mod ? "%0 & %1" : "%0 >> %1", in->type, operands);
 }
 
+/* a - b + -c as a - (b + c): of the former within max(.., 0) Intel's OpenCL compiler for processors makes other numbers, of the latter it does not. */
+static AuCExpr difference(AuCPrinter *p, const AuInstr *in)
+{
+    const AuVal first = kernel_operand(p->k, in, 0);
+    const AuInstr *sub = kernel_at(p->k, first), *c = kernel_at(p->k, kernel_operand(p->k, in, 1));
+    if (in->op != AU_K_ADD || !is_integer(in->type) || in->type.width != 1 || sub->op != AU_K_SUB ||
+        c->op != AU_K_CONST || c->imm >= 0 || is_large(c) || !p->values[first.i].pending)
+        return (AuCExpr){0};
+    AuInstr positive = *c;
+    positive.imm = -c->imm;
+    const AuCExpr a = take_as(p, sub, 0, false), b = take_as(p, sub, 1, false);
+    const AuCExpr parts[] = {b, cprint_constant(p, &positive, false)};
+    cprint_take(p, in, 0);
+    const AuCExpr sum = cprint_expand(p, "%0 + %1", in->type, parts);
+    const AuCExpr both[] = {a, sum};
+    return cprint_expand(p, "%0 - %1", in->type, both);
+}
+
 AuCExpr cprint_operation(AuCPrinter *p, const AuInstr *in)
 {
     AuCExpr e = {0};
@@ -369,6 +387,7 @@ AuCExpr cprint_operation(AuCPrinter *p, const AuInstr *in)
     if (in->op == AU_K_ELEMENT) return element_of(p, in);
     if (in->op == AU_K_CVT) return conversion(p, in);
     if (in->op == AU_K_IDIV || in->op == AU_K_IMOD) e = by_power_of_two(p, in);
+    if (in->op == AU_K_ADD) e = difference(p, in);
     if (e.text) return e;
 
     const AuKType of = kernel_at(p->k, kernel_operand(p->k, in, in->count - 1u))->type;

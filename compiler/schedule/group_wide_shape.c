@@ -37,10 +37,12 @@ int32_t group_wide_fragments(const AuProblem *p, const AuShape *s)
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
     const int32_t bytes = tile_elem(p->operand)->bytes, float_bytes = (int32_t)sizeof(float),
-                  key = p->d + (p->attn->v_in_k ? 0 : p->e);
+                  key = p->d + (p->attn->v_in_k ? 0 : p->e),
+                  ends = schedule_packs_rows(p) ? 0 : (int32_t)p->hooks->state_count;
     return BARRIERS + WARPS_ALIGNMENT + GROUP_ROWS * group_wide_shared(p, s) * bytes +
            s->stages * s->key_tile * key * bytes +
-           s->exchange_stages * GROUP_ROWS * (s->key_tile * bytes + float_bytes);
+           s->exchange_stages * GROUP_ROWS * (s->key_tile * bytes + float_bytes) +
+           ends * GROUP_ROWS * float_bytes;
 }
 
 /* Of a lane of the group of scores: scores and weights, of both types, and queries. */
@@ -105,7 +107,7 @@ bool schedule_group_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
 {
     enum { MOST_STAGES = 5, KINDS = (MOST_STAGES - 1) * 2 };
     static const int32_t keys[] = {64, 32, 16};
-    const bool whole = p->queries != AU_SOME_QUERIES; /* groups end their rows, which takes more */
+    const bool whole = !schedule_packs_rows(p); /* groups end their rows, which takes more */
     *why = refusal(arena, p);
     if (*why) return false;
     for (int32_t n = 0; n < 3 * KINDS; n++) {
@@ -115,7 +117,7 @@ bool schedule_group_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                      .exchange_stages = 2 - n % 2,
                      .producer_registers = whole ? 56 : 48,
                      .consumer_registers = whole ? 176 : 160,
-                     .part_start = p->queries == AU_SOME_QUERIES ? warps_part_start(p) : 0};
+                     .part_start = whole ? 0 : warps_part_start(p)};
         complete(p, &s);
         *why = group_wide_refusal(arena, p, &s);
         if (*why) continue;

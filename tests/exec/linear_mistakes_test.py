@@ -207,6 +207,11 @@ WIDE = [
     ("weights are read before they are there", "warps_wide.c", 'tile_sync(t, "all");\n    if (!factor)', 'if (!factor)'),
     ("states are read before they are there", "warps_wide.c", 'own_rows(x));\n    tile_sync(x->t, "all");', 'own_rows(x));'),
     ("the tile after the next one is brought", "warps_wide.c", 'warps_forward_issue_keys(x, "next(n)",', 'warps_forward_issue_keys(x, "n",'),
+    ("blocks of a head have the rows of the head before", "warps_whole.c", '"head %% group"', '"max(head %% group - 1, 0)"'),
+    ("rows are of the first block's queries", "warps_whole.c", '"mb * %d + "', '"0 * mb * %d + "'),
+    ("rows behind the sequence's end are written", "warps_whole.c", '"all_i < %s"', '"all_i < %s + 1"'),
+    ("blocks end where half of their rows do", "warps_whole.c", '"mb >= 0 && mb * %d + share * %d / group < %s"', '"mb >= 0 && mb * %d + (share + 1) * %d / group < %s"'),
+    ("keys of a block are those of its first row", "warps_whole.c", 'min(max(mb, 0) * %d + %d, %s)', 'min(max(mb, 0) * %d + %d / 64, %s)'),
     ("rows are all of the first head", "warps_decode_parts.c", '"hk * group + %s %% group"', '"hk * group + 0 * %s %% group"'),
     ("queries are brought by another head", "warps_wide.c", '"hk * group + brought % group"', '"hk * group + (brought + 1) % group"'),
     ("groups' sums keep their factor", "group_wide.c", '"acc%d * factor"', '"acc%d * 1.0"'),
@@ -285,6 +290,11 @@ APPEND = [
 ]
 
 BACK = [
+    ("blocks of a head have the rows of the head before", "warps_whole.c", '"head %% group"', '"max(head %% group - 1, 0)"'),
+    ("rows are of the first block's queries", "warps_whole.c", '"mb * %d + "', '"0 * mb * %d + "'),
+    ("rows behind the sequence's end are written", "warps_whole.c", '"all_i < %s"', '"all_i < %s + 1"'),
+    ("blocks end where half of their rows do", "warps_whole.c", '"mb >= 0 && mb * %d + share * %d / group < %s"', '"mb >= 0 && mb * %d + (share + 1) * %d / group < %s"'),
+    ("keys of a block are those of its first row", "warps_whole.c", 'min(max(mb, 0) * %d + %d, %s)', 'min(max(mb, 0) * %d + %d / 64, %s)'),
     ("rows are all of the first head", "warps_decode_parts.c", '"hk * group + %s %% group"', '"hk * group + 0 * %s %% group"'),
     ("sums of dQ go to the rows of another head", "warps_back_few.c", 'dq_sum[b, %sh, %si,', 'dq_sum[b, 0 * %sh + hk * group, %si,'),
     ("rows that see nothing are what they are", "warps_back_few.c", '"own_i >= q_low && " : ""', '"" : ""'),
@@ -349,7 +359,7 @@ def main():
         "groups": (GROUPS, [*scripts, "groups shares"], 300),
         "back": (BACK, [*scripts, "keyed"], 120),
         "shares": (SHARES, [*scripts, "balanced lists"], 300),
-        "wide": (WIDE, [*scripts, "latent"], 120),
+        "wide": (WIDE, [*scripts[:2], "latent"], 300),  # not all: each case on half of the rungs
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
         "matrices": (MATRICES, ["tests/exec/matrices_test", "interpreters", source / "tests/front/examples"], 120),
