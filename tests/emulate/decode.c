@@ -53,6 +53,13 @@ static const char *const aliases[][2] = {
     {"s_clz_i32_u64", "s_flbit_i32_b64"},
     {"s_and_not1_saveexec_b32", "s_andn2_saveexec_b32"},
     {"s_and_not1_saveexec_b64", "s_andn2_saveexec_b64"},
+    {"s_or_not0_saveexec_b32", "s_orn1_saveexec_b32"},
+    {"s_or_not0_saveexec_b64", "s_orn1_saveexec_b64"},
+    {"s_or_not1_saveexec_b32", "s_orn2_saveexec_b32"},
+    {"s_or_not1_saveexec_b64", "s_orn2_saveexec_b64"},
+    {"v_pk_max_num_f16", "v_pk_max_f16"},
+    {"v_pk_min_num_f16", "v_pk_min_f16"},
+    {"v_mul_dx9_zero_f32", "v_mul_legacy_f32"},
     {"v_cvt_pk_rtz_f16_f32", "v_cvt_pkrtz_f16_f32"},
     {"v_clz_i32_u32", "v_ffbh_u32"},
     {"v_ctz_i32_b32", "v_ffbl_b32"},
@@ -257,10 +264,16 @@ static bool read_swizzle(const char *text, Modifiers *m)
     return true;
 }
 
+/* RDNA's v_cmpx_ writes EXEC alone. */
+static bool has_no_result(const Inst *in)
+{
+    return in->count == 2 && strncmp(in->op->name, "v_cmpx_", 7) == 0;
+}
+
 static bool read_modifier(const char *text, Inst *in)
 {
-    static const char *const nothing[] = {"offen", "glc", "slc", "dlc",  "nv",
-                                          "sc0",   "sc1", "nt",  "fi:1", "fi:0"};
+    static const char *const nothing[] = {"offen", "glc", "slc", "dlc", "nv",
+                                          "sc0",   "sc1", "nt",  "fi:0"};
     Modifiers *m = &in->m;
     int value;
     if (sscanf(text, "offset0:%d", &value) == 1) return m->offset0 = value, true;
@@ -291,7 +304,7 @@ static bool read_modifier(const char *text, Inst *in)
         read_list(text, m->op_sel);
         if (in->count == 3 && strncmp(in->op->name, "v_pk", 4) != 0)
             m->op_sel[3] = m->op_sel[2], m->op_sel[2] = 0;
-        if (in->count == 2) m->op_sel[3] = m->op_sel[1], m->op_sel[1] = 0;
+        if (in->count == 2 && !has_no_result(in)) m->op_sel[3] = m->op_sel[1], m->op_sel[1] = 0;
         return true;
     }
     if (strncmp(text, "neg_lo:", 7) == 0) return read_list(text, m->neg_lo), true;
@@ -305,6 +318,7 @@ static bool read_modifier(const char *text, Inst *in)
     if (strncmp(text, "bank_mask:", 10) == 0)
         return m->bank_mask = (uint8_t)strtol(text + 10, NULL, 0), true;
     if (strncmp(text, "bound_ctrl:", 11) == 0) return m->bound_ctrl = true;
+    if (strcmp(text, "fi:1") == 0) return m->fetches = true;
     return read_dpp(text, m) || read_select(text, m);
 }
 
@@ -355,6 +369,14 @@ static bool decode_one(Inst *in, char *text)
         }
         while ((word = cut(&piece, ' ')) != NULL)
             if (!read_modifier(word, in)) return false;
+    }
+    /* LLVM 22 writes the code of a constant, not the constant, in v_fmac_f32_e64_dpp; there are no others of this size with DPP. */
+    for (unsigned n = 0; n < in->count && in->m.dpp; n++)
+        if (in->o[n].kind == O_NUMBER && in->o[n].number > 64) return false;
+    if (has_no_result(in)) { /* its sources stand where others' do */
+        memmove(in->o + 1, in->o, 2 * sizeof *in->o);
+        in->o[0] = (Operand){.kind = O_OFF};
+        in->count = 3;
     }
     return true;
 }

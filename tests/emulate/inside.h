@@ -4,6 +4,7 @@
 
 #include "emulate.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LANES = 64, VGPRS = 512 /* AGPRs from 256 on */, AGPR = 256, SGPRS = 128 };
@@ -56,7 +57,7 @@ typedef enum Dpp {
 typedef struct Modifiers {
     int32_t offset, offset0, offset1;
     uint8_t op_sel[4], op_sel_hi[4], neg_lo[4], neg_hi[4];
-    bool has_op_sel_hi, clamp, glc, gds, bound_ctrl, to_lds;
+    bool has_op_sel_hi, clamp, glc, gds, bound_ctrl, fetches /* lanes that are off */, to_lds;
     int8_t omod;
     Dpp dpp;
     uint8_t dpp_argument[4], row_mask, bank_mask;
@@ -196,7 +197,17 @@ static inline float float_of(uint32_t bits)
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+/* -0 is less than 0; of a NaN and a number, the number. */
+static inline float largest(float a, float b)
+{
+    return isnan(a) ? b : isnan(b) ? a : a > b || (a == b && signbit(b)) ? a : b;
+}
+static inline float smallest(float a, float b)
+{
+    return isnan(a) ? b : isnan(b) ? a : a < b || (a == b && signbit(a)) ? a : b;
+}
 uint32_t half_of_float(float value);
+float fused_halves(float a, float b, float c);
 uint32_t half_cut(float value);
 float float_of_half(uint32_t half);
 uint32_t bf16_of_float(float value);

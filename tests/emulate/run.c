@@ -264,6 +264,14 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+/* MODE as all kernels of LLVM's have it: to nearest, denormals kept; and what clamp makes of a NaN is 0 (gfx12 knows nothing else). */
+static bool is_modelled(const Emulator *e, const Descriptor *d)
+{
+    enum { ROUND = 0xf000, DENORMALS = 0xf0000, DX10_CLAMP = 0x200000 };
+    return (d->rsrc1 & (ROUND | DENORMALS)) == DENORMALS &&
+           (e->family == RDNA4 || d->rsrc1 & DX10_CLAMP);
+}
+
 bool emu_run(Emulator *e, const EmuLaunch *launch)
 {
     Descriptor d;
@@ -271,6 +279,11 @@ bool emu_run(Emulator *e, const EmuLaunch *launch)
     snprintf(e->kernel, sizeof e->kernel, "%s", launch->kernel);
     if (!object_find(e, launch->kernel, &d)) {
         snprintf(e->error, sizeof e->error, "there is no kernel %s", launch->kernel);
+        return false;
+    }
+    if (!is_modelled(e, &d)) {
+        snprintf(e->error, sizeof e->error, "%s: modes of numbers that are not modelled: 0x%x",
+                 launch->kernel, (unsigned)d.rsrc1);
         return false;
     }
     const uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];

@@ -50,7 +50,9 @@ static int64_t extract(uint64_t a, uint64_t how, unsigned bits)
 {
     const unsigned from = (unsigned)how & (bits - 1), length = (unsigned)(how >> 16) & 0x7f;
     if (!length) return 0;
-    const uint64_t field = cut_to(a, bits) >> from & low_bits(length);
+    /* an arithmetic shift: what lies above the register is its sign */
+    const uint64_t field =
+        (uint64_t)((bits == 64 ? (int64_t)a : s32(a)) >> from) & low_bits(length);
     const uint64_t top = length >= 64 ? 1ull << 63 : 1ull << (length - 1);
     return (int64_t)((field ^ top) - top);
 }
@@ -126,8 +128,8 @@ enum { KEEP = 2 };
     ROW(s_add_f32, 32, 32, 32, bits_of(as_float(a) + as_float(b)), KEEP, spread_undef) \
     ROW(s_sub_f32, 32, 32, 32, bits_of(as_float(a) - as_float(b)), KEEP, spread_undef) \
     ROW(s_mul_f32, 32, 32, 32, bits_of(as_float(a) * as_float(b)), KEEP, spread_undef) \
-    ROW(s_min_num_f32, 32, 32, 32, bits_of(fminf(as_float(a), as_float(b))), KEEP, spread_undef) \
-    ROW(s_max_num_f32, 32, 32, 32, bits_of(fmaxf(as_float(a), as_float(b))), KEEP, spread_undef) \
+    ROW(s_min_num_f32, 32, 32, 32, bits_of(smallest(as_float(a), as_float(b))), KEEP, spread_undef) \
+    ROW(s_max_num_f32, 32, 32, 32, bits_of(largest(as_float(a), as_float(b))), KEEP, spread_undef) \
     ROW(s_mov_b32, 32, 32, 32, a, KEEP, undef_either) \
     ROW(s_mov_b64, 64, 64, 32, a, KEEP, undef_either) \
     ROW(s_movk_i32, 32, 32, 32, (uint64_t)(int16_t)a, KEEP, spread_undef) \
@@ -274,8 +276,9 @@ static void run_cmov(Wave *w, const Inst *in)
 {
     const unsigned bits = (unsigned)in->op->more;
     const Scalar x = sources(w, in, 1, bits, bits);
+    const bool immediate = strcmp(in->op->name, "s_cmovk_i32") == 0;
     if (w->scc_undef) fail(w, "SCC is what nobody wrote");
-    if (w->scc) scalar_put(w, &in->o[0], bits, x.a, x.ua);
+    if (w->scc) scalar_put(w, &in->o[0], bits, immediate ? (uint64_t)(int16_t)x.a : x.a, x.ua);
 }
 
 static void run_bitset(Wave *w, const Inst *in)

@@ -9,7 +9,7 @@ static void put_mask(Wave *w, const Inst *in, uint64_t bits, uint64_t undef, boo
 {
     static const Operand vcc = {.kind = O_SCALAR, .reg = S_VCC, .regs = 2};
     static const Operand exec = {.kind = O_SCALAR, .reg = S_EXEC, .regs = 2};
-    const bool has_result = in->count == 3;
+    const bool has_result = in->count == 3 && in->o[0].kind != O_OFF;
     bits &= exec_of(w);
     undef &= exec_of(w);
     if (has_result || !to_exec) mask_put(w, has_result ? &in->o[0] : &vcc, bits, undef);
@@ -296,9 +296,9 @@ static float pair_value(int operation, float a, float b, float c, bool half)
     switch (operation) {
     case PK_ADD: return a + b;
     case PK_MUL: return a * b;
-    case PK_FMA: return half ? (float)((double)a * (double)b + (double)c) : fmaf(a, b, c);
-    case PK_MAX: return fmaxf(a, b);
-    default: return fminf(a, b);
+    case PK_FMA: return half ? fused_halves(a, b, c) : fmaf(a, b, c);
+    case PK_MAX: return largest(a, b);
+    default: return smallest(a, b);
     }
 }
 
@@ -311,6 +311,7 @@ static void get_pair(Wave *w, const Inst *in, unsigned n, bool half, bool high, 
     const bool second =
         high ? (!in->m.has_op_sel_hi || in->m.op_sel_hi[n - 1]) : in->m.op_sel[n - 1];
     const bool number = o->kind == O_NUMBER || o->kind == O_REAL;
+    if (second && half && number) fail(w, "the upper half of a constant");
     if (second && half)
         one.m.op_sel[n - 1] = 1;
     else if (second && !number)

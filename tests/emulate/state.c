@@ -62,6 +62,18 @@ uint32_t bf16_of_float(float value)
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
+/* a b + c of halves, rounded once when it becomes a half: the sum is rounded to odd, in 53 bits and in 24. */
+float fused_halves(float a, float b, float c)
+{
+    const double p = (double)a * (double)b, sum = p + (double)c, part = sum - p,
+                 rest = (p - (sum - part)) + ((double)c - part);
+    float r = (float)sum;
+    if (!isfinite(sum) || ((double)r == sum && rest == 0)) return r;
+    if (fabs((double)r) > fabs(sum) || ((double)r == sum && (rest > 0) != (sum > 0)))
+        r = nextafterf(r, 0);
+    return float_of(bits_of(r) | 1);
+}
+
 /* ---- scalars */
 
 void scalar_ready(Wave *w, unsigned reg, unsigned count)
@@ -157,9 +169,9 @@ static int dpp_source(const Modifiers *m, int lane)
     }
 }
 
-static bool dpp_reads(const Wave *w, int source)
+static bool dpp_reads(const Wave *w, const Modifiers *m, int source)
 {
-    return source >= 0 && (exec_of(w) >> source & 1);
+    return source >= 0 && (m->fetches || (exec_of(w) >> source & 1));
 }
 
 static uint64_t dpp_lanes(const Wave *w, const Modifiers *m)
@@ -167,7 +179,7 @@ static uint64_t dpp_lanes(const Wave *w, const Modifiers *m)
     uint64_t lanes = 0;
     for (int lane = 0; lane < LANES; lane++)
         if ((m->row_mask >> (lane / 16) & 1) && (m->bank_mask >> (lane / 4 % 4) & 1) &&
-            (m->bound_ctrl || dpp_reads(w, dpp_source(m, lane))))
+            (m->bound_ctrl || dpp_reads(w, m, dpp_source(m, lane))))
             lanes |= 1ull << lane;
     return lanes;
 }
@@ -178,7 +190,7 @@ static void dpp_move(const Wave *w, const Modifiers *m, Vec *v)
     v->undef = 0;
     for (int lane = 0; lane < LANES; lane++) {
         const int source = dpp_source(m, lane);
-        const bool reads = dpp_reads(w, source);
+        const bool reads = dpp_reads(w, m, source);
         v->u[lane] = reads ? from.u[source] : 0;
         if (reads && from.undef >> source & 1) v->undef |= 1ull << lane;
     }
@@ -191,7 +203,7 @@ static bool is_real(char type) { return type == 'f' || type == 'd' || type == 'h
 static void spread(Wave *w, const Operand *o, char type, Vec *v)
 {
     uint64_t undef, value;
-    if (o->kind == O_REAL && type == 'h')
+    if (o->kind == O_REAL && (type == 'h' || type == 'p'))
         value = half_of_float(o->real);
     else if (o->kind == O_NUMBER && type == 'd' && (o->number > 64 || o->number < -16))
         value = (uint64_t)o->number << 32; /* a literal is the high half */
@@ -266,8 +278,9 @@ static void apply_signs(const Operand *o, char type, Vec *v)
             if (o->abs) v->d[lane] = fabs(v->d[lane]);
             if (o->neg) v->d[lane] = -v->d[lane];
         } else {
-            if (o->abs) v->u[lane] &= 0x7fffffff;
-            if (o->neg) v->u[lane] ^= 0x80000000;
+            const uint32_t sign = type == 'p' || type == 'w' ? 0x8000 : 0x80000000;
+            if (o->abs) v->u[lane] &= ~sign;
+            if (o->neg) v->u[lane] ^= sign;
         }
     }
 }
@@ -287,16 +300,14 @@ void vector_get(Wave *w, const Inst *in, unsigned n, char type, Vec *v)
     if (n == 1 && in->m.dpp) dpp_move(w, &in->m, v);
     if (n < 3 && in->m.select[n])
         take_part(in, n, type, v);
-    else if (type == 'h' || type == 'w')
+    else if (type == 'h' || type == 'w' || type == 'p')
         take_half(w, in, n, type, v);
-    if ((o->neg || o->abs) && (is_real(type) || type == 'u')) apply_signs(o, type, v);
+    if (o->neg || o->abs) apply_signs(o, type, v);
 }
 
-static float limited(const Modifiers *m, float value)
+/* mul:2, mul:4, div:2 mean nothing where denormals are kept (ISA documents, "output modifiers"), as they are here (run.c, is_modelled). */
+static double limited(const Modifiers *m, double value)
 {
-    if (m->omod == 1) value *= 2;
-    if (m->omod == 2) value *= 4;
-    if (m->omod == 3) value /= 2;
     if (!m->clamp) return value;
     return value > 0 ? value < 1 ? value : 1 : 0; /* NaN is 0, too */
 }
@@ -305,15 +316,18 @@ static void put_half(Wave *w, const Inst *in, unsigned n, char type, const Vec *
 {
     const Operand *o = &in->o[n];
     const bool high = o->half == 2 || in->m.op_sel[3];
-    const bool alone = w->family == CDNA && !high && !in->m.preserve; /* the other half is 0 */
+    /* the other half is 0, but of instructions that GFX9 brought */
+    const bool alone =
+        w->family == CDNA && !high && !in->m.preserve && strncmp(in->op->name, "v_fma_f16", 9) != 0;
     uint64_t *undef = &w->undef[high][o->reg];
     *undef = (*undef & ~lanes) | (v->undef & lanes);
     if (alone) w->undef[1][o->reg] &= ~lanes;
     for (int lane = 0; lane < LANES; lane++) {
         if (!(lanes >> lane & 1)) continue;
         uint32_t *at = &w->v[o->reg][lane];
-        const uint32_t bits =
-            type == 'h' ? half_of_float(limited(&in->m, v->f[lane])) : v->u[lane] & 0xffff;
+        const uint32_t bits = type == 'h'
+                                  ? half_of_float((float)limited(&in->m, (double)v->f[lane]))
+                                  : v->u[lane] & 0xffff;
         *at = high ? (*at & 0xffff) | bits << 16 : (alone ? 0 : *at & 0xffff0000) | bits;
     }
 }
@@ -333,7 +347,8 @@ static void put_part(Wave *w, const Inst *in, unsigned n, char type, const Vec *
     for (int lane = 0; lane < LANES; lane++) {
         if (!(lanes >> lane & 1)) continue;
         uint32_t *at = &w->v[reg][lane];
-        const uint32_t bits = type == 'h' ? half_of_float(limited(&in->m, v->f[lane])) : v->u[lane];
+        const uint32_t bits =
+            type == 'h' ? half_of_float((float)limited(&in->m, (double)v->f[lane])) : v->u[lane];
         *at = (in->m.preserve ? *at & ~all : 0) | (bits << shift & all);
     }
 }
@@ -347,6 +362,7 @@ void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, ui
         return;
     }
     vector_ready(w, o->reg, count);
+    if (in->m.clamp && !is_real(type)) fail(w, "numbers that are clamped and not real");
     if (w->e->failed) return;
     if (in->m.dpp) lanes &= dpp_lanes(w, &in->m);
     for (unsigned r = 0; r < count; r++) w->v_pending[o->reg + r] = (Pending){0};
@@ -362,7 +378,7 @@ void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, ui
         for (int half = 0; half < 2; half++)
             w->undef[half][o->reg + r] = (w->undef[half][o->reg + r] & ~lanes) |
                                          ((r + 1 < count ? v->low : v->undef) & lanes);
-    const bool limits = type == 'f' && (in->m.clamp || in->m.omod);
+    const bool limits = is_real(type) && in->m.clamp;
     if (lanes == ~0ull && !limits && count == 1) {
         memcpy(w->v[o->reg], v->u, sizeof v->u);
         return;
@@ -370,10 +386,14 @@ void vector_put(Wave *w, const Inst *in, unsigned n, char type, const Vec *v, ui
     for (int lane = 0; lane < LANES; lane++) {
         if (!(lanes >> lane & 1)) continue;
         if (count == 2) {
-            w->v[o->reg][lane] = (uint32_t)v->q[lane];
-            w->v[o->reg + 1][lane] = (uint32_t)(v->q[lane] >> 32);
+            Vec one;
+            one.q[0] = v->q[lane];
+            if (limits) one.d[0] = limited(&in->m, v->d[lane]);
+            w->v[o->reg][lane] = (uint32_t)one.q[0];
+            w->v[o->reg + 1][lane] = (uint32_t)(one.q[0] >> 32);
         } else {
-            w->v[o->reg][lane] = limits ? bits_of(limited(&in->m, v->f[lane])) : v->u[lane];
+            w->v[o->reg][lane] =
+                limits ? bits_of((float)limited(&in->m, (double)v->f[lane])) : v->u[lane];
         }
     }
 }

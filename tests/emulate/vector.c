@@ -5,31 +5,35 @@
 #include <math.h>
 
 static float flushed(float a) { return fabsf(a) < 0x1p-126f ? copysignf(0.0f, a) : a; }
+/* v_mad_: without denormals, whatever the modes say. */
+static float product_and_sum(float a, float b, float c)
+{
+    return flushed(flushed(flushed(a) * flushed(b)) + flushed(c));
+}
 static uint32_t to_u32(double a) { return a > 0 ? a < 4294967295.0 ? (uint32_t)a : 0xffffffff : 0; }
 static int32_t to_i32(double a)
 {
     return isnan(a) ? 0 : a > -2147483648.0 ? a < 2147483647.0 ? (int32_t)a : INT32_MAX : INT32_MIN;
 }
-static float largest(float a, float b)
-{
-    return isnan(a) ? b : isnan(b) ? a : a > b || (a == b && signbit(b)) ? a : b;
-}
-static float smallest(float a, float b)
-{
-    return isnan(a) ? b : isnan(b) ? a : a < b || (a == b && signbit(a)) ? a : b;
-}
 static float middle(float a, float b, float c)
 {
     if (isnan(a) || isnan(b) || isnan(c)) return smallest(smallest(a, b), c);
-    return largest(smallest(a, b), smallest(largest(a, b), c));
+    const float most = largest(largest(a, b), c);
+    return most == a ? largest(b, c) : most == b ? largest(a, c) : largest(a, b);
+}
+/* Of a fraction of a turn, sources up to 256 in size. */
+static float wave_of(float a, double (*of)(double))
+{
+    return (float)of(((double)a - nearbyint((double)a)) * 6.28318530717958647692);
 }
 static uint32_t low_bits(uint32_t count) { return (1u << (count & 31)) - 1; }
 static int32_t field(uint32_t a, uint32_t from, uint32_t count)
 {
     count &= 31;
     if (!count) return 0;
-    const uint32_t top = 1u << (count - 1);
-    return (int32_t)(((a >> (from & 31) & low_bits(count)) ^ top) - top);
+    /* an arithmetic shift: what lies above the register is its sign */
+    const uint32_t top = 1u << (count - 1), shifted = (uint32_t)((int32_t)a >> (from & 31));
+    return (int32_t)(((shifted & low_bits(count)) ^ top) - top);
 }
 static uint32_t reversed(uint32_t a)
 {
@@ -84,13 +88,14 @@ static uint32_t packed_halves(float a, float b)
 /* Members and types of the letters. */
 #define m_u u
 #define m_w u
+#define m_p u
 #define m_i i
 #define m_f f
 #define m_h f
 #define m_q q
 #define m_l l
 #define m_d d
-typedef uint32_t t_u, t_w;
+typedef uint32_t t_u, t_w, t_p;
 typedef int32_t t_i;
 typedef float t_f, t_h;
 typedef uint64_t t_q;
@@ -123,12 +128,12 @@ static unsigned moved_by(const Inst *in, const Vec *s)
 static bool move_unknown(const Inst *in, const Vec *s, Vec *d)
 {
     const unsigned moved = moved_by(in, s);
-    const bool halves = in->op->signature[1] == 'w';
+    const bool halves = (in->op->signature[1] == 'w' || in->op->signature[1] == 'p');
     uint64_t control = 0;
-    Vec masks[3], made;
+    Vec masks[3], made, none[3], given;
     if (!moved || in->m.dpp) return false;
     for (unsigned n = 0; in->op->signature[n + 1]; n++) {
-        masks[n] = s[n];
+        masks[n] = none[n] = s[n];
         if (!(moved >> n & 1)) {
             control |= s[n].undef;
             continue;
@@ -137,12 +142,15 @@ static bool move_unknown(const Inst *in, const Vec *s, Vec *d)
         for (int lane = 0; lane < LANES; lane++)
             masks[n].u[lane] =
                 (low >> lane & 1 ? 0xffffu : 0) | (high >> lane & 1 ? 0xffff0000u : 0);
+        memset(none[n].u, 0, sizeof none[n].u);
     }
     in->op->lanes(&made, &masks[0], &masks[1], &masks[2]);
+    in->op->lanes(&given, &none[0], &none[1], &none[2]); /* bits that no source gives */
     d->half[0] = d->half[1] = control;
     for (int lane = 0; lane < LANES; lane++) {
-        d->half[0] |= (uint64_t)((made.u[lane] & 0xffff) != 0) << lane;
-        d->half[1] |= (uint64_t)(made.u[lane] >> 16 != 0) << lane;
+        const uint32_t unknown = made.u[lane] ^ given.u[lane];
+        d->half[0] |= (uint64_t)((unknown & 0xffff) != 0) << lane;
+        d->half[1] |= (uint64_t)(unknown >> 16 != 0) << lane;
     }
     return true;
 }
