@@ -41,6 +41,7 @@ typedef struct AuTileCaps {
     bool has_private;     /* memory of one executor (a CPU's stack) */
     uint32_t
         converts; /* set of 1 << TILE_E4M3 ...: codes that instructions make numbers of, and back */
+    bool halves_lose_denormals; /* products take f16 below 2^-14 for 0 */
     bool max_with_nan; /* a maximum that is NaN where an operand is costs no more than another */
     bool
         overlaps; /* a grid may begin before the one launched before it has ended, and waits for it: griddepcontrol */

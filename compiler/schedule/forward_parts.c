@@ -246,7 +246,10 @@ const char *lanes_weights(Lanes *x)
     lanes_online(x);
     lanes_scale_sums(x);
     if (strcmp(x->held, "f32") == 0) return "p";
-    tile_set(t, "weight", "%s(p)", x->held);
+    if (x->weights_scaled)
+        tile_set(t, "weight", "%s(p * %s)", x->held, LANES_WEIGHT_FACTOR);
+    else
+        tile_set(t, "weight", "%s(p)", x->held);
     return "weight";
 }
 

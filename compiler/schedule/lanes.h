@@ -12,6 +12,12 @@ typedef enum LanesSide { LANES_QUERIES, LANES_KEYS } LanesSide;
 /* Of packed queries: a kernel for the sequences that have few rows, or for the others (warps_mixed.c). */
 typedef enum LanesOnly { LANES_ALL, LANES_FEW, LANES_MANY } LanesOnly;
 
+/* 2^13, by which weights are multiplied before they are rounded to f16, and the sums divided: then weights keep all their bits down to 2^-27
+ * instead of 2^-14. For weights that are at most 1 by proof; where scores are so large that products summed in another order make them
+ * more, there is room up to 8. Gradients of scores have no bound (docs/dev/performance-notes.md). */
+#define LANES_WEIGHT_FACTOR "8192.0"
+#define LANES_WEIGHT_SHARE  "0.0001220703125"
+
 typedef struct Lanes {
     AuTileBuild *t;
     const AuProblem *p;
@@ -22,6 +28,7 @@ typedef struct Lanes {
     const char *held; /* element type of the operands of products: the operand type where the atom
                          takes it, else f32 */
     bool on_cpu, own_v;
+    bool weights_scaled; /* by LANES_WEIGHT_FACTOR */
     bool values_in_rows; /* products take V as rows of e: v_rows writes it so once */
     bool matrix;         /* backward: the kernel of keys is one of matrix units of a core */
     bool by_channel;     /* in that kernel: Q and dO as rows of d and e, too: q_across, do_across */

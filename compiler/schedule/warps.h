@@ -98,6 +98,8 @@ void warps_forward_kernel(Lanes *x);
 void warps_forward_loop(Lanes *x);
 /* Of a step: barriers of warps that share tiles; acc += weight V. */
 void warps_forward_meet(Lanes *x);
+/* Do products take weights for 0 that count, and is there room in f16 for a factor? */
+bool warps_weights_get_lost(const AuProblem *p);
 void warps_forward_add_values(Lanes *x, const char *weight);
 
 /* ---- warps_decode.c: most queries of a head that its kernels are for; 0: it is nothing for the problem */

@@ -102,6 +102,7 @@ void warps_forward_loop(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
+    x->weights_scaled = warps_weights_get_lost(x->p); /* `acc` is 0 */
     if (two) tile_set(t, "at", "0");
     if (ahead) warps_forward_issue_keys(x, "first(keys)", warps_stage(x, false));
     const bool codes = ahead && warps_has_any_codes(x->p);
@@ -116,6 +117,8 @@ void warps_forward_loop(Lanes *x)
                : step_of_one_stage)(x);
     tile_end(t);
     warps_wait(x, two || codes ? warps_forward_tokens(x) : warps_forward_key_tokens(x));
+    if (x->weights_scaled) tile_set(t, "acc", "acc * %s", LANES_WEIGHT_SHARE);
+    x->weights_scaled = false;
     if (two)
         warps_forward_meet(x); /* before copies for another block of rows, in a persistent kernel */
 }

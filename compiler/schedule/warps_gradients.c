@@ -96,20 +96,16 @@ void warps_end_heads(Lanes *x)
 
 /* ---- pairs */
 
-/* 2^13, by which weights are multiplied before they are rounded to f16, and dV divided: then weights keep all their bits down to 2^-27
- * instead of 2^-14. They are at most 1 by proof; where scores are so large that products summed in another order make them more, there is
- * room up to 8. Gradients of scores have no bound (docs/dev/performance-notes.md). */
-static const char WEIGHT_FACTOR[] = "8192.0", WEIGHT_SHARE[] = "0.0001220703125";
-
 static bool has_factor(const Lanes *x)
 {
-    return x->p->operand == TILE_F16 && x->p->grads->weights_are_parts && x->own_v;
+    const bool small = x->p->grads->weights_are_parts || warps_weights_get_lost(x->p);
+    return x->p->operand == TILE_F16 && small && x->own_v;
 }
 
 static void round_pairs(Lanes *x)
 {
     if (has_factor(x))
-        tile_set(x->t, "weight", "%s(p * %s)", x->held, WEIGHT_FACTOR);
+        tile_set(x->t, "weight", "%s(p * %s)", x->held, LANES_WEIGHT_FACTOR);
     else
         tile_set(x->t, "weight", "%s(p)", x->held);
     tile_set(x->t, "ds_operand", "%s(ds)", x->held);
@@ -130,7 +126,7 @@ void warps_pair_gradients(Lanes *x, const char *const *rows)
 
 void warps_end_weights(Lanes *x)
 {
-    if (has_factor(x)) tile_set(x->t, "dv_acc", "dv_acc * %s", WEIGHT_SHARE);
+    if (has_factor(x)) tile_set(x->t, "dv_acc", "dv_acc * %s", LANES_WEIGHT_SHARE);
 }
 
 /* ---- results */

@@ -1,4 +1,5 @@
 /* warps_parts.c - what the kernels of the schedule `warps` have in common: tiles in shared memory, copies into them. */
+#include "interval.h"
 #include "key_layout.h"
 #include "key_storage.h"
 #include "warps.h"
@@ -8,6 +9,19 @@ const AuTileAtom *warps_atom(const AuProblem *p)
     const AuTileAtom *atom = p->tf32 ? tile_rounding_atom(p->caps, TILE_ON_WARP)
                                      : tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
     return atom && atom->k > 1 ? atom : NULL;
+}
+
+/* Weights that are no parts of a sum (sigmoid, `online identity`) may all be small: divided by the number of keys, say. Of softmax's one is near 1. */
+bool warps_weights_get_lost(const AuProblem *p)
+{
+    enum { MOST = 4 }; /* times the factor, 2^15 */
+    const AuAttn *a = p->attn;
+    if (!p->caps->halves_lose_denormals || p->operand != TILE_F16 || a->weight_mod.i) return false;
+    const bool is_score = attn_at(a, a->online->weight)->op == AU_OP_SCORE;
+    const AuExpr weight = is_score ? a->score_mod : a->online->weight;
+    if (!weight.i) return false;
+    const AuInterval of = attn_interval(a, weight, a->arena);
+    return of.low >= -MOST && of.high <= MOST;
 }
 
 bool warps_via_shared(const AuProblem *p)
