@@ -1,8 +1,8 @@
 """Measures our kernels on devices beside each other, by `aule bench` and without a library of others: Vulkan beside CUDA on a GPU, drivers
 for processors beside our own target.
 
-    python bench/devices.py --compile DIR [--set gpu|processors]            AULEC, BUILD: the compiler, the folder it was built in
-    python DIR/devices.py --artifacts DIR [--set gpu|processors] [--filter WORD] [--write docs/performance.md]
+    python bench/devices.py --compile DIR [--set gpu|processors|mi100]            AULEC, BUILD: the compiler, the folder it was built in
+    python DIR/devices.py --artifacts DIR [--set gpu|processors|mi100] [--filter WORD] [--write docs/performance.md]
 
 --compile makes a folder that needs nothing else where the device is but Python with NumPy: artifacts, modules, `aule`, the program of
 tests/codegen/vulkan_pipelines.c, this file. Of a case all columns are measured one after the other. A cell is the median time and the largest
@@ -10,6 +10,8 @@ error of o, or of dq, dk and dv, of the same kernels on a small call, over the l
 backward by cooperative matrices beside `mma.sync` (sm_90) and without matrices; soft cap and ALiBi beside causal softmax by the same kernels; what the
 driver lists of matrices, whether it loads them with a stride of 0, and how long it takes to build pipelines that nobody keeps. For processors a
 time is that of all cores together (processor's time), least of the runs' medians, since other work falls on it less.
+mi100: the shapes at which AOTriton is tuned and timed, of widths 32, 64 and 128, on any device: `--ways gfx908` there, `--ways sm_90` on a H100, when compiling
+too. `--results` ends before the times, which an emulator has none of; shapes stand with their floating-point operations.
 --write puts it between `<!-- bench:devices-gpu -->`, or `-processors`, and `<!-- end -->`.
 """
 
@@ -57,6 +59,8 @@ PROCESSORS = [
     Way("Intel, SPIR-V", "opencl", "spirv", "opencl:1", ("f32",)),
     Way("Intel, SPIR-V, subgroups of 16", "opencl", "spirv-lanes16", "opencl:1", ("f32",)),
 ]
+# Of any vendor; --ways says which is there.
+MI100 = [Way(arch, "hip", arch, "hip:0") for arch in ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200")] + [Way(arch, "cuda", arch, "cuda:0") for arch in ("sm_80", "sm_90")]
 
 
 @dataclass(frozen=True)
@@ -67,19 +71,33 @@ class Case:
     S: int
     H: int = 16
     passes: tuple = ("forward", "backward")
+    B: int = 1
+
+    @property
+    def extents(self) -> str:
+        return f"{self.B}, {self.H}, {self.S}, {self.width}"
+
+    def work(self, name: str) -> float:
+        """Floating-point operations of the pairs that take part; backward's five products to forward's two."""
+        return 4 * self.B * self.H * self.S**2 / (1 if self.script == "full" else 2) * self.width * (1 if name == "forward" else 2.5)
 
     @property
     def shape(self) -> str:
-        return f"B=1,H={self.H},Hk={self.H},S={self.S},T={self.S},D={self.width},E={self.width}"
+        return f"B={self.B},H={self.H},Hk={self.H},S={self.S},T={self.S},D={self.width},E={self.width}"
 
 
+# ROCm/aotriton: defaults of test/tune_flash.py (8 sequences, 12 heads; the MI100 fork Jack31098/aotriton_gfx908 has them with widths 32 and 64), test/performance_forward.py and _backward.py
+# (64 heads of 8 or 4 sequences of 8192).
+TUNED = [Case(script, dtype, width, S, H=12, B=8) for width in (32, 64) for dtype in ("f16", "bf16") for script in ("full", "causal") for S in (1024, 4096, 8192)]
+TIMED = [Case("full", "f16", width, 8192, H=64, passes=(name,), B=B) for width in (64, 128) for name, B in (("forward", 8), ("backward", 4))]
 CASES = {
+    "mi100": TUNED + TIMED,
     "gpu": [Case(script, dtype, width, 16384) for width in (64, 128) for dtype in ("f16", "bf16") for script in ("full", "causal")]
     + [Case(script, "f16", width, 16384) for width in (64, 128) for script in ("softcap", "alibi")]
     + [Case("causal", "f32", width, 4096) for width in (64, 128)],
     "processors": [Case(script, "f32", width, 2048, H=2, passes=("forward",)) for width in (64, 128) for script in ("full", "causal")],
 }
-WAYS = {"gpu": GPU, "processors": PROCESSORS}
+WAYS = {"gpu": GPU, "processors": PROCESSORS, "mi100": MI100}
 
 
 def arch_of(way: Way, dtype: str) -> str:
@@ -233,15 +251,18 @@ def errors(a, way: Way, case: Case) -> dict:
 
 def measure(a) -> dict:
     """(milliseconds, error) by case, pass and way."""
-    cells = {}
+    cells, seen = {}, {}
     for case in CASES[a.set]:
         ways = [way for way in WAYS[a.set] if case.dtype in way.types]
         if a.filter not in f"{case.script} {case.dtype} {case.width}":
             continue
-        far = {way: errors(a, way, case) for way in ways}
+        small = case.script, case.dtype, case.width
+        far = {way: seen[small, way.name] if (small, way.name) in seen else seen.setdefault((small, way.name), errors(a, way, case)) for way in ways}
         for name in case.passes:
             for way in ways:
-                if name in far[way] and (ms := milliseconds(a, way, case, name)):
+                if a.results and name in far[way]:
+                    cells[case, name, way.name] = None, far[way][name]
+                elif name in far[way] and (ms := milliseconds(a, way, case, name)):
                     cells[case, name, way.name] = ms, far[way][name]
                     print(f"devices: {case.script} {case.dtype} {case.width} {name}, {way.name}: {ms:.4g} ms, {far[way][name]:.0e}", file=sys.stderr, flush=True)
     return cells
@@ -255,6 +276,16 @@ def of_cell(cell) -> str:
     return f"{cell[0]:.3g} ms, {cell[1]:.0e}" if cell else ""
 
 
+def shapes(cells: dict, ways: list) -> list:
+    """Each with its operations, its rate and its error."""
+    rows = []
+    for case, name in dict.fromkeys(key[:2] for key in cells):
+        of = [cells.get((case, name, way)) for way in ways]
+        said = [f"{case.work(name) / cell[0] * 1e-9:.1f} TFLOP/s ({of_cell(cell)})" if cell and cell[0] else f"{cell[1]:.0e}" if cell else "" for cell in of]
+        rows.append([case.script, case.extents, case.dtype, name, f"{case.work(name) / 1e9:.1f}", *said])
+    return table(["case", "B, H, S, D", "dtype", "pass", "GFLOP", *ways], rows) if rows else []
+
+
 def share(reference_cell, cell) -> str:
     return f"{100 * reference_cell[0] / cell[0]:.0f} %" if reference_cell and cell else ""
 
@@ -264,7 +295,7 @@ def beside(cells: dict, cases: list, ways: list) -> list:
     rows = []
     for case, name in dict.fromkeys(key[:2] for key in cells if key[0] in cases):
         of = [cells.get((case, name, way)) for way in ways]
-        rows.append([case.script, f"1, {case.H}, {case.S}, {case.width}", case.dtype, name, *map(of_cell, of), *(share(of[0], cell) for cell in of[1:])])
+        rows.append([case.script, case.extents, case.dtype, name, *map(of_cell, of), *(share(of[0], cell) for cell in of[1:])])
     return table(["case", "B, H, S, D", "dtype", "pass", *ways, *(f"{way} of {ways[0]}" for way in ways[1:])], rows) if rows else []
 
 
@@ -272,9 +303,9 @@ def rates(cells: dict, cases: list, ways: list) -> list:
     """TFLOP/s by pairs that take part."""
     rows = []
     for case, name in dict.fromkeys(key[:2] for key in cells if key[0] in cases):
-        work = 4 * case.H * case.S**2 / (1 if case.script == "full" else 2) * case.width * (1 if name == "forward" else 2.5)
+        work = case.work(name)
         of = [cells.get((case, name, way)) for way in ways]
-        rows.append([case.script, f"1, {case.H}, {case.S}, {case.width}", case.dtype, name, *(f"{work / cell[0] * 1e-9:.2f} TFLOP/s ({of_cell(cell)})" if cell else "" for cell in of)])
+        rows.append([case.script, case.extents, case.dtype, name, *(f"{work / cell[0] * 1e-9:.2f} TFLOP/s ({of_cell(cell)})" if cell else "" for cell in of)])
     return table(["case", "B, H, S, D", "dtype", "pass", *ways], rows) if rows else []
 
 
@@ -284,7 +315,7 @@ def modified(cells: dict, ways: list) -> list:
     for (case, name, way), cell in cells.items():
         plain = cells.get((replace(case, script="causal"), name, way))
         if case.script in ("softcap", "alibi") and plain and way in ways:
-            rows.append([case.script, f"1, {case.H}, {case.S}, {case.width}", case.dtype, name, way, of_cell(cell), f"{plain[0]:.3g} ms", f"{plain[0] / cell[0]:.2f}"])
+            rows.append([case.script, case.extents, case.dtype, name, way, of_cell(cell), f"{plain[0]:.3g} ms", f"{plain[0] / cell[0]:.2f}"])
     return table(["case", "B, H, S, D", "dtype", "pass", "kernels", "time, error", "causal", "causal / it"], rows) if rows else []
 
 
@@ -328,7 +359,9 @@ def report(a) -> str:
     cells = measure(a)
     ways = [way.name for way in WAYS[a.set]]
     of = CASES[a.set]
-    if a.set == "processors":
+    if a.set == "mi100":
+        lines = shapes(cells, ways)
+    elif a.set == "processors":
         lines = beside(cells, of, ways)
     else:
         lines = beside(cells, [c for c in of if c.dtype != "f32"], ways[:3]) + rates(cells, [c for c in of if c.dtype == "f32"], ways[3:]) + modified(cells, ways[1:3])
@@ -343,15 +376,18 @@ def main() -> None:
     p.add_argument("--artifacts", type=Path)
     p.add_argument("--filter", default="", help="only cases whose script, type and width contain this; driver: only what the driver says")
     p.add_argument("--ways", default="", help="only columns whose names begin with one of these, as cpu,Intel")
+    p.add_argument("--results", action="store_true", help="mi100: errors of the small calls, and no times")
     p.add_argument("--rounds", type=int, default=1, help="of each measurement; the least is taken")
     p.add_argument("--write", type=Path)
     a = p.parse_args()
+    if a.set == "mi100" and not a.ways:
+        a.ways = "gfx908"
+    WAYS[a.set] = [way for way in WAYS[a.set] if way.name.startswith(tuple(a.ways.split(",")))]
     if a.compile:
         return compile_all(a)
     if not a.artifacts:
         p.error("--compile DIR or --artifacts DIR")
     a.artifacts = a.artifacts.resolve()
-    WAYS[a.set] = [way for way in WAYS[a.set] if way.name.startswith(tuple(a.ways.split(",")))]
     text = report(a)
     print(text)
     if a.write:
