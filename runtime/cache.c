@@ -68,15 +68,39 @@ int rt_cache_open(AuText *path, AuSink sink)
 }
 
 /* -1: there is none, or nothing is to be kept. */
-static int open_folder(AuHeap memory)
+static int open_kept(AuHeap memory, AuText *path)
 {
     AuSink quiet = {.memory = memory};
-    AuText path = {.memory = memory};
     uint64_t most;
     bool kept = rt_cache_limit(&most, quiet) == AULE_OK && most > 0;
-    int folder = kept ? rt_cache_open(&path, quiet) : -1;
+    return kept ? rt_cache_open(path, quiet) : -1;
+}
+
+static int open_folder(AuHeap memory)
+{
+    AuText path = {.memory = memory};
+    int folder = open_kept(memory, &path);
     rt_text_free(&path);
     return folder;
+}
+
+/* A name that no other thread or process uses now, and that says who left it. */
+static void add_beside(AuText *text, const char *name)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    rt_text_add(text, "%s.%lx.%llx.part", name, (unsigned long)getpid(),
+                (unsigned long long)now.tv_nsec ^ (unsigned long long)(uintptr_t)&now);
+}
+
+bool rt_cache_beside(AuHeap memory, const char *name, AuText *path)
+{
+    int folder = open_kept(memory, path);
+    if (folder < 0) return false;
+    close(folder);
+    rt_text_add(path, "/");
+    add_beside(path, name);
+    return !path->failed;
 }
 
 /* ---- files: a head, then the contents */
@@ -148,14 +172,11 @@ void *rt_cache_read(AuHeap memory, const char *name, size_t *count)
 void rt_cache_write(AuHeap memory, const char *name, const void *bytes, size_t count)
 {
     Head head = {.count = count, .sum = rt_sum(bytes, count)};
-    struct timespec now;
     AuText beside = {.memory = memory};
     int folder = count > 0 && count <= MOST ? open_folder(memory) : -1;
     if (folder < 0) return;
     memcpy(head.magic, magic, sizeof magic);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    rt_text_add(&beside, "%s.%lx.%llx.part", name, (unsigned long)getpid(),
-                (unsigned long long)now.tv_nsec ^ (unsigned long long)(uintptr_t)&now);
+    add_beside(&beside, name);
     int file = beside.failed ? -1
                              : openat(folder, rt_text_str(&beside),
                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -22,6 +22,10 @@ void rt_cache_name(AuText *name, const char *kind, const void *bytes, size_t cou
 void *rt_cache_read(AuHeap memory, const char *name, size_t *count);
 void rt_cache_write(AuHeap memory, const char *name, const void *bytes, size_t count);
 
+/* For libraries that read and write files of their own: the path of one beside [name], which is not there yet and which the caller removes;
+ * one that is left behind goes after a while. false: nothing is kept. */
+bool rt_cache_beside(AuHeap memory, const char *name, AuText *path);
+
 /* How many bytes the folder may hold, as AULE_CACHE_MAX says ("512M"), else 1 GiB. AULE_ERROR_USAGE: it says something else. */
 aule_status rt_cache_limit(uint64_t *most, AuSink sink);
 

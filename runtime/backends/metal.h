@@ -1,5 +1,5 @@
 /* metal.h - what the parts of the Metal backend share: metal_api.c has the system's libraries, metal.c devices, memory and events,
- * metal_code.c code and launches. Plain C: Objective-C's messages are calls of one function through pointers of the right types.
+ * metal_code.c code and launches, metal_kept.c what of code stays on disk. Plain C: Objective-C's messages are calls of one function through pointers of the right types.
  * Every function that sends messages has an autorelease pool around it (rt_metal_enter), so that callers need none. */
 #ifndef AU_RUNTIME_METAL_H
 #define AU_RUNTIME_METAL_H
@@ -76,6 +76,18 @@ typedef struct Metal {
     MetalPlaces places;
     char places_said[160];
 } Metal;
+
+/* A binary archive of a code's kernels, from disk or to be kept there (metal_kept.c). Between open and close, which is told whether all
+ * pipelines were made, each pipeline's descriptor is added. */
+typedef struct MetalKept {
+    AuText name, path; /* in the cache; of the file that Metal reads and writes */
+    MetalId archive, list;
+    bool begun, known,
+        lacks; /* there is a place for it; it was kept; a kernel could not be added */
+} MetalKept;
+void rt_metal_kept_open(const Metal *d, MetalKept *kept, const aule_variant_v1 *variant);
+void rt_metal_kept_add(const Metal *d, MetalKept *kept, MetalId descriptor);
+void rt_metal_kept_close(const Metal *d, MetalKept *kept, bool good);
 
 /* Commands for a queue (NULL: the device's own): to be encoded, then handed over. */
 MetalId rt_metal_commands(Metal *d, void *queue, AuSink sink);

@@ -2,6 +2,7 @@
  * their buffers are named to the encoder, so that they are resident and that Metal orders what touches them. */
 #include "metal.h"
 
+#include "../cache.h"
 #include "../descriptor.h"
 
 typedef struct MetalProgram {
@@ -42,7 +43,24 @@ static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
     return fail_source(d, "newLibraryWithSource", error, sink);
 }
 
-static aule_status make_pipeline(Metal *d, const MetalProgram *p, uint32_t n, AuSink sink)
+/* NULL: [error] says why, if it does. */
+static MetalId new_pipeline(const Metal *d, MetalKept *kept, MetalId function, MetalId *error)
+{
+    const MetalApi *m = &d->api;
+    MetalId descriptor =
+        METAL_GET(m, MetalId, m->objc_getClass("MTLComputePipelineDescriptor"), new_object);
+    if (!descriptor) return NULL;
+    METAL_CALL(m, void, (MetalId, MetalSel, MetalId), descriptor, set_function, function);
+    rt_metal_kept_add(d, kept, descriptor);
+    MetalId pipeline =
+        METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, uint64_t, MetalId *, MetalId *),
+                   d->device, new_pipeline, descriptor, (uint64_t)0, (MetalId *)NULL, error);
+    METAL_GET(m, void, descriptor, release);
+    return pipeline;
+}
+
+static aule_status make_pipeline(Metal *d, const MetalProgram *p, MetalKept *kept, uint32_t n,
+                                 AuSink sink)
 {
     const MetalApi *m = &d->api;
     const aule_launch_v1 *launch = rt_launch(p->variant, n);
@@ -54,8 +72,7 @@ static aule_status make_pipeline(Metal *d, const MetalProgram *p, uint32_t n, Au
     if (!function)
         return rt_fail(sink, AULE_ERROR_ARTIFACT, "metal:%u: the code has no kernel %s", d->index,
                        launch->entry);
-    MetalId pipeline = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, MetalId *), d->device,
-                                  new_pipeline, function, &error);
+    MetalId pipeline = new_pipeline(d, kept, function, &error);
     METAL_GET(m, void, function, release);
     if (!pipeline) return fail_source(d, launch->entry, error, sink);
     p->pipelines[n] = pipeline;
@@ -74,9 +91,15 @@ static aule_status make_pipeline(Metal *d, const MetalProgram *p, uint32_t n, Au
 
 static aule_status make(Metal *d, MetalProgram *p, AuSink sink)
 {
-    aule_status status = make_library(d, p, sink);
+    MetalKept kept;
+    uint64_t most;
+    aule_status status = rt_cache_limit(&most, sink);
+    if (!status) status = make_library(d, p, sink);
+    if (status) return status;
+    rt_metal_kept_open(d, &kept, p->variant);
     for (uint32_t n = 0; n < p->variant->launch_count && !status; n++)
-        status = make_pipeline(d, p, n, sink);
+        status = make_pipeline(d, p, &kept, n, sink);
+    rt_metal_kept_close(d, &kept, !status);
     return status;
 }
 

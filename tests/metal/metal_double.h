@@ -17,7 +17,9 @@ typedef struct MetalDouble {
     int most_threads;   /* of pipelines; 0: 1024 */
     int turned;         /* elements of matrices are in other places */
     int idle; /* messages do nothing, and answer that commands are done: what is left is the caller's own time */
-    char broken[256]; /* the first misuse; "": none */
+    int built, found; /* pipelines that were compiled, for an archive too; that lay in an archive */
+    const char *system; /* its version; NULL: one */
+    char broken[256];   /* the first misuse; "": none */
 } MetalDouble;
 MetalDouble *metal_double(void);
 

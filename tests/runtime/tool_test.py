@@ -237,6 +237,10 @@ class Tool(unittest.TestCase):
         self.assertIn("  cuda-bbbb", listed)
         self.assertNotIn("mine", listed)
         self.assertIn("1 files, 3.0 KB", self.aule("cache", "prune", AULE_CACHE_MAX="4K", **where))
+        for kind in ("vulkan", "levelzero", "metal"):
+            with open(os.path.join(folder, kind + "-" + "c" * 48), "wb") as file:
+                file.write(bytes(1000))
+        self.assertIn("4 files, 6.0 KB", self.aule("cache", "size", **where))
         self.assertIn("0 files, 0 B", self.aule("cache", "clear", **where))
         self.assertEqual(os.listdir(folder), ["mine.txt"])
         self.refused("'cache empty': expected list, size, prune or clear", "cache", "empty", status=2, **where)

@@ -1,0 +1,125 @@
+/* metal_objects.c - objects of the double of Metal: classes, counts, pools, misuse. */
+#include "metal_objects.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+pthread_mutex_t metal_lock = PTHREAD_MUTEX_INITIALIZER;
+MetalDouble metal_told;
+Object metal_device = {.is = "MTLDevice", .count = 1};
+static Object *pool[4096];
+static unsigned pooled, marks[256];
+
+EXPORT MetalDouble *metal_double(void) { return &metal_told; }
+
+void metal_broken(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (!metal_told.broken[0]) {
+        vsnprintf(metal_told.broken, sizeof metal_told.broken, format, arguments);
+        fprintf(stderr, "metal double: %s\n", metal_told.broken);
+    }
+    va_end(arguments);
+}
+
+Object *metal_make(const char *is)
+{
+    Object *o = calloc(1, sizeof *o);
+    o->is = is;
+    o->count = 1;
+    metal_told.objects++;
+    return o;
+}
+
+void metal_drop(Object *o)
+{
+    if (!o) return;
+    if (o->count <= (o == &metal_device)) metal_broken("%s is released once too often", o->is);
+    o->count--;
+    if (o == &metal_device) metal_told.objects--; /* a hold of it */
+    if (o->count > 0) return;
+    metal_told.objects--;
+    free(o->text);
+    if (!o->borrowed) free(o->memory);
+    if (!metal_is_kept(o->compiled)) metal_forget(o->compiled);
+    metal_drop(o->owner);
+    metal_drop(o->pipeline);
+    free(o);
+}
+
+Object *metal_keep(Object *o)
+{
+    o->count++;
+    if (o == &metal_device) metal_told.objects++;
+    return o;
+}
+
+Object *metal_autorelease(Object *o)
+{
+    if (!metal_told.pools) metal_broken("%s is autoreleased without a pool", o->is);
+    if (pooled == 4096)
+        metal_broken("a pool holds too much");
+    else
+        pool[pooled++] = o;
+    return o;
+}
+
+Object *metal_string(const char *text)
+{
+    Object *o = metal_make("NSString");
+    o->text = strdup(text);
+    return o;
+}
+
+/* ---- pools */
+
+EXPORT void *objc_autoreleasePoolPush(void);
+EXPORT void objc_autoreleasePoolPop(void *mark);
+void *objc_autoreleasePoolPush(void)
+{
+    if (metal_told.idle) return NULL;
+    pthread_mutex_lock(&metal_lock);
+    marks[metal_told.pools++] = pooled;
+    void *mark = (void *)(uintptr_t)metal_told.pools;
+    pthread_mutex_unlock(&metal_lock);
+    return mark;
+}
+void objc_autoreleasePoolPop(void *mark)
+{
+    if (metal_told.idle) return;
+    pthread_mutex_lock(&metal_lock);
+    if ((uintptr_t)mark != (uintptr_t)metal_told.pools)
+        metal_broken("pools are not popped in order");
+    metal_told.pools--;
+    while (pooled > marks[metal_told.pools]) metal_drop(pool[--pooled]);
+    pthread_mutex_unlock(&metal_lock);
+}
+
+/* ---- what a message finds wrong */
+
+int metal_must_be(const Object *o, const char *is, const char *selector)
+{
+    if (o && strcmp(o->is, is) == 0) return 1;
+    metal_broken("%s is given %s, expected %s", selector, o ? o->is : "nil", is);
+    return 0;
+}
+
+int metal_fails(const char *selector)
+{
+    if (++metal_told.calls != metal_told.fail_at) return 0;
+    metal_told.failed = selector;
+    return 1;
+}
+
+void metal_set_error(uint64_t place, const char *text)
+{
+    if (!place) return;
+    Object *error = metal_make("NSError");
+    error->text = strdup(text);
+    *(Object **)(uintptr_t)place = metal_autorelease(error);
+}
