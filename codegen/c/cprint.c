@@ -62,6 +62,23 @@ void cprint_settle(AuCPrinter *p, uint64_t memories)
     p->pending_count = kept;
 }
 
+/* In its own region, and without a name. */
+static bool has_one_user(const AuCPrinter *p, AuVal v)
+{
+    const AuCValue *value = &p->values[v.i];
+    return value->uses == 1 && value->used_in == value->region && !kernel_at(p->k, v)->text;
+}
+
+/* x + c of integers, which accesses to memory add for nothing: a variable of its own would be a register. It is
+ * written out at each use. */
+static bool is_offset(const AuCPrinter *p, AuVal v)
+{
+    const AuInstr *in = kernel_at(p->k, v);
+    return p->dialect->offsets && in->op == AU_K_ADD && in->type.width == 1 && !in->text &&
+           (in->type.scalar == AU_I32 || in->type.scalar == AU_I64) &&
+           kernel_at(p->k, kernel_operand(p->k, in, 1))->op == AU_K_CONST;
+}
+
 /* A value has been made: waits for its only user, or is declared. */
 static void define(AuCPrinter *p, AuVal v, AuCExpr expr)
 {
@@ -72,11 +89,10 @@ static void define(AuCPrinter *p, AuVal v, AuCExpr expr)
     if (value->uses == 0) return;
     /* A name from the script says more than brevity. What lanes do together must not become part of what some of them skip. */
     const bool together = kernel_op_info(kernel_at(p->k, v)->op)->flags & AU_KF_LANES;
-    if (!together && value->uses == 1 && value->used_in == value->region &&
-        !kernel_at(p->k, v)->text && strlen(expr.text) <= LONGEST_FOLDED) {
+    if (!together && has_one_user(p, v) && strlen(expr.text) <= LONGEST_FOLDED) {
         value->pending = true;
         AU_PUSH(p->arena, p->pending, p->pending_count, p->pending_capacity, v);
-    } else {
+    } else if (!is_offset(p, v)) {
         cprint_declare(p, v);
     }
 }
@@ -198,6 +214,9 @@ static void print_instr(AuCPrinter *p, AuVal v)
         print_comment(p, in->text);
         return;
     }
+    const AuVal base = in->count ? kernel_operand(p->k, in, 0) : v;
+    if (is_offset(p, v) && !has_one_user(p, v) && p->values[base.i].pending)
+        cprint_declare(p, base);
     define(p, v, cprint_operation(p, in));
 }
 

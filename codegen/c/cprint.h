@@ -70,6 +70,7 @@ typedef struct AuCDialect {
     const char *aligned_before,
         *aligned_after; /* formats of bytes, around an array's declaration */
     bool has_bools;     /* conditions of vectors are vectors of bool; else of int, 0 or -1 */
+    bool offsets;       /* a sum with a constant is part of each expression that uses it */
     uint32_t widest;    /* elements of a vector at most; 0: 16 */
     const char
         *eight; /* then: type of the bits of 8 numbers of 16 bits, which are moved and no more */

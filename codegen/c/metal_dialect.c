@@ -306,6 +306,7 @@ const AuCDialect metal_dialect = {
     .aligned_before = "alignas(%u) ",
     .aligned_after = "",
     .has_bools = true,
+    .offsets = true,
     .widest = 4,
     .eight = "uint4",
     .unroll = "#pragma unroll",

@@ -151,7 +151,10 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_legalize_math(k, v->target->native_math);
     kernel_legalize_codes(k, tile_caps(v->arch->caps)->converts);
     if (!lower_is_small(diags, k, how)) return NULL;
-    kernel_simplify(k);
+    if (v->target->gathers)
+        kernel_gather_offsets(k);
+    else
+        kernel_simplify(k);
     const uint32_t registers = (uint32_t)tile_caps(v->arch->caps)->processor_registers;
     return kernel_verify(k, diags) && kernel_verify_products(k, registers, diags) &&
                    fits(diags, v, k) && slots_verify(diags, v, k)

@@ -444,6 +444,9 @@ uint32_t kernel_shared_bytes(const AuKernel *k, uint32_t *offsets);
 /* ---- passes */
 void kernel_simplify(AuKernel *k); /* folding, algebra on integers, common subexpressions by scope,
                                       code that is not used; hoists invariants out of loops */
+/* The same, and integers' constants go to the end of sums: ((x + c) d + y) is (x d + y) + c d. For printed code, whose indices else are a variable
+ * each: what is left of a tile's indices is a sum that they share. */
+void kernel_gather_offsets(AuKernel *k);
 /* Writes out loops marked AU_UNROLL_FULL whose bounds are constants, each into at most [most]
  * instructions. */
 void kernel_unroll(AuKernel *k, uint32_t most);

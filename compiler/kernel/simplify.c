@@ -20,6 +20,7 @@ typedef struct Info { /* of an instruction */
 
 typedef struct Simplify {
     AuKernel *k;
+    bool gathers; /* constants of sums and products of integers go to their end */
     Info *info;
     uint32_t info_count, info_capacity;
     uint32_t bucket[BUCKETS];
@@ -175,6 +176,56 @@ static bool gather_constants(Simplify *s, AuInstr *in)
     return true;
 }
 
+static AuVal pure(Simplify *s, uint32_t i);
+
+/* x op y, in the place of [like]. */
+static AuVal pair(Simplify *s, const AuInstr *like, AuKOp op, AuVal x, AuVal y)
+{
+    AuInstr in = *like;
+    in.op = (uint8_t)op;
+    in.first = s->k->operand_count;
+    in.imm = 0;
+    in.text = NULL;
+    AU_PUSH(s->k->arena, s->k->operands, s->k->operand_count, s->k->operand_capacity, x);
+    AU_PUSH(s->k->arena, s->k->operands, s->k->operand_count, s->k->operand_capacity, y);
+    AU_PUSH(s->k->arena, s->k->instrs, s->k->instr_count, s->k->instr_capacity, in);
+    info_of(s, s->k->instr_count - 1);
+    return pure(s, s->k->instr_count - 1);
+}
+
+/* x + c of integers, whose parts are given. */
+static bool is_offset(const AuKernel *k, AuVal v, AuVal *x, int64_t *c)
+{
+    const AuInstr *in = kernel_at(k, v);
+    if (in->op != AU_K_ADD || !integer_constant(k, kernel_operand(k, in, 1), c)) return false;
+    *x = kernel_operand(k, in, 0);
+    return true;
+}
+
+/* (x + c) + y and y + (x + c) are (x + y) + c; (x + c) d is x d + c d: places of a tile become a sum that they share and a constant. */
+static bool gather_offset(Simplify *s, AuInstr *in)
+{
+    int64_t c, d;
+    AuVal x, a = kernel_operand(s->k, in, 0), b = kernel_operand(s->k, in, 1);
+    const bool times = in->op == AU_K_MUL, by_constant = integer_constant(s->k, b, &d);
+    const AuInstr like = *in;
+    if (!s->gathers || by_constant != times || (in->op != AU_K_ADD && !times)) return false;
+    if (is_offset(s->k, a, &x, &c)) {
+        a = pair(s, &like, (AuKOp)in->op, x, b);
+    } else if (!times && is_offset(s->k, b, &x, &c)) {
+        a = pair(s, &like, AU_K_ADD, a, x);
+    } else {
+        return false;
+    }
+    if (times)
+        c = (int64_t)kernel_evaluate(AU_K_MUL, like.type.scalar, like.type.scalar, (uint64_t)c,
+                                     (uint64_t)d, 0);
+    in->op = AU_K_ADD;
+    set_operand(s->k, in, 0, a);
+    set_operand(s->k, in, 1, constant(s, like.type, c));
+    return true;
+}
+
 /* Division by a power of two is a shift, its remainder a mask, since both round down; x - c is x +
  * -c. */
 static bool change_operation(Simplify *s, AuInstr *in)
@@ -227,7 +278,8 @@ static AuVal pure(Simplify *s, uint32_t i)
             continue;
         }
         order_operands(k, &in);
-        again = change_operation(s, &in) || (in.count == 2 && gather_constants(s, &in));
+        again = change_operation(s, &in) ||
+                (in.count == 2 && (gather_constants(s, &in) || gather_offset(s, &in)));
         k->instrs[i].op = in.op;
     }
     return place(s, i);
@@ -384,11 +436,12 @@ static void remove_unused(AuKernel *k)
     k->body = sweep(&w, k->body);
 }
 
-void kernel_simplify(AuKernel *k)
+static void simplify(AuKernel *k, bool gathers)
 {
     Simplify *s = AU_NEW(k->arena, Simplify);
     const uint32_t first = k->body;
     s->k = k;
+    s->gathers = gathers;
     s->info_capacity = k->instr_count + k->instr_count / 8; /* folding adds constants */
     s->info = AU_NEW_ARRAY(k->arena, Info, s->info_capacity);
     info_of(s, k->instr_count - 1);
@@ -397,3 +450,7 @@ void kernel_simplify(AuKernel *k)
     region(s, first);
     remove_unused(k);
 }
+
+void kernel_simplify(AuKernel *k) { simplify(k, false); }
+
+void kernel_gather_offsets(AuKernel *k) { simplify(k, true); }

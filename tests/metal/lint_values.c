@@ -311,6 +311,7 @@ static LintType binary(Lint *l, unsigned least)
 
 static LintType chosen(Lint *l, const LintToken *at, LintType a, LintType b)
 {
+    if (!a.pointer && !b.pointer && a.base == b.base && a.width == b.width) return a;
     if (!a.pointer && !b.pointer) return common(l, at, a, b);
     lint_give(l, at, a, b, "?:");
     return a;

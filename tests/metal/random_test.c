@@ -68,14 +68,19 @@ static void some(uint32_t seed, uint32_t count)
 {
     Bench b = bench_new();
     char why[4096] = "";
-    AuKernel *all[AT_ONCE];
+    AuKernel *all[AT_ONCE], *printed[AT_ONCE];
     for (uint32_t n = 0; n < count; n++) {
         all[n] = random_kernel(&b, seed + n, SIMDGROUP, true);
         all[n]->name = au_format(b.arena, "random%u", seed + n);
         if (!kernel_verify(all[n], b.diags))
             fail_msg("seed %u: %s", seed + n, b.diags->first->message);
+        printed[n] = random_kernel(&b, seed + n, SIMDGROUP, true);
+        printed[n]->name = all[n]->name;
+        kernel_gather_offsets(printed[n]); /* as the driver does; not what is interpreted */
+        if (!kernel_verify(printed[n], b.diags))
+            fail_msg("seed %u, gathered: %s", seed + n, b.diags->first->message);
     }
-    const char *source = msl(&b, all, count);
+    const char *source = msl(&b, printed, count);
     if (metal_lint(source, why, sizeof why)) fail_msg("seeds from %u: linter: %s", seed, why);
     MetalText *compiled = metal_compile(source, why, sizeof why);
     if (!compiled) fail_msg("seeds from %u: %s", seed, why);
