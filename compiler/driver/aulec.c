@@ -20,7 +20,7 @@ static const char usage[] =
     ".a; `-` or "
     "a stage: the standard output\n"
     "      --target LIST        cpu, opencl, cuda, hip, levelzero, metal, vulkan; default cpu, "
-    "opencl, vulkan and levelzero\n"
+    "opencl, vulkan, levelzero and metal\n"
     "      --arch LIST          x86-64-v3, x86-64-v4, x86-64-v4-bf16, x86-64-v4-amx, aarch64, "
     "generic, spirv; default: those of this kind of machine\n"
     "      --dtype LIST         operand types f32, f16, bf16; default all\n"

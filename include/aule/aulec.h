@@ -72,7 +72,7 @@ enum { AULEC_ALONE = 2 };
 typedef struct aulec_options {
     size_t struct_size;
     const char *
-        targets; /* "cpu,opencl,cuda,vulkan"; default cpu, opencl, vulkan and levelzero, of layouts, stored types and
+        targets; /* "cpu,opencl,cuda,vulkan"; default cpu, opencl, vulkan, levelzero and metal, of layouts, stored types and
                     stages those that have them */
     const char *archs; /* "x86-64-v4,generic"; default those that each target compiles by default */
     const char *dtypes;    /* operand types: "f32,f16,bf16"; default all three */

@@ -336,7 +336,7 @@ class Stages(Case):
     def test_what_is_made_where_no_target_is_named(self):
         """Not what takes long, nor what needs matrix units; of layouts and stored types, what has kernels of them."""
         made = self.made()
-        self.assertEqual(made - {m for m in made if m[0] == "cpu"}, {("opencl", "generic"), ("vulkan", "vulkan12"), ("levelzero", "levelzero10")})
+        self.assertEqual(made - {m for m in made if m[0] == "cpu"}, {("opencl", "generic"), ("vulkan", "vulkan12"), ("levelzero", "levelzero10"), ("metal", "apple7")})
         self.assertIn(("cpu", "x86-64-v3"), made)
         self.assertEqual(self.made("--arch=generic,x86-64-v3"), {("cpu", "x86-64-v3"), ("opencl", "generic")})
         for of_rows in ("--layout=T=paged", "--storage=k=e4m3"):
