@@ -12,7 +12,7 @@ from typing import Any
 
 from ._errors import Error
 from ._libaule import library
-from ._tensors import GPUS, gpu_of
+from ._tensors import BACKENDS, gpu_of
 
 KINDS = ("cpu", "gpu", "other")
 
@@ -138,7 +138,7 @@ def chosen() -> str | None:
 def _where(x: Any) -> tuple[str, int] | None:
     """Backend and number of the device in whose memory a tensor is; None: in the host's, or where no backend of ours looks for it."""
     gpu = None if type(x).__module__ == "numpy" else gpu_of(x)
-    return None if gpu is None else (GPUS[gpu[0]], gpu[1])
+    return None if gpu is None else (BACKENDS[gpu[0]], gpu[1])
 
 
 class Device:

@@ -89,7 +89,7 @@ class Prepared:
     def apart(self, words: list[int], read: int) -> bool:
         """Whether nothing lies between the first and the last byte of what is written, the tensors behind the first [read], but for others that
         are written and were as far from it when the call was prepared, which then was looked at: keys and values in one tensor."""
-        at = words[::2]
+        at = [place + offset for place, offset in zip(words[::2], words[1::2])]
         ranges = [(a + first, a + end) for a, (first, end) in zip(at, self._spans)]
         return not any(
             first < other_end and other < end and (m < read or at[n] - at[m] != self._at[n] - self._at[m])
@@ -105,6 +105,10 @@ class Prepared:
         numbers = array("B", b"".join([abi.VALUE.pack(1, 0, 0, x) if isinstance(x, float) else abi.VALUE.pack(0, 0, x, 0.0) for x in values]))
         at = numbers.buffer_info()[0] if values else 0
         run = abi.RUN.pack(abi.RUN.size, queue, space, space_bytes, tensors.buffer_info()[0], at)
+        if _is_apart(like, self.device):
+            import torch
+
+            torch.mps.synchronize()
         try:
             self._library.plan_run(self._plan, run)
             if self._reports:
@@ -144,8 +148,15 @@ def _queue(like: Any, device: Device) -> int:
     return LEGACY_STREAM
 
 
+def _is_apart(like: Any, device: Device) -> bool:
+    """Whether torch has a queue of its own on that device, which no program in Python gets: both wait for each other."""
+    return device.backend == "metal" and like is not None
+
+
 def _reads_at_once(like: Any, device: Device) -> bool:
     """Whether the library of GPU arrays reads results on streams of its own, as JAX does, and does not know of the one that we use."""
+    if _is_apart(like, device):
+        return True
     return device.backend in GPUS.values() and like is not None and not is_torch(like) and not is_cupy(like)
 
 
@@ -155,7 +166,7 @@ def _workspace(like: Any, device: Device, size: int, align: int) -> tuple[int, A
     if device.backend == "cpu":
         memory = take(size)
         return memory.data, memory
-    if is_torch(like):
+    if is_torch(like) and not _is_apart(like, device):
         import torch
 
         tensor = torch.empty(size + align, dtype=torch.uint8, device=like.device)
@@ -201,10 +212,10 @@ class Runner:
         check_writeable(out, operation)
         for tensors in (given, out) if out else (given,):
             for name, x in tensors.items():
-                key, address, owner = describe(x, name)
+                key, address, offset, owner = describe(x, name)
                 keys += name, key
-                words += address, 0
-                bits |= address
+                words += address, offset
+                bits |= address | offset
                 owners.append(owner)
         keys.append(bits & 15 == 0)  # kernels that copy by tensor maps are for such addresses alone
         for name, value in params.items():
@@ -222,8 +233,8 @@ class Runner:
         else:
             results = {name: make() for name, make in prepared.made}
         for name, x in results.items():
-            _, address, _ = describe(x, name)
-            words += address, 0
+            _, address, offset, _ = describe(x, name)
+            words += address, offset
         values = list(params.values())
         try:
             prepared.run(words, values, like)

@@ -36,7 +36,8 @@ class Step:
         key: list[Any] = [f._key, call.device, *call.params.items()]
         said, bits = [], 0
         for name, x in call.tensors.items():
-            kind, address, owner = describe(x, name)
+            kind, place, offset, owner = describe(x, name)
+            address = place + offset
             floats = name in f._names.positional or "float" in f._specs[name].dtype
             bits |= address if floats else 0
             key += [name, kind, None if floats else address]

@@ -17,8 +17,9 @@ import numpy
 from ._errors import ArgumentError
 from ._libaule import BF16, F16, F32, DLDataType, DLManagedTensorVersioned, DLTensor
 
-CPU, CUDA, ROCM = 1, 2, 10  # kDLCPU, kDLCUDA, kDLROCM
+CPU, CUDA, METAL, ROCM = 1, 2, 8, 10  # kDLCPU, kDLCUDA, kDLMetal, kDLROCM
 GPUS = {CUDA: "cuda", ROCM: "hip"}  # backends that work on the caller's streams
+BACKENDS = {**GPUS, METAL: "metal"}  # that read tensors where they are
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6  # DLDataTypeCode
 
 # (code, bits) of DLPack by the name that NumPy and torch share
@@ -31,7 +32,7 @@ TYPES = {
 STORED_AS = {name: TYPES["uint8"] for name in ("float8_e4m3fn", "float8_e5m2")}
 NAMES = {code: name for name, code in TYPES.items()}
 OPERANDS = {TYPES["float32"]: F32, TYPES["float16"]: F16, TYPES["bfloat16"]: BF16}
-TORCH_DEVICES = {"cpu": CPU, "mps": 8, "xpu": 14}  # and "cuda": torch_gpu
+TORCH_DEVICES = {"cpu": CPU, "mps": METAL, "xpu": 14}  # and "cuda": torch_gpu
 LEGACY_STREAM = 1  # the default stream, by the handle that is not NULL; of CUDA the array API's number for it as well, of ROCm that is 0
 
 
@@ -146,13 +147,31 @@ def _view_torch(x: Any, what: str) -> View:
     kind = torch_gpu() if x.device.type == "cuda" else TORCH_DEVICES.get(x.device.type)
     if kind is None:
         raise ArgumentError(f"{what} is on device {x.device}, which aule does not know", "tensor")
-    return View(x, x.data_ptr(), (kind, x.device.index or 0), dtype, tuple(x.shape), x.stride())
+    place, offset = metal_buffer(x, what) if kind == METAL else (x.data_ptr(), 0)
+    view = View(x, place, (kind, x.device.index or 0), dtype, tuple(x.shape), x.stride())
+    view.tensor.byte_offset = offset
+    return view
 
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype, _capsule_pointer.argtypes = c_void_p, [py_object, c_char_p]
 _capsule_is = ctypes.pythonapi.PyCapsule_IsValid
 _capsule_is.restype, _capsule_is.argtypes = ctypes.c_int, [py_object, c_char_p]
+
+
+def metal_buffer(x: Any, what: str) -> tuple[int, int]:
+    """The MTLBuffer of a tensor of torch on "mps", and the bytes before its first element: by DLPack, since what data_ptr() is there depends on
+    torch's version: a buffer's handle with the offset added, which is no address, or an address of the host's."""
+    capsule = _torch().utils.dlpack.to_dlpack(x.detach())
+    tensor = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    offset = x.storage_offset() * x.element_size()
+    if tensor.device.device_type != METAL:
+        raise ArgumentError(f"{what}: torch says by DLPack that it is on device type {tensor.device.device_type}, not Metal", "tensor")
+    if tensor.byte_offset == offset:
+        return tensor.data, offset
+    if tensor.byte_offset == 0 and tensor.data == x.data_ptr() == x.untyped_storage().data_ptr() + offset:
+        return tensor.data - offset, offset  # a torch that adds the offset to the handle here, too
+    raise ArgumentError(f"{what}: what torch's DLPack says of it ({tensor.byte_offset} bytes) is not its offset ({offset}): pass {what}.clone()", "tensor")
 
 
 def _view_dlpack(x: Any, what: str) -> View:
@@ -177,9 +196,10 @@ def _view_dlpack(x: Any, what: str) -> View:
 
 
 def gpu_of(x: Any) -> tuple[int, int] | None:
-    """(type, id) of DLPack where a tensor is in memory of CUDA or ROCm."""
+    """(type, id) of DLPack where a tensor is in memory of CUDA or ROCm, or torch's in that of Metal."""
     if is_torch(x):
-        return (torch_gpu(), x.device.index or 0) if x.device.type == "cuda" else None
+        kind = x.device.type
+        return (torch_gpu() if kind == "cuda" else METAL, x.device.index or 0) if kind in ("cuda", "mps") else None
     device = getattr(x, "__dlpack_device__", None)
     kind, index = device() if device is not None else (CPU, 0)
     return (int(kind), int(index)) if int(kind) in GPUS else None
@@ -213,20 +233,24 @@ def view(x: Any, what: str) -> View:
     raise not_a_tensor(x, what)
 
 
-def describe(x: Any, what: str) -> tuple[Any, int, Any]:
-    """What a prepared call depends on (equal for tensors that one call can take in turn), the address, and what keeps it valid.
+def describe(x: Any, what: str) -> tuple[Any, int, int, Any]:
+    """What a prepared call depends on (equal for tensors that one call can take in turn), the address and an offset to it, which is not 0 where
+    the address is a handle, and what keeps it valid.
 
     Fast for NumPy arrays and torch tensors; what cannot be described raises as :func:`view` does.
     """
     if type(x) is numpy.ndarray and x.ndim:
-        return (x.dtype, x.shape, x.strides), x.__array_interface__["data"][0], x
+        return (x.dtype, x.shape, x.strides), x.__array_interface__["data"][0], 0, x
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_neg() and not x.is_nested and x.data_ptr():
-        return (x.dtype, x.shape, x.stride(), x.device), x.data_ptr(), x
+        place, offset = metal_buffer(x, what) if x.is_mps else (x.data_ptr(), 0)
+        return (x.dtype, x.shape, x.stride(), x.device), place, offset, x
     v = view(x, what)
     t = v.tensor
     strides = tuple(t.strides[n] for n in range(t.ndim))
-    return (type(x), v.dtype, v.shape, strides, v.device), (t.data or 0) + t.byte_offset, v  # results are of its library
+    if v.device[0] == METAL:
+        return (type(x), v.dtype, v.shape, strides, v.device), t.data or 0, t.byte_offset, v
+    return (type(x), v.dtype, v.shape, strides, v.device), (t.data or 0) + t.byte_offset, 0, v  # results are of its library
 
 
 def heads_inside(x: Any) -> bool:

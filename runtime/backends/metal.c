@@ -237,6 +237,12 @@ static aule_status check_memory(void *state, const char *name, void *data, uint6
                                 AuSink sink)
 {
     const Metal *d = state;
+    /* Objects are allocated one by one, what buffers hold is not: a message to it would end the process. */
+    if (data && d->api.malloc_size && !d->api.malloc_size(data))
+        return rt_fail(sink, AULE_ERROR_TENSOR,
+                       "%s: its data is no Metal buffer: expected an id<MTLBuffer>, with its "
+                       "offset in byte_offset",
+                       name);
     const uint64_t length = METAL_GET(&d->api, uint64_t, (MetalId)data, length);
     if (bytes <= length) return AULE_OK;
     return rt_fail(sink, AULE_ERROR_TENSOR,

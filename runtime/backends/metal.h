@@ -34,6 +34,8 @@ typedef struct MetalApi {
     void *(*objc_autoreleasePoolPush)(void);
     void (*objc_autoreleasePoolPop)(void *pool);
     MetalId (*MTLCopyAllDevices)(void);
+    size_t (*malloc_size)(
+        const void *block); /* 0: of nothing that was allocated; NULL: nobody tells */
     struct {
 #define MESSAGE(name, selector, result, arguments) MetalSel name;
 #include "metal_api.def"

@@ -40,6 +40,7 @@ bool rt_metal_begin(MetalApi *m, AuText *why)
     good = find(objc, "objc_autoreleasePoolPop", &m->objc_autoreleasePoolPop, why) && good;
     good = find(metal, "MTLCopyAllDevices", &m->MTLCopyAllDevices, why) && good;
     if (!good) return false;
+    *(void **)&m->malloc_size = dlsym(objc, "malloc_size"); /* of libSystem, on which it depends */
 #define MESSAGE(name, selector, result, arguments) m->sel.name = m->sel_registerName(selector);
 #include "metal_api.def"
     return true;

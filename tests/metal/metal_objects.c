@@ -11,6 +11,7 @@
 pthread_mutex_t metal_lock = PTHREAD_MUTEX_INITIALIZER;
 MetalDouble metal_told;
 Object metal_device = {.is = "MTLDevice", .count = 1};
+static Object *newest; /* of those that are alive */
 static Object *pool[4096];
 static unsigned pooled, marks[256];
 
@@ -33,7 +34,26 @@ Object *metal_make(const char *is)
     o->is = is;
     o->count = 1;
     metal_told.objects++;
-    return o;
+    o->older = newest;
+    return newest = o;
+}
+
+static void forget(const Object *o)
+{
+    Object **at = &newest;
+    while (*at && *at != o) at = &(*at)->older;
+    if (*at) *at = o->older;
+}
+
+/* As on macOS, where objects are allocated one by one; what buffers hold is not. */
+EXPORT size_t malloc_size(const void *block);
+size_t malloc_size(const void *block)
+{
+    pthread_mutex_lock(&metal_lock);
+    const Object *o = newest;
+    while (o && o != block) o = o->older;
+    pthread_mutex_unlock(&metal_lock);
+    return o ? sizeof *o : 0;
 }
 
 void metal_drop(Object *o)
@@ -44,6 +64,7 @@ void metal_drop(Object *o)
     if (o == &metal_device) metal_told.objects--; /* a hold of it */
     if (o->count > 0) return;
     metal_told.objects--;
+    forget(o);
     free(o->text);
     if (!o->borrowed) free(o->memory);
     if (!metal_is_kept(o->compiled)) metal_forget(o->compiled);

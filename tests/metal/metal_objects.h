@@ -11,6 +11,7 @@
 typedef struct Object Object;
 struct Object {
     const char *is; /* class */
+    Object *older;  /* of those that are alive */
     int count;
     char *
         text; /* NSString, NSError, MTLFunction: its name, NSURL: its path, MTLBinaryArchive: what it holds */
