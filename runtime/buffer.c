@@ -1,5 +1,6 @@
 /* buffer.c - memory of devices, waiting, and events. */
 #include <time.h>
+#include <unistd.h>
 
 #include "device.h"
 
@@ -72,6 +73,28 @@ aule_status aule_buffer_import(aule_device *device, int fd, uint64_t fd_bytes, a
     if (!made) return rt_fail_memory(sink);
     return finish(made, device, fd_bytes, buffer,
                   device->backend->buffer_import(device->state, fd, fd_bytes, &made->data, sink));
+}
+
+aule_status aule_buffer_host(aule_device *device, void *memory, uint64_t bytes,
+                             aule_buffer **buffer, aule_error **error)
+{
+    AuSink sink = {device ? device->memory : rt_memory(NULL), error};
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!device || !buffer || !memory || !bytes)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_buffer_host: device, memory, bytes and buffer must not be NULL or 0");
+    if ((uintptr_t)memory % page || bytes % page)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_buffer_host: %llu bytes at %p are no whole pages of %llu",
+                       (unsigned long long)bytes, memory, (unsigned long long)page);
+    if (!device->backend->buffer_host)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "%s: memory of the process is no buffer on %s: copy it into one",
+                       device->info.id, device->backend->name);
+    aule_buffer *made = rt_alloc(sink.memory, sizeof *made);
+    if (!made) return rt_fail_memory(sink);
+    return finish(made, device, bytes, buffer,
+                  device->backend->buffer_host(device->state, memory, bytes, &made->data, sink));
 }
 
 void aule_buffer_free(aule_buffer *buffer)

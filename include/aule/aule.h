@@ -280,6 +280,13 @@ AULE_API aule_status aule_buffer_export(aule_device *device, uint64_t bytes, aul
 AULE_API aule_status aule_buffer_import(aule_device *device, int fd, uint64_t fd_bytes,
                                         aule_buffer **buffer, aule_error **error);
 
+/* Memory of the process that the device reads and writes where it is: [bytes] from [memory] on, whole pages both (sysconf(_SC_PAGESIZE)), which a
+ * program has who rounds the place of its data outwards; a tensor in it has a byte_offset. It stays the caller's, and must stay mapped, and be writable where
+ * kernels write, until the buffer is freed, and that until the work that uses it has been waited for; who reads or writes it in between waits, too.
+ * AULE_ERROR_USAGE: no whole pages. AULE_ERROR_UNSUPPORTED: the device has no such buffers (today metal has), or the driver refuses that memory: use copies. */
+AULE_API aule_status aule_buffer_host(aule_device *device, void *memory, uint64_t bytes,
+                                      aule_buffer **buffer, aule_error **error);
+
 /* ---- events: points in the work of a queue, with the device's time */
 
 typedef struct aule_event aule_event;

@@ -190,6 +190,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_cache_trim": ("status", [c_uint64, c_void_p]),
     "aule_device_synchronize": ("status", [HANDLE, c_void_p]),
     "aule_buffer_new": ("status", [HANDLE, c_uint64, OUT]),
+    "aule_buffer_host": ("status", [HANDLE, c_void_p, c_uint64, OUT]),
     "aule_buffer_free": (None, [HANDLE]),
     "aule_buffer_data": (c_void_p, [HANDLE]),
     "aule_buffer_upload": ("status", [HANDLE, c_uint64, c_void_p, c_uint64]),

@@ -1,13 +1,18 @@
-"""Copies of host tensors on a device that does not see host memory, for calls that ask for such a device by name."""
+"""Host tensors on a device that does not see host memory, for calls that ask for such a device by name: copies, or, where the device has such
+buffers, the pages in which they lie."""
 
 from __future__ import annotations
 
+import mmap
 from typing import Any, Mapping
 
 from ._devices import Device
-from ._errors import ArgumentError
+from ._errors import ArgumentError, Error
 from ._libaule import library
 from ._tensors import View
+
+
+IN_PLACE = ("metal",)  # backends with buffers of the process's memory
 
 
 def span(v: View) -> tuple[int, int]:
@@ -40,8 +45,22 @@ def together(views: Mapping[str, View], written: set[str]) -> list[list[str]]:
     return alone + [one for names in made for one in ([names] if written & set(names) else [[name] for name in names])]
 
 
+def in_place(device: Device, first: int, end: int) -> tuple[Any, int] | None:
+    """A buffer of the pages around these bytes, and where they begin; None: the device, or its driver, wants copies."""
+    page = mmap.PAGESIZE
+    start = first - first % page
+    if device.backend not in IN_PLACE or end == first:
+        return None
+    try:
+        return library().handle(library().buffer_host, device.handle, start, -(-end // page) * page - start), start
+    except Error as error:
+        if error.status != "unsupported":
+            raise
+        return None
+
+
 class Staged:
-    """With-block around a launch: uploads on entry, downloads the outputs on exit.
+    """With-block around a launch: uploads on entry, downloads the outputs on exit; what is in place is only waited for.
 
     Attributes:
         views: the tensors on the device, inputs and outputs, by name.
@@ -53,6 +72,7 @@ class Staged:
         self._fresh = fresh  # outputs made for this call: compact, nothing in them to keep
         self._buffers: dict[str, Any] = {}
         self._of: dict[str, Any] = {}  # the buffer that a tensor is in
+        self._placed: set[str] = set()  # tensors that were not copied
         self._starts: dict[str, int] = {}  # of each tensor's buffer the address on the host that its first byte has
         self.views: dict[str, View] = {}
 
@@ -65,9 +85,14 @@ class Staged:
         spans = {name: tuple(address(v) + at for at in span(v)) for name, v in views.items()}
         first, end = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
         start = first - (first % 64 if len(views) > 1 else 0)
-        buffer = lib.handle(lib.buffer_new, self._device.handle, max(end - start, 1))
+        placed = in_place(self._device, first, end)
+        if placed is not None:
+            buffer, start = placed
+            self._placed.update(views)
+        else:
+            buffer = lib.handle(lib.buffer_new, self._device.handle, max(end - start, 1))
         self._buffers[next(iter(views))] = buffer
-        if upload and end > first:
+        if placed is None and upload and end > first:
             lib.buffer_upload(buffer, first - start, first, end - first)
         for name, v in views.items():
             strides = [v.tensor.strides[n] for n in range(v.tensor.ndim)]
@@ -90,9 +115,11 @@ class Staged:
     def __exit__(self, kind: Any, *_: Any) -> None:
         lib = library()
         try:
+            if self._placed:
+                lib.device_synchronize(self._device.handle, None)  # also after an error: their memory may go
             for name, v in self._outputs.items():
                 first, end = span(v)
-                if kind is None and end > first:
+                if kind is None and end > first and name not in self._placed:
                     at = address(v) + first
                     lib.buffer_download(self._of[name], at - self._starts[name], at, end - first)
         finally:

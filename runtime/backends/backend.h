@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 6
+#define AU_BACKEND_API 7
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -129,6 +129,8 @@ typedef struct AuBackend {
     aule_status (*buffer_export)(void *state, uint64_t bytes, void **data, int *fd,
                                  uint64_t *fd_bytes, AuSink sink);
     aule_status (*buffer_import)(void *state, int fd, uint64_t fd_bytes, void **data, AuSink sink);
+    /* Whole pages of the process as a buffer, which is freed likewise and leaves them alone. (optional) */
+    aule_status (*buffer_host)(void *state, void *memory, uint64_t bytes, void **data, AuSink sink);
     aule_status (*upload)(void *state, void *data, uint64_t offset, const void *from,
                           uint64_t bytes, AuSink sink);
     aule_status (*download)(void *state, void *data, uint64_t offset, void *to, uint64_t bytes,

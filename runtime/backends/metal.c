@@ -262,6 +262,22 @@ static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink s
     return AULE_OK;
 }
 
+/* Freed without a word to anybody (deallocator: nil). */
+static aule_status buffer_host(void *state, void *memory, uint64_t bytes, void **data, AuSink sink)
+{
+    const Metal *d = state;
+    MetalId buffer =
+        METAL_CALL(&d->api, MetalId, (MetalId, MetalSel, void *, uint64_t, uint64_t, MetalId),
+                   d->device, host_buffer, memory, bytes, (uint64_t)0, (MetalId)NULL);
+    if (!buffer)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "metal:%u: newBufferWithBytesNoCopy: gave none for %llu bytes at %p: copy "
+                       "them into a buffer",
+                       d->index, (unsigned long long)bytes, memory);
+    *data = buffer;
+    return AULE_OK;
+}
+
 static void buffer_free(void *state, void *data) { release(&((Metal *)state)->api, data); }
 
 /* Where the processor sees a buffer, after the work on our own queue. */
@@ -372,6 +388,7 @@ const AuBackend au_backend_metal = {
     .synchronize = synchronize,
     .buffer_new = buffer_new,
     .buffer_free = buffer_free,
+    .buffer_host = buffer_host,
     .upload = upload,
     .download = download,
     .event_record = event_record,

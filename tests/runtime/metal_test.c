@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // clang-format off
 static const char code[] =
@@ -280,6 +281,53 @@ static void test_matrices(void **state)
     use_matrices(false);
 }
 
+/* ---- memory of the process */
+
+static void expect_host(aule_device *device, void *memory, uint64_t bytes, aule_status status,
+                        const char *text)
+{
+    aule_buffer *buffer = NULL;
+    aule_error *error = NULL;
+    expect_error(aule_buffer_host(device, memory, bytes, &buffer, &error), &error, status, text);
+    assert_null(buffer);
+}
+
+/* Whole pages, which the buffer has where they are and leaves to their owner. */
+static void test_host_memory(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *memory;
+    uint32_t seen = 0;
+    aule_device *device, *cpu;
+    aule_buffer *buffer;
+    assert_int_equal(posix_memalign((void **)&memory, page, 2 * page), 0);
+    assert_int_equal(aule_device_open("metal:0", NULL, &device, NULL), AULE_OK);
+    assert_int_equal(aule_buffer_host(device, memory, 2 * page, &buffer, NULL), AULE_OK);
+    assert_int_equal(aule_buffer_bytes(buffer), 2 * page);
+    memcpy(memory + page, &(uint32_t){0x01020304}, 4);
+    assert_int_equal(aule_buffer_download(buffer, page, &seen, 4, NULL), AULE_OK);
+    assert_int_equal(seen, 0x01020304);
+    assert_int_equal(aule_buffer_upload(buffer, 8, &(uint32_t){5}, 4, NULL), AULE_OK);
+    assert_int_equal(memory[8], 5);
+    aule_buffer_free(buffer);
+    memory[0] = 1; /* still there */
+    expect_host(device, memory + 64, page, AULE_ERROR_USAGE, "are no whole pages of ");
+    expect_host(device, memory, page + 64, AULE_ERROR_USAGE, "are no whole pages of ");
+    expect_host(device, NULL, page, AULE_ERROR_USAGE, "must not be NULL");
+    metal_double()->calls = 0;
+    metal_double()->fail_at = 1;
+    expect_host(device, memory, page, AULE_ERROR_UNSUPPORTED,
+                "newBufferWithBytesNoCopy: gave none");
+    metal_double()->fail_at = 0;
+    aule_device_close(device);
+    assert_int_equal(aule_device_open("cpu", NULL, &cpu, NULL), AULE_OK);
+    expect_host(cpu, memory, page, AULE_ERROR_UNSUPPORTED, "is no buffer on cpu");
+    aule_device_close(cpu);
+    free(memory);
+    expect_nothing_left();
+}
+
 /* A device that a plan runs on again after a launch failed on it. */
 static void test_a_failed_launch_is_told_once(void **state)
 {
@@ -348,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_elapsed),
         cmocka_unit_test(test_every_call_fails_in_turn),
         cmocka_unit_test(test_archives_are_kept),
+        cmocka_unit_test(test_host_memory),
         cmocka_unit_test(test_a_failed_launch_is_told_once),
         cmocka_unit_test(test_devices_that_cannot),
         cmocka_unit_test(test_matrices),
