@@ -4,7 +4,7 @@
 /* A product of 8 x 8 matrices. Each lane has two neighbours of a row of each, which the row `simdgroup8` of atoms.def places; Apple's
  * headers have thread_elements(), its specification does not, and others rely on it as well. */
 #define PRODUCT(type, first, second)                                                               \
-    "{\n    simdgroup_matrix<" type ", 8, 8> left, right;\n"                                       \
+    "    simdgroup_matrix<" type ", 8, 8> left, right;\n"                                          \
     "    simdgroup_matrix<float, 8, 8> sum;\n"                                                     \
     "    left.thread_elements()[0] = " first "(b[0]);\n"                                           \
     "    left.thread_elements()[1] = " first "(b[1]);\n"                                           \
@@ -13,7 +13,10 @@
     "    sum.thread_elements()[0] = a[0];\n"                                                       \
     "    sum.thread_elements()[1] = a[1];\n"                                                       \
     "    simdgroup_multiply_accumulate(sum, left, right, sum);\n"                                  \
-    "    return float2(sum.thread_elements()[0], sum.thread_elements()[1]);\n}\n"
+    "    return float2(sum.thread_elements()[0], sum.thread_elements()[1]);\n"
+
+/* bfloat begins with MSL 3.1; numbers are kept as bits before and after. */
+#define BFLOATS "#if __METAL_VERSION__ >= 310\n"
 
 // clang-format off
 const AuCHelper metal_helpers[METAL_HELPERS] = {
@@ -36,16 +39,18 @@ const AuCHelper metal_helpers[METAL_HELPERS] = {
     {"bf16_to_float", "float", {"ushort"}, "{\n    return as_type<float>(uint(a) << 16);\n}\n"},
     /* Rounds to nearest even; a NaN stays one. */
     {"float_to_bf16", "ushort", {"float"},
-     "{\n    const uint bits = as_type<uint>(a);\n"
-     "    return ushort((isnan(a) ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);\n}\n"},
+     "{\n" BFLOATS "    return as_type<ushort>(bfloat(a));\n#else\n    const uint bits = as_type<uint>(a);\n"
+     "    return ushort((isnan(a) ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);\n#endif\n}\n"},
     {"dot2_half", "float", {"float", "half2", "half2"},
      "{\n    a = fma(float(b[0]), float(c[0]), a);\n    return fma(float(b[1]), float(c[1]), a);\n}\n"},
     {"dot2_bf16", "float", {"float", "ushort2", "ushort2"},
      "{\n    a = fma(bf16_to_float(b[0]), bf16_to_float(c[0]), a);\n"
      "    return fma(bf16_to_float(b[1]), bf16_to_float(c[1]), a);\n}\n"},
-    {"multiply_add", "float2", {"float2", "float2", "float2"}, PRODUCT("float", "", "")},
-    {"multiply_add_half", "float2", {"float2", "half2", "half2"}, PRODUCT("half", "", "")},
-    {"multiply_add_bf16", "float2", {"float2", "ushort2", "ushort2"}, PRODUCT("float", "bf16_to_float", "bf16_to_float")},
+    {"multiply_add", "float2", {"float2", "float2", "float2"}, "{\n" PRODUCT("float", "", "") "}\n"},
+    {"multiply_add_half", "float2", {"float2", "half2", "half2"}, "{\n" PRODUCT("half", "", "") "}\n"},
+    {"multiply_add_bf16", "float2", {"float2", "ushort2", "ushort2"},
+     "{\n" BFLOATS PRODUCT("bfloat", "as_type<bfloat>", "as_type<bfloat>") "#else\n"
+     PRODUCT("float", "bf16_to_float", "bf16_to_float") "#endif\n}\n"},
     /* Lanes exchange 32 bits. */
     {"shuffle_long", "long", {"long", "ushort"},
      "{\n    const uint2 parts = as_type<uint2>(a);\n"

@@ -5,8 +5,10 @@
 /* ---- devices */
 
 static aule_status found(AuFinder *finder, const MetalApi *m, MetalId device, uint32_t index,
-                         AuSink sink)
+                         uint32_t language, AuSink sink)
 {
+    static const char *const features[METAL_NEWEST + 1] = {"apple7 metal3", "apple7 metal3 msl31",
+                                                           "apple7 metal3 msl31 msl32"};
     char id[24];
     typedef int8_t Bool;
     const bool apple7 = METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family,
@@ -22,7 +24,7 @@ static aule_status found(AuFinder *finder, const MetalApi *m, MetalId device, ui
                                                         : "it has no Metal 3: macOS 13 is needed",
                              .name = rt_metal_words(m, METAL_GET(m, MetalId, device, name)),
                              .driver = "Metal",
-                             .features = apple7 && metal3 ? "apple7 metal3" : "",
+                             .features = apple7 && metal3 ? features[language] : "",
                              .kind = AULE_DEVICE_GPU,
                              .memory_bytes = METAL_GET(m, uint64_t, device, working_set),
                              .dl = {kDLMetal, (int32_t)index}};
@@ -37,12 +39,13 @@ static aule_status find(AuFinder *finder, AuSink sink)
     if (rt_metal_begin(&m, &why)) {
         void *pool = m.objc_autoreleasePoolPush();
         MetalId all = m.MTLCopyAllDevices();
+        const uint32_t language = rt_metal_language(&m);
         const uint64_t count = all ? METAL_GET(&m, uint64_t, all, count) : 0;
         for (uint64_t n = 0; n < count && !status; n++)
             status =
                 found(finder, &m,
                       METAL_CALL(&m, MetalId, (MetalId, MetalSel, uint64_t), all, object_at, n),
-                      (uint32_t)n, sink);
+                      (uint32_t)n, language, sink);
         if (all) METAL_GET(&m, void, all, release);
         m.objc_autoreleasePoolPop(pool);
         if (count) return status;
@@ -114,6 +117,7 @@ static aule_status fill(Metal *d, const aule_device_options *options, AuSink sin
         d->device = METAL_GET(&d->api, MetalId, (MetalId)options->context, retain);
     else
         d->device = device_at(&d->api, d->index);
+    d->language = rt_metal_language(&d->api);
     if (d->device) d->queue = METAL_GET(&d->api, MetalId, d->device, new_queue);
     d->api.objc_autoreleasePoolPop(pool);
     if (!d->device)

@@ -22,7 +22,8 @@ typedef struct MetalRange {
 enum { METAL_FAMILY_APPLE7 = 1007, METAL_FAMILY_METAL3 = 5001 };
 enum { METAL_USAGE_READ = 1, METAL_USAGE_WRITE = 2 };
 enum { METAL_STATUS_ERROR = 5 };
-enum { METAL_LANGUAGE_3_0 = 3 << 16 };
+enum { METAL_LANGUAGE_3 = 3 << 16 }; /* and the minor version */
+enum { METAL_NEWEST = 2 };
 enum { METAL_STATUS_COMPLETED = 4 };
 enum { METAL_SENT = 64 };         /* queues hold as many that are not done */
 enum { METAL_MOST_BYTES = 4096 }; /* of setBytes:length:atIndex: */
@@ -51,6 +52,9 @@ bool rt_metal_begin(MetalApi *m, AuText *why);
 #define METAL_GET(m, result, object, message)                                                      \
     ((result(*)(MetalId, MetalSel))(m)->objc_msgSend)(object, (m)->sel.message)
 
+/* The minor version of the language MSL 3 that the system compiles, of those that kernels know: 0 on macOS 13, 1 on 14 (bfloat), 2 on 15 (orders of
+ * the whole device). */
+uint32_t rt_metal_language(const MetalApi *m);
 MetalId rt_metal_string(const MetalApi *m, const char *text);
 /* The words of an NSString, of an NSError; "" of none. Alive as long as the pool. */
 const char *rt_metal_words(const MetalApi *m, MetalId string);
@@ -67,7 +71,8 @@ typedef enum MetalPlaces {
 typedef struct Metal {
     AuHeap memory;
     MetalApi api;
-    uint32_t index; /* of the id, metal:N */
+    uint32_t index;    /* of the id, metal:N */
+    uint32_t language; /* rt_metal_language */
     MetalId device, queue;
     pthread_mutex_t lock; /* of what follows */
     MetalId sent

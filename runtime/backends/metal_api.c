@@ -46,6 +46,19 @@ bool rt_metal_begin(MetalApi *m, AuText *why)
     return true;
 }
 
+uint32_t rt_metal_language(const MetalApi *m)
+{
+    typedef int8_t Bool;
+    MetalId process = METAL_GET(m, MetalId, m->objc_getClass("NSProcessInfo"), process);
+    uint32_t minor = 0;
+    for (; process && minor < METAL_NEWEST; minor++) {
+        const MetalSize next = {14 + minor, 0,
+                                0}; /* as NSOperatingSystemVersion has three numbers */
+        if (!METAL_CALL(m, Bool, (MetalId, MetalSel, MetalSize), process, at_least, next)) break;
+    }
+    return minor;
+}
+
 MetalId rt_metal_string(const MetalApi *m, const char *text)
 {
     return METAL_CALL(m, MetalId, (MetalId, MetalSel, const char *), m->objc_getClass("NSString"),

@@ -35,7 +35,7 @@ static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
     }
     METAL_CALL(m, void, (MetalId, MetalSel, int8_t), options, set_fast, 0);
     METAL_CALL(m, void, (MetalId, MetalSel, uint64_t), options, set_language,
-               (uint64_t)METAL_LANGUAGE_3_0);
+               (uint64_t)METAL_LANGUAGE_3 + d->language);
     p->library = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, MetalId, MetalId *), d->device,
                             new_library, source, options, &error);
     METAL_GET(m, void, options, release);

@@ -407,13 +407,13 @@ static void check_recursion(Lint *l)
     }
 }
 
-unsigned metal_lint(const char *source, char *why, size_t room)
+unsigned metal_lint(const char *source, unsigned version, char *why, size_t room)
 {
     Lint *l = calloc(1, sizeof *l);
     unsigned wrong = 1;
     if (room) *why = 0;
     if (!l) return wrong;
-    l->source = source, l->why = why, l->room = room;
+    l->source = source, l->version = version, l->why = why, l->room = room;
     if (lint_read(l)) {
         while (l->at->kind != LINT_END) outermost(l);
         check_recursion(l);

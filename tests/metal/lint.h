@@ -13,7 +13,7 @@ enum {
     LINT_THREADGROUP_BYTES = 32 << 10,
     LINT_SLOT_BYTES = 4096, /* of setBytes:length:atIndex: */
     LINT_MOST_THREADS = 1024,
-    LINT_VERSION = 300
+    LINT_BFLOATS = 310
 };
 enum { LINT_NAMES = 4096, LINT_FUNCTIONS = 512, LINT_PARAMETERS = 8 };
 
@@ -37,6 +37,7 @@ typedef enum LintBase {
     LINT_LONG,
     LINT_ULONG,
     LINT_HALF,
+    LINT_BFLOAT,
     LINT_FLOAT,
     LINT_ATOMIC, /* of [element] */
     LINT_MATRIX,
@@ -79,6 +80,7 @@ typedef struct LintStruct {
 
 typedef struct Lint {
     const char *source;
+    unsigned version; /* of the language: 310 */
     char *why;
     size_t room, used;
     unsigned wrong;

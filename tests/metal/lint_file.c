@@ -1,4 +1,4 @@
-/* lint_file.c - the linter for files: metal_lint FILE.metal.. */
+/* lint_file.c - the linter for files, as each version of the language: metal_lint FILE.metal.. */
 #include "metal_lint.h"
 
 #include <stdio.h>
@@ -28,7 +28,9 @@ int main(int count, char **names)
     for (int n = 1; n < count; n++) {
         char why[2000] = "";
         char *text = read_all(names[n]);
-        const unsigned wrong = text ? metal_lint(text, why, sizeof why) : 1;
+        unsigned wrong = text ? 0 : 1;
+        for (unsigned version = 300; version <= 320 && !wrong; version += 10)
+            wrong = metal_lint(text, version, why, sizeof why);
         if (wrong) printf("%s: %u wrong\n%s", names[n], wrong, text ? why : "it cannot be read\n");
         bad |= wrong != 0;
         free(text);

@@ -103,7 +103,7 @@ static const Case lines[] = {
      "no function simdgroup_load takes these types"},
     {"simdgroup_matrix<float, 8, 8> y; simdgroup_load(y, row, 8uL);",
      "no function simdgroup_load takes these types"},
-    {"simdgroup_matrix<int, 8, 8> y;", "of half and float"},
+    {"simdgroup_matrix<int, 8, 8> y;", "of half, bfloat and float"},
     {"simdgroup_matrix<float, 16, 16> y;", "expected 8"},
     {"threadgroup float *const y = (threadgroup float *)(shared + 32764); // 2",
      "y ends at 32772 of 32768 bytes"},
@@ -162,13 +162,40 @@ static const Case texts[] = {
     {"template <class T> T of(T a) { return a; }\n", "expected"},
 };
 
-static void check(const char *text, const char *says)
+static void check_version(const char *text, unsigned version, const char *says)
 {
     char why[2000];
-    const unsigned wrong = metal_lint(text, why, sizeof why);
+    const unsigned wrong = metal_lint(text, version, why, sizeof why);
     if (says && (!wrong || !strstr(why, says)))
         fail_msg("expected '%s', found '%s'\n%s", says, why, text);
     if (!says && wrong) fail_msg("%s\n%s", why, text);
+}
+
+static void check(const char *text, const char *says) { check_version(text, 300, says); }
+
+/* What the versions of the language have in place of each other. */
+static void test_versions(void **state)
+{
+    static const char ways[] =
+        BEGIN "float of(ushort a)\n{\n#if __METAL_VERSION__ >= 310\n    return "
+              "float(as_type<bfloat>(a));\n"
+              "#else\n    return as_type<float>(uint(a) << 16);\n#endif\n}\n";
+    static const char wrong_then[] = BEGIN
+        "float of(float a)\n{\n#if __METAL_VERSION__ >= 310\n    return b;\n#else\n    return a;\n"
+        "#endif\n}\n";
+    static const char wrong_else[] = BEGIN
+        "float of(float a)\n{\n#if __METAL_VERSION__ < 310\n    return b;\n#else\n    return a;\n"
+        "#endif\n}\n";
+    static const char early[] = BEGIN "void of()\n{\n    simdgroup_matrix<bfloat, 8, 8> m;\n}\n";
+    (void)state;
+    check_version(ways, 300, NULL);
+    check_version(ways, 310, NULL);
+    check_version(wrong_then, 300, NULL);
+    check_version(wrong_then, 310, "b");
+    check_version(wrong_else, 310, NULL);
+    check_version(wrong_else, 300, "b");
+    check_version(early, 300, "bfloat begins with MSL 3.1");
+    check_version(early, 310, NULL);
 }
 
 static void test_lines(void **state)
@@ -205,6 +232,7 @@ static void test_slots(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_texts),
-                                       cmocka_unit_test(test_slots)};
+                                       cmocka_unit_test(test_slots),
+                                       cmocka_unit_test(test_versions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

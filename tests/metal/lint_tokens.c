@@ -27,7 +27,20 @@ void lint_expect(Lint *l, const char *text)
     if (!lint_take(l, text)) lint_stop(l, text);
 }
 
-/* Lines of the preprocessor that text of version 3.0 may have. What `#if` leaves out is passed over. */
+/* From the line [at] on to behind the first of two lines that comes. */
+static const char *passed(const char *at, const char *one, const char *other, unsigned *line)
+{
+    for (; *at; at++) {
+        const size_t length = strncmp(at, one, strlen(one)) == 0                ? strlen(one)
+                              : other && strncmp(at, other, strlen(other)) == 0 ? strlen(other)
+                                                                                : 0;
+        *line += *at == '\n';
+        if (length) return at + length;
+    }
+    return at;
+}
+
+/* Lines of the preprocessor that text may have. What `#if` leaves out is passed over. */
 static const char *directive(Lint *l, const char *at, unsigned *line)
 {
     static const char *const fine[] = {"#include <metal_stdlib>",
@@ -42,12 +55,12 @@ static const char *directive(Lint *l, const char *at, unsigned *line)
     unsigned version;
     for (size_t n = 0; n < sizeof fine / sizeof *fine; n++)
         if (strlen(fine[n]) == length && memcmp(fine[n], at, length) == 0) return at + length;
-    if (sscanf(at, "#if __METAL_VERSION__ < %u", &version) == 1) {
-        const char *endif = strstr(at, "#endif");
-        if (LINT_VERSION < version || !endif) return at + length;
-        for (; at < endif; at++) *line += *at == '\n';
-        return endif;
+    const bool below = sscanf(at, "#if __METAL_VERSION__ < %u", &version) == 1;
+    if (below || sscanf(at, "#if __METAL_VERSION__ >= %u", &version) == 1) {
+        if (below == (l->version < version)) return at + length;
+        return passed(at, "\n#else", "\n#endif", line);
     }
+    if (length == 5 && memcmp(at, "#else", 5) == 0) return passed(at, "\n#endif", NULL, line);
     lint_wrong(l, &here, "'%.*s' is no line of the preprocessor that kernels may have", (int)length,
                at);
     return at + length;
@@ -135,7 +148,7 @@ static const struct {
     {"bool", LINT_BOOL, 1},   {"char", LINT_CHAR, 1},     {"uchar", LINT_UCHAR, 1},
     {"short", LINT_SHORT, 2}, {"ushort", LINT_USHORT, 2}, {"int", LINT_INT, 4},
     {"uint", LINT_UINT, 4},   {"long", LINT_LONG, 8},     {"ulong", LINT_ULONG, 8},
-    {"half", LINT_HALF, 2},   {"float", LINT_FLOAT, 4},
+    {"half", LINT_HALF, 2},   {"bfloat", LINT_BFLOAT, 2}, {"float", LINT_FLOAT, 4},
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 
@@ -236,8 +249,10 @@ static void matrix_arguments(Lint *l, LintType *type)
 {
     LintType element;
     lint_expect(l, "<");
-    if (!of_scalars(l->at, &element) || (element.base != LINT_HALF && element.base != LINT_FLOAT))
-        lint_wrong(l, l->at, "matrices of a simdgroup are of half and float");
+    if (!of_scalars(l->at, &element) || element.base < LINT_HALF || element.base > LINT_FLOAT)
+        lint_wrong(l, l->at, "matrices of a simdgroup are of half, bfloat and float");
+    if (element.base == LINT_BFLOAT && l->version < LINT_BFLOATS)
+        lint_wrong(l, l->at, "bfloat begins with MSL 3.1");
     type->element = element.base;
     lint_next(l);
     lint_expect(l, ",");

@@ -78,7 +78,7 @@ static int load(MetalText *t, const char *folder, char *why, size_t room)
     return t->run != NULL;
 }
 
-MetalText *metal_compile(const char *source, char *why, size_t room)
+MetalText *metal_compile(const char *source, unsigned version, char *why, size_t room)
 {
     char folder[] = "/tmp/aule-metal-XXXXXX", command[2048];
     MetalText *t = calloc(1, sizeof *t);
@@ -92,9 +92,10 @@ MetalText *metal_compile(const char *source, char *why, size_t room)
         command, sizeof command,
         "cd %s && exec 2>said && %s -std=c++17 -O1 -fPIC -fvisibility=hidden -ffp-contract=off "
         "-fno-strict-aliasing -w "
-        "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -I%s -c all.cpp -o all.o && "
+        "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -D__METAL_VERSION__=%u -I%s "
+        "-c all.cpp -o all.o && "
         "%s -shared -nostartfiles -o all.so all.o %s",
-        folder, METAL_CXX, METAL_INCLUDE, METAL_CXX, METAL_RUN);
+        folder, METAL_CXX, version, METAL_INCLUDE, METAL_CXX, METAL_RUN);
     const int fine =
         write_source(t, folder, source) && system(command) == 0 && load(t, folder, why, room);
     if (!fine && !why[0]) read_words(folder, why, room);

@@ -5,8 +5,8 @@
 #include "include/shim.h"
 
 typedef struct MetalText MetalText;
-/* NULL: the compiler's words are in [why]. */
-MetalText *metal_compile(const char *source, char *why, size_t room);
+/* [version]: __METAL_VERSION__, 300 or 310. NULL: the compiler's words are in [why]. */
+MetalText *metal_compile(const char *source, unsigned version, char *why, size_t room);
 void metal_forget(MetalText *text);
 int metal_has(const MetalText *text, const char *kernel);
 int metal_run(const MetalText *text, const ShimLaunch *launch, char *why,

@@ -51,6 +51,7 @@ static const MetalDoubleMessage messages[] = {
     {"class NSURL", "fileURLWithPath:", "@@"},
     {"class NSProcessInfo", "processInfo", "@"},
     {"NSProcessInfo", "operatingSystemVersionString", "@"},
+    {"NSProcessInfo", "isOperatingSystemAtLeastVersion:", "BS"},
     {"class MTLBinaryArchiveDescriptor", "new", "@"},
     {"MTLBinaryArchiveDescriptor", "setUrl:", "v@"},
     {"class MTLComputePipelineDescriptor", "new", "@"},
@@ -271,6 +272,8 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
                         0};
     if (strcmp(is, "NSArray") == 0)
         return (Answer){strcmp(selector, "count") == 0 ? 1 : (uintptr_t)&metal_device, 0};
+    if (strcmp(is, "NSProcessInfo") == 0 && selector[0] == 'i')
+        return (Answer){(uint64_t)metal_macos() >= sizes[0], 0};
     if (strcmp(is, "NSProcessInfo") == 0)
         return (Answer){(uintptr_t)metal_autorelease(metal_string(
                             metal_told.system ? metal_told.system : "Version 13.0 of the double")),

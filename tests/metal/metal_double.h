@@ -18,8 +18,9 @@ typedef struct MetalDouble {
     int turned;         /* elements of matrices are in other places */
     int idle; /* messages do nothing, and answer that commands are done: what is left is the caller's own time */
     int built, found; /* pipelines that were compiled, for an archive too; that lay in an archive */
-    const char *system; /* its version; NULL: one */
-    char broken[256];   /* the first misuse; "": none */
+    const char *system; /* its version, as a text; NULL: one */
+    int macos; /* the same as a number; 0: as METAL_DOUBLE_MACOS of the environment says, else 14 */
+    char broken[256]; /* the first misuse; "": none */
 } MetalDouble;
 MetalDouble *metal_double(void);
 

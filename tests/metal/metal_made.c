@@ -8,9 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEPT = 4 };
+enum { KEPT = 8 };
 static MetalText *kept[KEPT];
 static char *kept_source[KEPT];
+static unsigned kept_version[KEPT];
 
 static Object *object(uint64_t n) { return (Object *)(uintptr_t)n; }
 
@@ -23,18 +24,22 @@ int metal_is_kept(const MetalText *text)
     return found;
 }
 
-static MetalText *compile(const char *source, char *why, size_t room)
+static MetalText *compile(const char *source, unsigned version, char *why, size_t room)
 {
     int n = 0;
     for (; n < KEPT && kept[n]; n++)
-        if (strcmp(source, kept_source[n]) == 0) return kept[n];
-    if (strncmp(source, "// MSL", 6) == 0 && metal_lint(source, why, room))
+        if (kept_version[n] == version && strcmp(source, kept_source[n]) == 0) return kept[n];
+    if (strncmp(source, "// MSL", 6) == 0 && metal_lint(source, version, why, room))
         return NULL; /* not what tests write by hand */
-    MetalText *compiled = metal_compile(source, why, room);
+    MetalText *compiled = metal_compile(source, version, why, room);
     if (!metal_told.keeps || !compiled || n == KEPT) return compiled;
     kept_source[n] = strdup(source);
+    kept_version[n] = version;
     return kept[n] = compiled;
 }
+
+/* macOS 13 has 3.0, each later one a minor version more. */
+static uint64_t newest_language(void) { return (3 << 16) + (uint64_t)metal_macos() - 13; }
 
 static Object *new_library(Object *source, Object *options, uint64_t error)
 {
@@ -45,7 +50,11 @@ static Object *new_library(Object *source, Object *options, uint64_t error)
     if (options->fast) metal_broken("a library is compiled with fast math");
     if (options->language < 3 << 16)
         metal_broken("a library is compiled for a language before 3.0");
-    MetalText *compiled = compile(source->text, why, sizeof why);
+    if (options->language > newest_language())
+        metal_broken("a library is compiled for a language that the system does not have");
+    const unsigned version =
+        (unsigned)(options->language >> 16) * 100 + (unsigned)(options->language & 0xffff) * 10;
+    MetalText *compiled = compile(source->text, version, why, sizeof why);
     if (!compiled) {
         metal_set_error(error, why);
         return NULL;

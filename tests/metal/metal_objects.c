@@ -144,3 +144,9 @@ void metal_set_error(uint64_t place, const char *text)
     error->text = strdup(text);
     *(Object **)(uintptr_t)place = metal_autorelease(error);
 }
+
+int metal_macos(void)
+{
+    const char *said = getenv("METAL_DOUBLE_MACOS");
+    return metal_told.macos ? metal_told.macos : said ? atoi(said) : 14;
+}

@@ -55,6 +55,9 @@ void metal_set_error(uint64_t place, const char *text);
 /* Texts that stay compiled where a test asks for the same again and again (keeps). */
 int metal_is_kept(const MetalText *text);
 
+/* The version of the system. */
+int metal_macos(void);
+
 /* What a device makes of arguments; what it cannot make is nil. */
 Object *metal_made(const char *selector, const uint64_t *n);
 /* Messages of archives, their descriptors and pipelines' descriptors. */

@@ -60,7 +60,7 @@ static void run_case(const Case *c)
     char text[4096], why[4096] = "";
     float a[64], b[64];
     snprintf(text, sizeof text, HEAD "%s", c->body);
-    MetalText *compiled = metal_compile(text, why, sizeof why);
+    MetalText *compiled = metal_compile(text, 300, why, sizeof why);
     if (!compiled) fail_msg("%s\n%s", why, text);
     for (int n = 0; n < 64; n++) a[n] = (float)n, b[n] = -1;
     struct {
@@ -103,7 +103,7 @@ static void test_refused(void **state)
     (void)state;
     assert_null(metal_compile(HEAD
                               "    threadgroup float *y = slots.b;\n    device float *z = x;\n}\n",
-                              why, sizeof why));
+                              300, why, sizeof why));
     assert_non_null(strstr(why, "volatile"));
 }
 

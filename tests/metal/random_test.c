@@ -67,6 +67,7 @@ static void compare(Bench *b, const MetalText *compiled, AuKernel *k, uint32_t s
 static void some(uint32_t seed, uint32_t count)
 {
     Bench b = bench_new();
+    const unsigned version = seed / AT_ONCE % 2 ? 300 : 310;
     char why[4096] = "";
     AuKernel *all[AT_ONCE], *printed[AT_ONCE];
     for (uint32_t n = 0; n < count; n++) {
@@ -81,8 +82,9 @@ static void some(uint32_t seed, uint32_t count)
             fail_msg("seed %u, gathered: %s", seed + n, b.diags->first->message);
     }
     const char *source = msl(&b, printed, count);
-    if (metal_lint(source, why, sizeof why)) fail_msg("seeds from %u: linter: %s", seed, why);
-    MetalText *compiled = metal_compile(source, why, sizeof why);
+    if (metal_lint(source, version, why, sizeof why))
+        fail_msg("seeds from %u: linter: %s", seed, why);
+    MetalText *compiled = metal_compile(source, version, why, sizeof why);
     if (!compiled) fail_msg("seeds from %u: %s", seed, why);
     for (uint32_t n = 0; n < count; n++) compare(&b, compiled, all[n], seed + n);
     metal_forget(compiled);
