@@ -307,7 +307,7 @@ static void test_no_boxes(void **state)
         AuTileElem operand;
     } all[] = {
         {"mha.attn", "D=24 E=40", "sm_90a", "widths 24 and 40 are no multiples of 16", TILE_F16},
-        {"mha.attn", "D=64 E=512", "sm_90a", "of which one is above 256", TILE_F16},
+        {"mha.attn", "D=64 E=320", "sm_90a", "of which one is above 256", TILE_F16},
         {"mha.attn", "D=64 E=64", "sm_90a", "no matrix unit of groups of warps for operands of f32",
          TILE_F32},
         {"../../tile/scripts/latent.attn", "H=1", "sm_90a", "values that are channels of the keys",
