@@ -190,6 +190,7 @@ const char *aule_status_name(aule_status status)
     case AULE_ERROR_BUILD: return "build";
     case AULE_ERROR_DRIVER: return "driver";
     case AULE_ERROR_INDEX: return "index";
+    case AULE_ERROR_WORK: return "work";
     }
     return "unknown";
 }

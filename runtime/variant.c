@@ -199,7 +199,7 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
     /* Lists of work are those of one variant, and who makes them sees other tensors than who reads them: so it is the best one, whatever tensors there are. */
     if (best && *variant != best && (rt_work_regions(*variant) || rt_work_regions(best)))
         return rt_fail(
-            sink, AULE_ERROR_TENSOR,
+            sink, AULE_ERROR_WORK,
             "%s: lists of work are those of kernels that copy in boxes, which strides or "
             "addresses that are no multiples of 16 bytes rule out: such a call makes its own",
             attention->name);

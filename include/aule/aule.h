@@ -74,7 +74,8 @@ typedef enum aule_status {
     AULE_ERROR_WORKSPACE = 12, /* no workspace, or one that is too small or misaligned */
     AULE_ERROR_BUILD = 13,     /* the driver does not take the code; its log is in the message */
     AULE_ERROR_DRIVER = 14,    /* a driver's call failed */
-    AULE_ERROR_INDEX = 15      /* an index of the script lies outside of its tensor (--checked) */
+    AULE_ERROR_INDEX = 15,     /* an index of the script lies outside of its tensor (--checked) */
+    AULE_ERROR_WORK = 16       /* lists of work that were not made for tensors that lie so */
 } aule_status;
 
 /* "tensor": the status as a word; "unknown" for a number that is none. */

@@ -249,7 +249,7 @@ class Library:
         return out
 
 
-ARGUMENT_STATUSES = {"tensor", "param", "require", "name", "index"}
+ARGUMENT_STATUSES = {"tensor", "param", "require", "name", "index", "work"}
 
 
 @lru_cache(maxsize=None)

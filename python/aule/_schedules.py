@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Mapping, TypeVar
 
 from ._axes import Axis
-from ._errors import Error
+from ._errors import ArgumentError, Error
 from ._plans import WORK
 from ._tensors import describe
 
 T = TypeVar("T")
+
+
+class _Made:
+    """Whose lists a tensor has, by the object: as long as it lives, no other has its number."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, tuple[Any, str, dict[str, Any], dict[str, str]]] = {}
+
+    @staticmethod
+    def _tensors(f: Any, call: Any) -> dict[str, str]:
+        """What lists depend on: of caches not how many pages there are, of which layers may have other numbers."""
+        keys = f._names.positional[1:]
+        return {name: f"{x.dtype} {list(x.shape[1 if name in keys else 0 :])}" for name, x in call.tensors.items()}
+
+    def keep(self, work: Any, f: Any, call: Any) -> None:
+        number = id(work)
+        known = number in self._calls and self._calls[number][0]() is work
+        of = self._calls[number][0] if known else weakref.ref(work, lambda _: self._calls.pop(number, None))
+        self._calls[number] = of, f.name, dict(call.params), self._tensors(f, call)
+
+    def check(self, work: Any, f: Any, call: Any) -> None:
+        """Are they of such a call? Of tensors that another has made, or that are copies, nothing is known."""
+        of, name, params, tensors = self._calls.get(id(work), (None, "", {}, {}))
+        if of is None or of() is not work:
+            return
+        here = {**params, **call.params, **self._tensors(f, call)}  # what is not said is a default, known when kernels are made
+        if name != f.name:
+            raise ArgumentError(f"{f.name}: schedule was made for a call of {name}", "work")
+        for what, said in {**params, **tensors}.items():
+            if here.get(what) != said:
+                raise ArgumentError(f"{f.name}: schedule was made for a call with {what} = {said}, this one has {here.get(what, 'none')}", "work")
+
+
+_made = _Made()
 
 
 class Step:
@@ -54,7 +89,7 @@ class Step:
         try:
             return f._make_work(call, before)
         except Error as error:
-            if error.status != "tensor" or "lists of work" not in str(error):
+            if error.status != "work":
                 raise
             return None
 
@@ -82,8 +117,9 @@ class Schedules:
             out: what an earlier call of the same shapes made, to be written again.
 
         Returns:
-            int32 [n] at a multiple of 64 bytes, as what is given has to be. It means something to calls of the same kernels alone; of a call of other
-            shapes, parameters or types it is refused where it has another size, and else is a wrong list: no address is outside, results are wrong.
+            int32 [n] at a multiple of 64 bytes, as what is given has to be. It means something to calls of the same kernels alone: this tensor is refused by calls
+            of another attention, other shapes or parameters. A copy of it, or what another program made, is refused where it has another size, and else is
+            a wrong list: no address is outside, results are wrong.
 
         Raises:
             Error: there are no such lists: of rows that lie densely, of recurrences, of artifacts of before there were any.
@@ -97,7 +133,10 @@ class Schedules:
 
     def _make_work(self, call: Any, out: Any) -> Any:
         torch_calls = self._torch_calls_for(call)
-        return self._run_schedule(call, out) if torch_calls is None else torch_calls.schedule(self, call, out)
+        work = self._run_schedule(call, out) if torch_calls is None else torch_calls.schedule(self, call, out)
+        if not self._is_traced(call):
+            _made.keep(work, self, call)
+        return work
 
     def _run_schedule(self, call: Any, out: Any) -> Any:
         return self._runner.run("schedule", call.tensors, call.params, {} if out is None else {WORK: out}, (WORK,), call.device, False)[WORK]
@@ -112,6 +151,7 @@ class Schedules:
             work = work.of(self, call)
         elif work is not None:
             self._check_work("schedule")
+            _made.check(work, self, call)
         if work is not None:
             call.tensors[WORK] = work
         return call

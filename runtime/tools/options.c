@@ -36,7 +36,8 @@ static int exit_status(aule_status status)
     case AULE_ERROR_WORKSPACE:
     case AULE_ERROR_BUILD:
     case AULE_ERROR_DRIVER:
-    case AULE_ERROR_INDEX: break;
+    case AULE_ERROR_INDEX:
+    case AULE_ERROR_WORK: break;
     }
     return EXIT_WRONG;
 }

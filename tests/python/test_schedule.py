@@ -137,14 +137,46 @@ class Lists(unittest.TestCase):
                 work[:] = kept
                 np.testing.assert_array_equal(f(*qkv, axes=axes, device=device, schedule=work), expected)
 
+    def test_lists_of_another_call(self):
+        """Of the same size they are known by the tensor; a copy of them is not, and no address is outside."""
+        f = aule.compile(SCRIPTS / "gqa.attn")
+        qkv, axes, _ = packed(COUNTS)
+        work = f.schedule(*qkv, axes=axes)
+        expected = f(*qkv, axes=axes)
+        fewer, others, _ = packed([n - 1 if b == COUNTS.index(max(COUNTS)) else n for b, n in enumerate(COUNTS)])
+        halves = [x.astype(np.float16) for x in qkv]
+        for call, text in (
+            (lambda lists: f(*fewer, axes=others, schedule=lists), r"gqa: schedule was made for a call with \w+ = float32 \[.*\], this one has float32 \["),
+            (lambda lists: aule.compile(SCRIPTS / "sliding_window.attn")(*qkv, axes=axes, window=9, schedule=lists), "sliding_window: schedule was made for a call of gqa"),
+            (lambda lists: f(*halves, axes=axes, schedule=lists), r"schedule was made for a call with q = float32 .*, this one has float16"),
+        ):
+            with self.assertRaisesRegex(aule.ArgumentError, text) as caught:
+                call(work)
+            self.assertEqual(caught.exception.status, "work")
+        self.assertEqual(f(*halves, axes=axes, schedule=f.schedule(*halves, axes=axes)).shape, expected.shape)
+        np.testing.assert_array_equal(f(*qkv, axes=axes, schedule=work), expected)
+        again = f.schedule(*fewer, axes=others, out=work) if f.schedule(*fewer, axes=others).size == work.size else None
+        if again is not None:  # it is of that call then
+            np.testing.assert_array_equal(f(*fewer, axes=others, schedule=work), f(*fewer, axes=others))
+            with self.assertRaisesRegex(aule.ArgumentError, "schedule was made for a call"):
+                f(*qkv, axes=axes, schedule=work)
+        window = aule.compile(SCRIPTS / "sliding_window.attn")
+        lists = window.schedule(*qkv, axes=axes, window=9)
+        with self.assertRaisesRegex(aule.ArgumentError, "schedule was made for a call with window = 9, this one has 12"):
+            window(*qkv, axes=axes, window=12, schedule=lists)
+
     def test_refusals(self):
         f = aule.compile(SCRIPTS / "gqa.attn")
         qkv, axes, _ = packed(COUNTS)
         work = f.schedule(*qkv, axes=axes)
         other = f.schedule(*packed([200, *COUNTS])[0], axes=packed([200, *COUNTS])[1])
+        copied = aligned(other.size)  # what is known of the tensor is not known of it
+        copied[:] = other
+        with self.assertRaisesRegex(aule.ArgumentError, "schedule was made for a call with"):
+            f(*qkv, axes=axes, schedule=other)
         spread, moved = aligned(2 * work.size)[::2], aligned(work.size + 1)[1:]
         for wrong, text in (
-            (other, rf"work has {other.size} elements, those of this call are {work.size}"), (work[:-1], "work has"), (work[:0], "work has 0 elements"),
+            (copied, rf"work has {other.size} elements, those of this call are {work.size}"), (work[:-1], "work has"), (work[:0], "work has 0 elements"),
             (work.astype(np.int64), "work is int64, expected int32"), (work[None], r"work: shape is \[1, "), (spread, "stride 2, expected 1"),
             (moved, "work: its address is 4 past a multiple of 64"),
         ):

@@ -326,7 +326,7 @@ static void test_boxes(void **state)
     for (int n = 0; n < 2; n++) {
         aule_plan_free(plan_of(&t, calls[n]));
         q->byte_offset += 4;
-        refused(&t, calls[n], AULE_ERROR_TENSOR,
+        refused(&t, calls[n], AULE_ERROR_WORK,
                 "sample: lists of work are those of kernels that copy in boxes");
         q->byte_offset -= 4;
     }
