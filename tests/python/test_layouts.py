@@ -461,6 +461,22 @@ class Refused(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "needs T_table"):
             outputs(self.f, self.given, {})
 
+    def test_lists(self):
+        """Of another type, rank or extent they are refused by name; in any strides they are what they say."""
+        table, lengths = self.given["T_table"], self.given["T_lengths"]
+        for kind in (np.float32, np.int16, np.int64):
+            self.refused(f"T_table is {np.dtype(kind).name}, expected int32", T_table=table.astype(kind))
+        self.refused(r"T_table: shape is \[7, 6, 1\], expected 2 axes \[B, T_entries\]", T_table=table[..., None])
+        self.refused(r"T_lengths: shape is \[7, 1\], expected 1 axis \[B\]", T_lengths=lengths[:, None])
+        self.refused(r"T_lengths\[0\] is 70, the table reaches to 0", T_table=table[:, :0])
+        with self.assertRaisesRegex(TypeError, "needs T_lengths"):
+            outputs(self.f, {name: x for name, x in self.given.items() if name != "T_lengths"}, {})
+        want = outputs(self.f, self.given, {})
+        for other in (np.repeat(table, 2, 1)[:, ::2], np.ascontiguousarray(table.T).T, np.ascontiguousarray(table[::-1])[::-1]):
+            for counts in (np.repeat(lengths, 3)[::3], np.ascontiguousarray(lengths[::-1])[::-1]):
+                made = outputs(self.f, self.given | {"T_table": other, "T_lengths": counts}, {})
+                self.assertTrue(all(np.array_equal(a, b) for a, b in zip(want, made)))
+
     def test_scripts(self):
         for script, layout, message in (
             ("natten.attn", "S=paged", "axis S: it is the length of q"),
