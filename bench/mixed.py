@@ -5,7 +5,7 @@
     python bench/mixed.py --check [--device cuda] [--artifacts DIR]
 
 Pages of 16 in an order drawn at random, 32 heads of 8, width 128, causal; a call is a CUDA graph of its own. "one call" says how many queries a sequence
-has at most (S=packed:most), "without" does not, and has the kernel for any number; "two calls" are T=paged for the sequences of one query and packed queries
+has at most (S=packed:most), "given lists" likewise, its lists of work made before; "without" does not, and has the kernel for any number; "two calls" are T=paged for the sequences of one query and packed queries
 for the rest; "invariant" is one call whose results do not depend on the batch. Errors are against float64, of all rows of one query and the last ones of
 chunks, over the largest value. --check: batches of hard lengths, few queries alone and beside many, over pages and packed keys, NaN in rows and slots of none,
 against float64; wrong starts; replays of one graph over changing batches, to the bit as calls; results that do not depend on the batch, to the bit.
@@ -38,6 +38,7 @@ class Step:
 CASES = [
     Step("63 rows over 4096 and a chunk of 2048 over 8192", ((1, 4096),) * 63 + ((2048, 8192),)),
     Step("63 rows over 4096 and a chunk of 256 over 4096", ((1, 4096),) * 63 + ((256, 4096),)),
+    Step("63 rows over 68 to 23600 and a chunk of 256 over 4096", (*((1, int(64 * 1.1 ** n) + 4) for n in range(63)), (256, 4096))),
     Step("64 rows over 4096", ((1, 4096),) * 64),
     Step("64 x 4 rows over 4096", ((4, 4096),) * 64),
     Step("8 rows over 32768", ((1, 32768),) * 8),
@@ -93,8 +94,13 @@ def calls_of(step: Step, own: Own, q, k, v, at, keys) -> dict:
 
         return run
 
+    def given_lists():
+        f = own.function("causal", "most")
+        work = f.schedule(head, *pools, S_starts=at, **given, S_most=most)
+        return call("most", S_most=most, schedule=work)
+
     return {
-        "one call": call("most", S_most=most), "without": call("any"), "two calls": two(), "invariant": call("most", True, S_most=most),
+        "one call": call("most", S_most=most), "given lists": given_lists(), "without": call("any"), "two calls": two(), "invariant": call("most", True, S_most=most),
     }
 
 

@@ -90,25 +90,29 @@ def row(a, case: Prefix) -> str:
     caches = [[torch.randn(pages, case.Hk, case.page, D, device=a.device, dtype=dtype) for _ in "kv"] for _ in range(copies)]
     want = exact(case, q, caches[-1], given, case.B - 1, WINDOW)
     graphs, errors, kept = {}, {}, []
-    for name, more in (("apart", {}), ("groups", groups)):
+    for name, more, lists in (("apart", {}, False), ("groups", groups, False), ("apart, given lists", {}, True), ("groups, given lists", groups, True)):
 
         def prepare():
             f = function(a, case.script, bool(more))
-            calls = [lambda k=k, v=v: f(q, k, v, **given, **more, **params) for k, v in caches]
+            work = {"schedule": f.schedule(q, *caches[0], **given, **more, **params)} if lists else {}
+            calls = [lambda k=k, v=v: f(q, k, v, **given, **more, **params, **work) for k, v in caches]
             kept.append(calls)
             return ((first_of(calls[-1]())[-1].double() - want).abs().max() / want.abs().max()).item(), graph_of(calls)
 
         if made := usable(f"{name}, {case.name}", prepare):
             errors[name], graphs[name] = made
     seconds = graph_seconds(graphs, copies, a.rounds)
-    cells = [f"{seconds[n] * 1e6:.3g} us, {errors[n]:.0e}" if n in seconds else "" for n in ("apart", "groups")]
-    both = len(seconds) == 2
-    rate = f"{each / seconds['groups'] * 1e-9:.0f} GB/s" if both else ""
-    return f"| {case.name} | {' | '.join(cells)} | {seconds['apart'] / seconds['groups'] if both else 0:.2f} | {rate} |"
+    cells = []
+    for how in ("", ", given lists"):
+        pair = [f"apart{how}", f"groups{how}"]
+        cells += [f"{seconds[n] * 1e6:.3g} us, {errors[n]:.0e}" if n in seconds else "" for n in pair]
+        cells.append(f"{seconds[pair[0]] / seconds[pair[1]]:.2f}" if seconds.keys() >= set(pair) else "")
+    rate = f"{each / seconds['groups'] * 1e-9:.0f} GB/s" if "groups" in seconds else ""
+    return f"| {case.name} | {' | '.join(cells)} | {rate} |"
 
 
 def measure(a) -> None:
-    lines = ["| case | each sequence by itself | `groups` | times | keys and values read once |", "|---|---|---|---|---|"]
+    lines = ["| case | each sequence by itself | `groups` | times | by itself, given lists | `groups`, given lists | times | keys and values read once |", "|---|---|---|---|---|---|---|---|"]
     for case in CASES:
         if a.filter in case.name:
             lines.append(row(a, case))
