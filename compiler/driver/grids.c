@@ -4,8 +4,11 @@
  * The wait comes before the first thing, outside of loops and conditions, that touches what kernels before have a part in, or, where there
  * is nothing of that kind, at the end: a grid has ended only when all before it have, so the one after it need not know of those.
  *
- * Regions of the workspace are apart. Tensors of the caller may lie on each other (states in place): a tensor waits if one before wrote any, and
- * what writes one waits always. (CUDA programming guide, "Programmatic Dependent Launch"; PTX ISA, griddepcontrol.) */
+ * The next grid begins when all blocks of this one have said that it may (`grid_next`), which they do first of all; but where it needs what grids before
+ * this one left, lists say, and nothing of this one, they do so behind their wait: when it begins those have ended, and it waits for nothing. Short
+ * kernels do not: to wait for them costs little, and who does may be such a one in its turn.
+ *
+ * Regions of the workspace are apart, and so are tensors of which one is written: a call refuses others (docs/artifact.md). (CUDA programming guide, "Programmatic Dependent Launch"; PTX ISA, griddepcontrol.) */
 #include "grids.h"
 
 #include "aule/artifact.h"
@@ -19,8 +22,7 @@ static bool meets(const AuKernel *k, const AuMemory *m, const AuKernel *before,
     if (m->space != AU_GLOBAL || other->space != AU_GLOBAL) return false;
     if (!m->writes && !other->writes) return false;
     const AuArg *a = &k->args[m->arg], *b = &before->args[other->arg];
-    if (is_region(a) != is_region(b)) return false;
-    return !is_region(a) || a->source_index == b->source_index;
+    return is_region(a) == is_region(b) && a->source_index == b->source_index;
 }
 
 static void mark(AuKernel *k, const AuKernel *before)
@@ -56,20 +58,53 @@ static void insert(AuKernel *k, AuKOp op, uint32_t last)
         k->body = k->instr_count - 1;
 }
 
-static void insert_wait(AuKernel *k)
+/* What is in the kernel's own region before the first instruction that touches; 0: the first does, or none, *has is then false. */
+static uint32_t before_touch(const AuKernel *k, bool *has)
 {
-    uint32_t last = 0;
-    for (uint32_t i = k->body; i && !touches(k, i); i = k->instrs[i].next) last = i;
-    insert(k, AU_K_GRID_WAIT, last);
+    uint32_t last = 0, i = k->body;
+    for (; i && !touches(k, i); i = k->instrs[i].next) last = i;
+    *has = i != 0;
+    return last;
 }
 
-void grids_overlap(AuKernel *const *kernels, uint32_t count)
+/* The wait; its place. */
+static uint32_t insert_wait(AuKernel *k)
 {
-    for (uint32_t n = 1; n < count; n++) {
-        for (uint32_t before = 0; before < n; before++) mark(kernels[n], kernels[before]);
-        insert_wait(kernels[n]);
+    bool has;
+    insert(k, AU_K_GRID_WAIT, before_touch(k, &has));
+    return k->instr_count - 1;
+}
+
+/* The last kernel before number [n] that it may be in the way of; -1: none. */
+static int32_t last_met(AuKernel *const *kernels, uint32_t n)
+{
+    const AuKernel *k = kernels[n];
+    for (uint32_t before = n; before-- > 0;)
+        for (uint32_t m = 1; m < k->mem_count; m++)
+            for (uint32_t other = 1; other < kernels[before]->mem_count; other++)
+                if (meets(k, &k->mems[m], kernels[before], &kernels[before]->mems[other]))
+                    return (int32_t)before;
+    return -1;
+}
+
+void grids_overlap(AuKernel *const *kernels, const bool *are_short, uint32_t count)
+{
+    int32_t ended =
+        0; /* kernels that have ended when the one at hand begins: those before this number */
+    for (uint32_t n = 0; n < count; n++) {
+        AuKernel *k = kernels[n];
+        bool has = false;
+        uint32_t wait = 0;
+        if (n && last_met(kernels, n) >= ended)
+            for (uint32_t before = 0; before < n; before++) mark(k, kernels[before]);
+        before_touch(k, &has);
+        if (n) wait = insert_wait(k);
+        if (n + 1 == count) break;
+        const int32_t met = last_met(kernels, n + 1);
+        const bool passes = has && !are_short[n] && met >= ended && met < (int32_t)n;
+        insert(k, AU_K_GRID_NEXT, passes ? wait : 0);
+        if (passes) ended = (int32_t)n;
     }
-    for (uint32_t n = 0; n + 1 < count; n++) insert(kernels[n], AU_K_GRID_NEXT, 0);
 }
 
 bool grids_waits(const AuKernel *k)

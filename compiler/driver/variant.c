@@ -180,9 +180,10 @@ static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuT
 
 static bool overlap(AuDiags *diags, const AuVariant *v, const AuTileCaps *caps)
 {
-    bool good = true;
+    bool good = true, lists[AULE_MAX_LAUNCHES];
     if (!caps->overlaps || !v->schedule->overlaps) return true;
-    grids_overlap(v->kernels, v->kernel_count);
+    for (uint32_t n = 0; n < v->kernel_count; n++) lists[n] = work_makes(v, v->kernels[n]);
+    grids_overlap(v->kernels, lists, v->kernel_count);
     for (uint32_t n = 0; n < v->kernel_count; n++)
         good = kernel_verify(v->kernels[n], diags) && good;
     return good;

@@ -256,6 +256,7 @@ static void write_range(AuHookWriter *w)
         w->hooks->needs_lists = range.needs_lists;
     }
     w->hooks->range_begins = items[0]->op != TILE_X_INT || items[0]->integer > 0;
+    w->hooks->full_begins = items[2]->op != TILE_X_INT || items[2]->integer > 0;
     for (uint32_t n = 0; n < 4; n++) items[n] = writer_row_of(w, items[n]);
     writer_finish(w, items, 4);
     w->in_range = false;

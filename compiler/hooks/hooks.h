@@ -62,6 +62,7 @@ typedef struct AuHooks {
     bool has_mask, has_weight_mod, has_q_mod, has_k_mod, has_v_mod, has_out_mod;
     bool needs_lists;     /* the mask depends on data */
     bool range_begins;    /* key_range gives a first key, else 0: windows */
+    bool full_begins;     /* .. and a first key of those that all rows see */
     uint32_t state_count; /* row vectors of the state, the flag `seen` included */
     bool has_scale;       /* the output so far is rescaled */
     bool free_reference;  /* attn_has_free_reference */

@@ -66,7 +66,7 @@ typedef struct AuMemory {
     uint32_t align;     /* bytes, a power of two; 0: the element's */
     bool reads, writes; /* AU_GLOBAL: what the kernel does with it */
     bool
-        earlier; /* AU_GLOBAL: a kernel launched before, of the same operation, writes it, or may read what this one writes */
+        earlier; /* AU_GLOBAL: a kernel launched before, of the same operation, that may still run writes it, or may read what this one writes */
     uint32_t arg;     /* AU_GLOBAL: the argument that is its base */
     uint32_t swizzle; /* AU_SHARED: 0, or 32, 64, 128: byte address a lies at a ^ (a >> 3 & swizzle
                          - 16); indices do not know it */

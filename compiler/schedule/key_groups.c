@@ -9,6 +9,7 @@ enum {
     MOST_KEYS =
         1
         << 24, /* that are shared: numbers of keys are exact in f32, in which rows' ranges are joined */
+    SEARCHED = 8,    /* parts that a round of a search leaves one of */
     BESIDE_MANY = 4, /* queries of a sequence for which there is room beside sequences of many */
 };
 
@@ -30,7 +31,15 @@ bool lanes_may_share_keys(Lanes *x)
 
 bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }
 
-/* ---- which group */
+/* ---- which group: lets of a kernel, or, where a role searches, what it sets */
+
+static void put(Lanes *x, const char *name, const char *value)
+{
+    if (x->in_role)
+        tile_set(x->t, name, "%s", value);
+    else
+        tile_let(x->t, name, "%s", value);
+}
 
 static const char *heads_of_group(Lanes *x)
 {
@@ -71,10 +80,11 @@ static void let_rows(Lanes *x)
     AuTileBuild *t = x->t;
     if (!has_own_rows(x)) return;
     if (lanes_is_packed(x, LANES_QUERIES))
-        tile_let(t, "leader_start", "%s", lanes_query_start_of(x, "leader"));
-    tile_let(t, "share_queries", "clamp(%s, 1, %s)", lanes_queries_of(x, "leader", "leader_start"),
-             most_queries(x));
-    tile_let(t, "share_rows", "share_queries * %s", heads_of_group(x));
+        put(x, "leader_start", lanes_query_start_of(x, "leader"));
+    put(x, "share_queries",
+        tile_text(t, "clamp(%s, 1, %s)", lanes_queries_of(x, "leader", "leader_start"),
+                  most_queries(x)));
+    put(x, "share_rows", tile_text(t, "share_queries * %s", heads_of_group(x)));
 }
 
 /* The first sequence of group [n]. */
@@ -97,26 +107,39 @@ static const char *begins_before(Lanes *x, bool of_item, const char *n, const ch
                      of_item ? first_item(x, group) : first_of(x, group), at);
 }
 
-/* Lets share_at: the last group that begins no later than [at], a sequence or an item. Each round asks seven groups at once, whose loads do not
- * wait for each other, and leaves an eighth of the groups. */
+/* How many steps on from [found] the last group is that begins no later than [at]: seven are asked at once, whose loads do not wait for each other, which
+ * leaves an eighth of the groups. */
+static const char *steps_on(Lanes *x, bool of_item, const char *at, const char *found, int32_t step)
+{
+    AuText before = {.arena = x->arena};
+    for (int32_t n = 1; n < SEARCHED; n++)
+        au_text_add(&before, "%swhere(%s, %d, 0)", n > 1 ? " + " : "",
+                    begins_before(x, of_item, tile_text(x->t, "%s + %d", found, n * step), at),
+                    step);
+    return au_text_str(&before);
+}
+
+/* Names share_at: the last group that begins no later than [at], a sequence or an item. A role leaves out rounds that fewer groups do not need. */
 static void let_group(Lanes *x, bool of_item, const char *at)
 {
-    enum { WAYS = 8 };
     AuTileBuild *t = x->t;
     const char *found = "0";
-    for (int32_t step = SCHEDULE_MOST_GROUPS / WAYS; step; step /= WAYS) {
-        AuText before = {.arena = x->arena};
-        for (int32_t n = 1; n < WAYS; n++)
-            au_text_add(&before, "%swhere(%s, %d, 0)", n > 1 ? " + " : "",
-                        begins_before(x, of_item, tile_text(t, "%s + %d", found, n * step), at),
-                        step);
+    if (x->in_role) tile_set(t, "share_at", "0");
+    for (int32_t step = SCHEDULE_MOST_GROUPS / SEARCHED; step; step /= SEARCHED) {
+        if (x->in_role) {
+            tile_if(t, "%s > %d", shares(x), step);
+            tile_set(t, "share_at", "share_at + %s", steps_on(x, of_item, at, "share_at", step));
+            tile_end(t);
+            continue;
+        }
         const char *name = step > 1 ? tile_text(t, "share_in_%d", step) : "share_at";
-        tile_let(t, name, "%s + %s", found, au_text_str(&before));
+        tile_let(t, name, "%s + %s", found, steps_on(x, of_item, at, found, step));
         found = name;
     }
-    tile_let(t, "leader", "min(%s, %s - 1)", first_of(x, "share_at"), lanes_axis(x, 0, 0));
-    tile_let(t, "followers", "clamp(%s[share_at + 1], leader, %s) - leader", groups(x),
-             lanes_axis(x, 0, 0));
+    put(x, "leader", tile_text(t, "min(%s, %s - 1)", first_of(x, "share_at"), lanes_axis(x, 0, 0)));
+    put(x, "followers",
+        tile_text(t, "clamp(%s[share_at + 1], leader, %s) - leader", groups(x),
+                  lanes_axis(x, 0, 0)));
 }
 
 /* Lets shared_end: keys of the group, whole tiles of them; none where its first sequence has not all, or where it takes longer to read them once. */
@@ -125,25 +148,125 @@ static void let_shared(Lanes *x)
     AuTileBuild *t = x->t;
     lanes_let_leader_length(x);
     let_rows(x);
-    tile_let(t, "said", "max(%s[share_at], 0)", lanes_tensor(x, layout(x)->shared));
+    put(x, "said", tile_text(t, "max(%s[share_at], 0)", lanes_tensor(x, layout(x)->shared)));
     const char *enough =
         x->share_least ? tile_text(t, " && said >= cdiv(%s, max(followers - 1, 1))", x->share_least)
                        : "";
-    tile_let(t, "shared_end",
-             "where(followers > 1 && said <= shared_length%s, min(said, %d) / %d * %d, 0)", enough,
-             MOST_KEYS, x->shared_tile, x->shared_tile);
+    put(x, "shared_end",
+        tile_text(t, "where(followers > 1 && said <= shared_length%s, min(said, %d) / %d * %d, 0)",
+                  enough, MOST_KEYS, x->shared_tile, x->shared_tile));
 }
+
+/* ---- lists of what the search finds, of each sequence and of each item, on machines whose blocks are many: who reads them asks for one number each
+ * instead. Read numbers are clamped, since a call may bring its lists. */
+
+enum { MEMBER_NUMBERS = 3, ITEM_NUMBERS = 7 };
+
+static void members_argument(Lanes *x, AuTileMode mode)
+{
+    tile_arg(x->t, "members", mode, "i32[what:%d, b:%s]", MEMBER_NUMBERS, lanes_axis(x, 0, 0));
+}
+
+static void items_argument(Lanes *x, AuTileMode mode)
+{
+    tile_arg(x->t, "group_items", mode, "i32[what:%d, item:%s]", ITEM_NUMBERS,
+             lanes_group_items(x));
+}
+
+void lanes_members_argument(Lanes *x)
+{
+    if (x->lists_groups) members_argument(x, TILE_IN);
+}
+
+void lanes_group_items_argument(Lanes *x)
+{
+    if (x->lists_groups) items_argument(x, TILE_IN);
+}
+
+/* Number [n] of those of sequence or item [of], from [low] to [high]. */
+static void let_listed(Lanes *x, const char *name, const char *list, int32_t n, const char *of,
+                       const char *low, const char *high)
+{
+    tile_let(x->t, name, "clamp(%s[%d, %s], %s, %s)", list, n, of, low, high);
+}
+
+static void let_listed_rows(Lanes *x, const char *list, int32_t n, const char *of)
+{
+    if (!has_own_rows(x)) return;
+    let_listed(x, "share_queries", list, n, of, "1", most_queries(x));
+    tile_let(x->t, "share_rows", "share_queries * %s", heads_of_group(x));
+}
+
+static void let_listed_keys(Lanes *x)
+{
+    let_listed(x, "own_low", "members", 0, "b", "0", "kv_length");
+    if (has_own_rows(x)) let_listed(x, "leader", "members", 1, "b", "0", "b");
+    let_listed_rows(x, "members", 2, "b");
+}
+
+static void let_searched_keys(Lanes *x);
+static void let_searched_item(Lanes *x);
+
+/* Stores numbers of sequence or item [of], where it is one. */
+static void list_numbers(Lanes *x, const char *list, const char *const *numbers, int32_t count,
+                         const char *of, const char *all)
+{
+    tile_if(x->t, "turn < %s", all);
+    for (int32_t n = 0; n < count; n++)
+        tile_store(x->t, "%s -> %s[%d, %s]", numbers[n], list, n, of);
+    tile_end(x->t);
+}
+
+void lanes_group_lists(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *sequences = lanes_axis(x, 0, 0), *items = lanes_group_items(x),
+               *queries = has_own_rows(x) ? "share_queries" : "1",
+               *const of_member[MEMBER_NUMBERS] = {"own_low", "leader", queries},
+               *const of_item[ITEM_NUMBERS] = {"leader",
+                                               "first_row",
+                                               "last_row",
+                                               "prefix_end",
+                                               "said",
+                                               queries,
+                                               lanes_has_turns(x) ? "turn_rows" : "1"};
+    tile_kernel(t, "members");
+    lanes_arguments(x);
+    members_argument(x, TILE_OUT);
+    items_argument(x, TILE_OUT);
+    tile_grid(t, "turn: max(%s, %s)", sequences, items);
+    tile_let(t, "b", "min(turn, %s - 1)", sequences);
+    tile_let(t, "item", "min(turn, %s - 1)", items);
+    lanes_let_key_length(x);
+    tile_role(t, "core", 0, lanes_executor(x), 0);
+    x->in_role = true;
+    let_searched_keys(x);
+    list_numbers(x, "members", of_member, MEMBER_NUMBERS, "b", sequences);
+    let_searched_item(x);
+    list_numbers(x, "group_items", of_item, ITEM_NUMBERS, "item", items);
+    x->in_role = x->of_group = false;
+    tile_end(t);
+    tile_end(t);
+    lanes_work_region(x, "members");
+    lanes_work_region(x, "group_items");
+}
+
+/* ---- what of it is read */
 
 void lanes_let_own_keys(Lanes *x)
 {
-    AuTileBuild *t = x->t;
     if (!lanes_shares_keys(x)) return;
+    (x->lists_groups ? let_listed_keys : let_searched_keys)(x);
+}
+
+static void let_searched_keys(Lanes *x)
+{
+    AuTileBuild *t = x->t;
     let_group(x, false, "b");
     let_shared(x);
-    tile_let(t, "own_low",
-             "where(%s && b >= leader && b < leader + followers, shared_end, "
-             "0)",
-             lanes_takes_part(x));
+    put(x, "own_low",
+        tile_text(t, "where(%s && b >= leader && b < leader + followers, shared_end, 0)",
+                  lanes_takes_part(x)));
 }
 
 const char *lanes_takes_part(const Lanes *x)
@@ -176,26 +299,53 @@ const char *lanes_group_blocks(Lanes *x)
                      lanes_axis(x, 0, 0));
 }
 
+static void let_listed_item(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = lanes_group_rows(x),
+               *all = tile_text(t, "%s * %s", lanes_axis(x, 0, 0), rows);
+    tile_let(t, "listed_end", "group_items[3, item]");
+    let_listed(x, "leader", "group_items", 0, "item", "0",
+               tile_text(t, "%s - 1", lanes_axis(x, 0, 0)));
+    lanes_let_leader_length(x);
+    let_listed(x, "first_row", "group_items", 1, "item", tile_text(t, "leader * %s", rows), all);
+    let_listed(x, "last_row", "group_items", 2, "item", "0", all);
+    tile_let(t, "prefix_end", "clamp(listed_end, 0, shared_length)");
+    tile_let(t, "said", "group_items[4, item]");
+    let_listed_rows(x, "group_items", 5, "item");
+    if (lanes_has_turns(x)) let_listed(x, "turn_rows", "group_items", 6, "item", "1", all);
+}
+
 void lanes_let_item(Lanes *x)
+{
+    (x->lists_groups ? let_listed_item : let_searched_item)(x);
+    x->of_group = true;
+    if (lanes_has_turns(x)) tile_let(x->t, "turns", "cdiv(last_row - first_row, turn_rows)");
+}
+
+const char *lanes_has_item(const Lanes *x)
+{
+    return x->lists_groups ? "listed_end > 0" : "prefix_end > 0";
+}
+
+static void let_searched_item(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *rows = lanes_group_rows(x);
     let_group(x, true, "item");
-    tile_let(t, "first_row", "leader * %s + (item - (%s)) * %d", rows, first_item(x, "share_at"),
-             x->block);
+    put(x, "first_row",
+        tile_text(t, "leader * %s + (item - (%s)) * %d", rows, first_item(x, "share_at"),
+                  x->block));
     x->of_group = true;
-    if (has_own_rows(x)) {
-        let_shared(x);
-        tile_let(t, "last_row", "leader * %s + followers * share_rows", rows);
-    } else {
-        tile_let(t, "last_row", "(leader + followers) * %s", rows);
-        let_shared(x);
-    }
-    tile_let(t, "prefix_end", "where(first_row < last_row, shared_end, 0)");
+    let_shared(x);
+    put(x, "last_row",
+        has_own_rows(x) ? tile_text(t, "leader * %s + followers * share_rows", rows)
+                        : tile_text(t, "(leader + followers) * %s", rows));
+    put(x, "prefix_end", "where(first_row < last_row, shared_end, 0)");
     if (!lanes_has_turns(x)) return;
-    tile_let(t, "turn_rows", "(%s - (%s)) * %d", first_item(x, "(share_at + 1)"),
-             first_item(x, "share_at"), x->block);
-    tile_let(t, "turns", "cdiv(last_row - first_row, turn_rows)");
+    put(x, "turn_rows",
+        tile_text(t, "(%s - (%s)) * %d", first_item(x, "(share_at + 1)"), first_item(x, "share_at"),
+                  x->block));
 }
 
 /* Behind the group's first. */

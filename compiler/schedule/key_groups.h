@@ -15,6 +15,12 @@ void lanes_let_own_keys(Lanes *x);
 /* "k_low", or from where the sequence's own keys begin on. */
 const char *lanes_own_low(Lanes *x);
 
+/* ---- lists, where Lanes.lists_groups says so: the kernel `members`, which searches for the group of each sequence and of each item, before all others;
+ * arguments of those that read them instead of searching. [x]: what builds `prefix`. */
+void lanes_group_lists(Lanes *x);
+void lanes_members_argument(Lanes *x);
+void lanes_group_items_argument(Lanes *x);
+
 /* ---- the kernel `prefix`: rows of a group's sequences in items of Lanes.block */
 /* Rows of queries of a sequence that share a head of keys; as many as a sequence may have. */
 const char *lanes_group_rows(Lanes *x);
@@ -26,6 +32,8 @@ void lanes_shared_arguments(Lanes *x, AuTileMode mode, const char *parts);
 /* After a grid that has `item`: lets leader, the group's first sequence, shared_end, the keys that it shares, 0 for an item without rows,
  * and the item's rows first_row .. last_row, numbered over all sequences. [x] then reads keys by the leader. */
 void lanes_let_item(Lanes *x);
+/* .. and is there anything to do for it? Of a list one number says so, which asks for no others that depend on each other. */
+const char *lanes_has_item(const Lanes *x);
 /* Has an item several blocks of rows, one after the other? Then turns, of them that are first_row + turn * turn_rows and the rows behind it. */
 bool lanes_has_turns(const Lanes *x);
 /* In the role: of row [r], one or a tile of them, sets `b`, kv_length, and, where sequences have rows of their own, q_start and q_length. */

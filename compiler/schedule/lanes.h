@@ -60,6 +60,8 @@ typedef struct Lanes {
     bool sums_by_units;   /* backward: dQ is added out of shared memory, by bulk reductions */
     const AuTileAtom *sum_atom; /* of whose C pieces the sums of dQ consist; NULL: of `atom`'s */
     bool too_many;              /* regions of the workspace */
+    bool in_role;               /* names are set, not let (key_groups.h) */
+    bool lists_groups;          /* which group a sequence is of say lists (key_groups.h) */
     bool of_group;              /* keys are those that a group of sequences shares (key_groups.h) */
     int32_t shared_tile; /* of so many keys are whole tiles of them; 0: each sequence has its own */
     const char

@@ -103,6 +103,8 @@ typedef struct AuShape {
     bool
         grid_sections; /* as many heads after each other as the second cache holds what their blocks come back to */
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
+    bool
+        one_loop; /* of few queries: tiles that are tested and others in one loop, with a branch a tile */
     bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
     double

@@ -8,8 +8,8 @@
  *
  * There are as many parts as keep the machine's processors busy once; the keys of each are a run of tiles of the mask's range.
  *
- * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `prefix` (keys that sequences share, warps_prefix.c), `keys`,
- * `forward` (joins). */
+ * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `members` and `shares` (lists, key_groups.c and
+ * warps_shares.c), `prefix` (keys that sequences share, warps_prefix.c), `keys`, `forward` (joins). */
 #include "key_layout.h"
 #include "key_storage.h"
 #include "warps_decode.h"
@@ -59,10 +59,22 @@ static void part(Lanes *x)
 
 static void roles(Lanes *x) { warps_core_role(x, part); }
 
+void warps_decode_lists(Lanes *x)
+{
+    warps_prefix_lists(x);
+    if (x->p->balanced) warps_share_kernel(x);
+}
+
 void warps_decode_kernels(Lanes *x)
 {
     warps_prefix_kernel(x);
-    warps_parts_kernels(x, warps_forward_memories, roles);
+    warps_kernels_behind_lists(x, warps_forward_memories, roles);
+}
+
+static void kernels(Lanes *x)
+{
+    warps_decode_lists(x);
+    warps_decode_kernels(x);
 }
 
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
@@ -76,7 +88,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     warps_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);
     warps_prefix_begin(&x);
-    return lanes_forward_built(&x, diags, warps_decode_kernels);
+    return lanes_forward_built(&x, diags, kernels);
 }
 
 /* ---- shapes */
@@ -96,6 +108,7 @@ const char *schedule_warps_decode_fit(AuArena *arena, const AuProblem *p, AuShap
     s->rows = warps_atom(p)->m;
     s->keys_apart = s->executors > 1;
     warps_complete(p, s);
+    s->split_segments = !s->one_loop;
     return schedule_warps_refusal(arena, p, s);
 }
 

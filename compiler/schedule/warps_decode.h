@@ -8,6 +8,8 @@
  * them as `part_acc` and `part_state0`..; and the kernel `forward`, which joins a row's parts. Of a block's rows (Lanes.block) and how many
  * blocks are on a processor (Lanes.resident). */
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
+/* The same without the kernel of its list, which has been before. */
+void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
 /* One role of warps, which meet at the barrier `all`, and do [part] of a block that has something to do. */
 void warps_core_role(Lanes *x, void (*part)(Lanes *x));
 /* In each role: what a block does that has a part of the list, and rows. */
@@ -25,7 +27,8 @@ void warps_whole_kernel(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lane
 void warps_name_all_rows(Lanes *x);
 void warps_end_whole(Lanes *x, const char *sums, const char *columns);
 void warps_store_whole_finals(Lanes *x);
-/* warps_decode.c: kernels for a few queries of values that a warp holds. */
+/* warps_decode.c: kernels for a few queries of values that a warp holds; before them those of their lists. */
+void warps_decode_lists(Lanes *x);
 void warps_decode_kernels(Lanes *x);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
 /* How often a row waits for parts that are loaded together, of so many. */
@@ -43,11 +46,15 @@ const char *warps_row_blocks(Lanes *x);
 const char *warps_part_place(const Lanes *x);
 /* Lets first_tile, last_tile: those of part `span`, of so many of the tiles n_low .. n_high. */
 void warps_let_share(Lanes *x, const char *parts);
-/* The list `keys` of the tiles first_tile, full_tile, rest_tile, last_tile. */
-void warps_part_tiles(Lanes *x);
+/* The list `keys` of the tiles first_tile, full_tile, rest_tile, last_tile; which of its segments may have some. */
+typedef struct WarpsSegments {
+    bool before, full, behind;
+} WarpsSegments;
+void warps_part_tiles(Lanes *x, const WarpsSegments *has);
 /* warps_prefix.c, of keys that sequences share: whether there are some (Lanes.group_shape); the kernel of them, if so; what it leaves, as
  * arguments; how many parts of them a sequence has, in kernels that have own_low. */
 void warps_prefix_begin(Lanes *x);
+void warps_prefix_lists(const Lanes *x); /* which group sequences and items are of */
 void warps_prefix_kernel(const Lanes *x);
 void warps_prefix_arguments(const Lanes *x, AuTileMode mode);
 const char *warps_prefix_parts(const Lanes *x);

@@ -30,6 +30,7 @@ const char *warps_part_place(const Lanes *x) { return x->p->balanced ? "slot, hk
 
 const char *warps_row_blocks(Lanes *x)
 {
+    if (x->only) return "1"; /* which has them one after the other */
     return tile_text(x->t, "cdiv(%s, %d)", packed_rows(x), x->block);
 }
 
@@ -52,7 +53,7 @@ static const char *parts(Lanes *x)
 {
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     return warps_parts_for(x, tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0),
-                                        lanes_axis(x, 1, 1), x->only ? "1" : warps_row_blocks(x)));
+                                        lanes_axis(x, 1, 1), warps_row_blocks(x)));
 }
 
 /* What a block leaves of each row. */
@@ -78,13 +79,15 @@ void warps_let_share(Lanes *x, const char *parts)
     tile_let(t, "last_tile", "min(first_tile + share, n_high)");
 }
 
-void warps_part_tiles(Lanes *x)
+/* Of a segment of the list there is a loop of its own, so those that never have a tile are left out: before the first full one where those that
+ * all rows see begin with the first key. */
+void warps_part_tiles(Lanes *x, const WarpsSegments *has)
 {
     AuTileBuild *t = x->t;
     tile_list(t, "keys");
-    tile_segment(t, "partial", TILE_RANGE, "first_tile", "full_tile");
-    tile_segment(t, "full", TILE_RANGE, "full_tile", "rest_tile");
-    tile_segment(t, "partial", TILE_RANGE, "rest_tile", "last_tile");
+    if (has->before) tile_segment(t, "partial", TILE_RANGE, "first_tile", "full_tile");
+    if (has->full) tile_segment(t, "full", TILE_RANGE, "full_tile", "rest_tile");
+    if (has->behind) tile_segment(t, "partial", TILE_RANGE, "rest_tile", "last_tile");
 }
 
 /* The part's run of tiles, in the segments of the mask's range. */
@@ -105,7 +108,10 @@ static void key_tiles(Lanes *x)
              x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
     tile_let(t, "rest_tile", "clamp(f_high, full_tile, last_tile)");
-    warps_part_tiles(x);
+    warps_part_tiles(
+        x, &(WarpsSegments){.before = x->p->hooks->full_begins || x->p->hooks->needs_lists,
+                            .full = true,
+                            .behind = true});
 }
 
 /* Blocks of all heads that have a part are neighbours, since their keys are. */
@@ -114,7 +120,7 @@ static void grid_of_list(Lanes *x)
     AuTileBuild *t = x->t;
     tile_grid(t, "hk: %s, turn: %s * %s", lanes_axis(x, 1, 1), warps_share_slots(x),
               warps_row_blocks(x));
-    tile_let(t, "mb", "turn %% %s", warps_row_blocks(x));
+    if (!x->only) tile_let(t, "mb", "turn %% %s", warps_row_blocks(x));
     tile_let(t, "slot", "turn / %s", warps_row_blocks(x));
     tile_let(t, "span", "share_of[1, slot]");
     tile_let(t, "b", "clamp(share_of[0, slot], 0, %s - 1)", lanes_axis(x, 0, 0));
@@ -127,6 +133,7 @@ static void keys_head(Lanes *x)
     tile_kernel(t, "keys");
     lanes_arguments(x);
     lanes_changed_arguments(x, 0);
+    lanes_members_argument(x);
     if (x->p->balanced) warps_share_arguments(x, TILE_IN);
     part_arguments(x, TILE_OUT);
     if (x->p->balanced) {
@@ -252,6 +259,7 @@ static void join_kernel(Lanes *given)
     tile_layout(t, "a_row_along", "reg", tile_text(t, "lane:%d@1", x->p->caps->lanes));
     tile_kernel(t, x->only ? "few" : "forward");
     lanes_arguments(x);
+    lanes_members_argument(x);
     if (x->p->balanced) warps_share_arguments(x, TILE_IN);
     part_arguments(x, TILE_IN);
     warps_prefix_arguments(x, TILE_IN);
@@ -325,8 +333,13 @@ void warps_end_part(Lanes *x)
 
 void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
 {
-    x->out->by_batch = !x->p->invariant;
     if (x->p->balanced) warps_share_kernel(x);
+    warps_kernels_behind_lists(x, memories, roles);
+}
+
+void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
+{
+    x->out->by_batch = !x->p->invariant;
     keys_head(x);
     memories(x);
     roles(x);

@@ -6,10 +6,11 @@
  * rows, whose blocks leave. So nobody waits for the host, and lists may change between replays of a graph. Few are as many as a call would have
  * that decodes alone, so that a sequence has the same kernels, and with parts of its own the same bits, whatever the others are.
  *
- * Rows of many come first: their products leave memory idle, and `keys`, which waits for nothing of theirs, begins beside their last blocks.
+ * Rows of many come first: their products leave memory idle, and `keys`, which waits for nothing of theirs, begins beside their last blocks. What
+ * lists it reads are made before them.
  *
- * Kernels: `work`, `q_rows`, `k_rows`, `v_rows` (rows that the script changes, of all), `many` (lists the sequences of many rows), `forward`,
- * `keys`, `few` (joins), `rest`. */
+ * Kernels: `work`, `q_rows`, `k_rows`, `v_rows` (rows that the script changes, of all), `many` (lists the sequences of many rows), the lists of
+ * warps_decode.c, `forward`, `keys`, `few` (joins), `rest`. */
 #include "group.h"
 #include "key_layout.h"
 #include "shapes.h"
@@ -98,11 +99,14 @@ static void kernels(Lanes *given)
     AuProblem *p = AU_NEW(given->arena, AuProblem);
     const char *why;
     *p = schedule_problem_for(given->p, AU_DECODE_QUERIES);
+    p->balanced = schedule_balances(given->arena, p);
     if (!shape_of_few(given->arena, p, &of_many_rows, shape, &why)) return;
+    p->balanced &= shape->part_start != 0;
     Lanes few = lanes_of_few(given, p, shape);
     warps_prefix_begin(&few);
     many.only = LANES_MANY;
     lanes_many_kernel(&many);
+    warps_decode_lists(&few);
     of_many(given->p)->kernel(&many);
     warps_decode_kernels(&few);
 }

@@ -86,7 +86,15 @@ void warps_prefix_begin(Lanes *x)
     x->group_shape = kept;
     x->shared_tile = x->shape->key_tile;
     x->share_least = least_keys(x);
+    x->lists_groups = true;
     x->out->shares_keys = true;
+}
+
+void warps_prefix_lists(const Lanes *given)
+{
+    if (!given->group_shape) return;
+    Lanes group = of_group(given);
+    lanes_group_lists(&group);
 }
 
 /* ---- rows */
@@ -143,6 +151,7 @@ static void ranges_kernel(Lanes *x)
     if (!has_ranges(x)) return;
     tile_kernel(t, "ranges");
     lanes_arguments(x);
+    lanes_group_items_argument(x);
     range_argument(x, TILE_OUT);
     tile_grid(t, "item: %s", lanes_group_blocks(x));
     lanes_let_item(x);
@@ -185,7 +194,11 @@ static void let_tiles(Lanes *x)
     tile_let(t, "part_end", "min(k_high, last_tile * %d)", keys);
     tile_let(t, "full_tile", "clamp(cdiv(k_full_low, %d), first_tile, last_tile)", keys);
     tile_let(t, "rest_tile", "clamp(k_full_high / %d, full_tile, last_tile)", keys);
-    warps_part_tiles(x);
+    /* Without a kernel of ranges all tiles are tested, or, where there is no mask, none; a list has a segment of those that are, though. */
+    const bool ranges = has_ranges(x);
+    warps_part_tiles(x, &(WarpsSegments){.before = ranges || masked,
+                                         .full = ranges || !masked,
+                                         .behind = ranges || !masked});
 }
 
 static void store_part(Lanes *x)
@@ -224,6 +237,7 @@ void warps_prefix_kernel(const Lanes *given)
     ranges_kernel(x);
     tile_kernel(t, "prefix");
     lanes_arguments(x);
+    lanes_group_items_argument(x);
     range_argument(x, TILE_IN);
     lanes_changed_arguments(x, 0);
     lanes_shared_arguments(x, TILE_OUT, parts(x));
@@ -239,7 +253,7 @@ void warps_prefix_kernel(const Lanes *given)
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     if (x->is_exact) tile_role_exact(t);
-    tile_if(t, "prefix_end > 0");
+    tile_if(t, lanes_has_item(x));
     if (lanes_has_turns(x)) tile_for_range(t, "turn_of_rows", "0", "turns");
     part(x);
     if (lanes_has_turns(x)) tile_end(t);

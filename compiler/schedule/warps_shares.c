@@ -1,8 +1,8 @@
 /* warps_shares.c - equal shares of the keys of sequences of different lengths, for the kernels of few queries (warps_decode.c, warps_wide.c).
  *
- * Without a list each sequence has as many parts as all others, and the longest one's last as long as the call. The kernel `shares`, a block of one
- * warp a sequence, makes a list instead: of tiles in range it adds up, in f32, what all have, and what those before its own have, so no block
- * waits for another. A part has at most [longest / way] tiles; the way is the one of which the call should end first:
+ * Without a list each sequence has as many parts as all others, and the longest one's last as long as the call. The kernel `shares` makes a list
+ * instead: of tiles in range each block adds up, in f32, what all sequences have, and what those before its own have, so no block waits for another.
+ * Its warps share out the sums, and have each a sequence whose parts they list. A part has at most [longest / way] tiles; the way is the one of which the call should end first:
  *
  *     all parts at once on the machine's processors       tiles of a part + start
  *     more than that                                      (all tiles + start * parts) / workers + a quarter of a part, since who works on when
@@ -10,14 +10,16 @@
  *
  * Parts of a sequence are equal but for one tile. `share_of` has each part's sequence and number, -1 where there is none, `share_at` each sequence's
  * first part and how many it has. Room is for as many as sequences and workers together: known from shapes, whatever lengths are. */
-#include "key_layout.h"
+#include "key_groups.h"
 #include "warps_decode.h"
 
 enum {
     PART_START = 3,
     WAYS = 32,    /* of a way m + 4 e: longest / (1 + m / 4) / 2^e tiles */
-    SUMMED = 128, /* sequences that are added up together */
-    TRIED = 32,   /* of all ways */
+    WARPS = 8,    /* of a block, each with a sequence of its own, and a share of all for the sums */
+    SUMMED = 128, /* sequences that a warp adds up together */
+    TRIED = 16,   /* together by all ways */
+    WRITTEN = 32, /* parts */
 };
 
 int32_t warps_part_start(const AuProblem *p)
@@ -52,13 +54,13 @@ void warps_share_arguments(Lanes *x, AuTileMode mode)
     tile_arg(x->t, "share_at", mode, "i32[what:2, b:%s]", batch(x));
 }
 
-/* Sequences from [first] on, so many along the axis s: sets number, and share_tiles, key tiles that some row sees. As many as kernels of a
+/* Of sequences [number], one or several along the axis s: sets number, and share_tiles, key tiles that some row sees. As many as kernels of a
  * sequence find, or more. */
-static void count_tiles(Lanes *x, const char *first, int32_t count)
+static void count_tiles(Lanes *x, const char *number)
 {
     AuTileBuild *t = x->t;
     const AuRowLayout *queries = &x->p->attn->queries;
-    tile_set(t, "number", "%s + iota(s:%d)", first, count);
+    tile_set(t, "number", "%s", number);
     tile_set(t, "b", "min(number, %s - 1)", batch(x));
     lanes_set_key_lengths(x);
     if (lanes_is_packed(x, LANES_QUERIES))
@@ -69,32 +71,99 @@ static void count_tiles(Lanes *x, const char *first, int32_t count)
         tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
         low = "clamp(low, 0, kv_length)", high = "clamp(high, 0, kv_length)";
     }
+    if (lanes_shares_keys(x)) {
+        tile_set(t, "own_begin", "members[0, b]");
+        low = tile_text(t, "max(%s, own_begin)", low);
+    }
     tile_set(
         t, "share_tiles",
         "where(number < %s && kv_length > 0 && %s > 0, f32(max(cdiv(%s, %d) - %s / %d, 1)), 0.0)",
         batch(x), lanes_query_end(x), high, x->shape->key_tile, low, x->shape->key_tile);
 }
 
-/* How many parts that is, of 1 / [inverse] tiles each; none where there are none. The hundredth keeps rounding from making one more. */
-static const char *parts_of(Lanes *x, const char *inverse)
+/* How many parts [tiles] are, of 1 / [inverse] tiles each: one at least, none where there are none. The hundredth keeps rounding from making one more. */
+static const char *parts_of(Lanes *x, const char *tiles, const char *inverse)
 {
-    return tile_text(x->t, "where(share_tiles > 0.0, max(ceil(share_tiles * %s - 0.01), 1.0), 0.0)",
-                     inverse);
+    return tile_text(x->t, "max(ceil(%s * %s - 0.01), min(%s, 1.0))", tiles, inverse, tiles);
+}
+
+/* Over the warp's sequences, [SUMMED] by [SUMMED]: those of the block's warps are neighbours. Sets number and counted, the tiles of each. Counted [again]
+ * are they only where the warp has had others since: else its memory has them yet. */
+static void begin_sequences(Lanes *x, bool again)
+{
+    AuTileBuild *t = x->t;
+    tile_for_range(t, "some", "0",
+                   tile_text(t, "cdiv(%s - self * %d, %d)", batch(x), SUMMED, WARPS * SUMMED));
+    tile_set(t, "first", "(some * %d + self) * %d", WARPS, SUMMED);
+    tile_set(t, "number", "first + iota(s:%d)", SUMMED);
+    if (again) tile_if(t, "%s > %d", batch(x), WARPS * SUMMED);
+    count_tiles(x, "number");
+    tile_set(t, "counted", "share_tiles");
+    tile_store(t, "counted -> TILES[self, :]");
+    tile_sync(t, "self");
+    if (again) tile_end(t);
+    if (again) tile_load(t, "counted", "TILES[self, :]");
+}
+
+/* Of each warp a number, in memory; sets name: all of them, the same in all lanes and so fit to say where loops end. */
+static void of_warps(Lanes *x, const char *name, const char *memory)
+{
+    tile_load(x->t, tile_part(x->t, "%s", name), "%s @ alike", memory);
 }
 
 /* Sets longest, of a sequence, and all_tiles, tiles of all. */
 static void sum_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    tile_frag(t, "counted", "f32[s:%d] @ along_lanes = 0.0", SUMMED);
     tile_frag(t, "largest", "f32[s:%d] @ along_lanes = 1.0", SUMMED);
     tile_frag(t, "sums", "f32[s:%d] @ along_lanes = 0.0", SUMMED);
-    tile_for_range(t, "some", "0", tile_text(t, "cdiv(%s, %d)", batch(x), SUMMED));
-    count_tiles(x, tile_text(t, "some * %d", SUMMED), SUMMED);
-    tile_set(t, "largest", "max(largest, share_tiles)");
-    tile_set(t, "sums", "sums + share_tiles");
+    begin_sequences(x, false);
+    tile_set(t, "largest", "max(largest, counted)");
+    tile_set(t, "sums", "sums + counted");
     tile_end(t);
-    tile_set(t, "longest", "reduce_max(largest, s)");
-    tile_set(t, "all_tiles", "reduce_sum(sums, s)");
+    tile_store(t, "reduce_max(largest, s) -> LARGEST[self]");
+    tile_store(t, "reduce_sum(sums, s) -> SUMS[self]");
+    tile_sync(t, "all");
+    of_warps(x, "each_largest", "LARGEST[:] as [w]");
+    of_warps(x, "each_sum", "SUMS[:] as [w]");
+    tile_set(t, "longest", "reduce_max(each_largest, w)");
+    tile_set(t, "all_tiles", "reduce_sum(each_sum, w)");
+}
+
+/* 1 over the tiles of a part, of ways along the lanes. */
+static void set_inverse(Lanes *x, const char *name, int32_t count)
+{
+    AuTileBuild *t = x->t;
+    const char *way = tile_text(t, "iota(way:%d)", count);
+    tile_set(t, tile_part(t, "%s", name),
+             "(1.0 + 0.25 * f32(%s %% 4)) * f32(1 << (%s / 4)) / longest", way, way);
+}
+
+/* Into the warp's line of TRIED: parts that its sequences have by each way. Half of the lanes have half of the sequences. The later half of the ways,
+ * 16 times as many parts for the longest, is for few sequences: where there is no room for as many parts as that makes it is left out. */
+static void try_ways(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "tries_all", "all_tiles * 16.0 <= longest * f32(%s) * 1.02", warps_share_slots(x));
+    set_inverse(x, "earlier", WAYS / 2);
+    tile_set(t, "later", "earlier * 16.0");
+    tile_frag(t, "tried", "f32[s:%d, way:%d] @ by_halves = 0.0", TRIED, WAYS / 2);
+    tile_frag(t, "tried_later", "f32[s:%d, way:%d] @ by_halves = 0.0", TRIED, WAYS / 2);
+    begin_sequences(x, true);
+    tile_for_range(t, "few", "0",
+                   tile_text(t, "min(cdiv(%s - first, %d), %d)", batch(x), TRIED, SUMMED / TRIED));
+    tile_load(t, "their_tiles", "TILES[self, few * %d +: %d] as [s] @ in_halves", TRIED, TRIED);
+    tile_set(t, "tried", "tried + %s", parts_of(x, "their_tiles", "earlier"));
+    tile_if(t, "tries_all");
+    tile_set(t, "tried_later", "tried_later + %s", parts_of(x, "their_tiles", "later"));
+    tile_end(t);
+    tile_end(t);
+    tile_sync(t, "self");
+    tile_end(t);
+    tile_store(t, "reduce_sum(tried, s) -> TRIED[self, 0 +: %d]", WAYS / 2);
+    tile_set(t, "sums_later", "where(tries_all, reduce_sum(tried_later, s), inf)");
+    tile_store(t, "sums_later -> TRIED[self, %d +: %d]", WAYS / 2, WAYS / 2);
 }
 
 /* Sets best: 1 over the tiles of a part. */
@@ -102,17 +171,11 @@ static void choose_way(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t workers = WARPS_PROCESSORS * x->resident;
-    tile_set(t, "way", "iota(way:%d)", WAYS);
-    tile_set(t, "inverse", "(1.0 + 0.25 * f32(way %% 4)) * f32(1 << (way / 4)) / longest");
-    tile_frag(t, "tried", "f32[s:%d, way:%d] @ by_sequence = 0.0", TRIED, WAYS);
-    tile_for_range(t, "some", "0", tile_text(t, "cdiv(%s, %d)", batch(x), TRIED));
-    count_tiles(x, tile_text(t, "some * %d", TRIED), TRIED);
-    tile_set(t, "tried", "tried + %s", parts_of(x, "inverse"));
-    tile_end(t);
-    tile_set(t, "sums_tried", "reduce_sum(tried, s)");
-    tile_store(t, "sums_tried -> TRIED[:]");
-    tile_sync(t, "self");
-    tile_load(t, "parts_tried", "TRIED[:] @ along_lanes"); /* a lane has a way */
+    set_inverse(x, "inverse", WAYS);
+    try_ways(x);
+    tile_sync(t, "all");
+    tile_load(t, "each_tried", "TRIED[:, :] as [w, way] @ by_way"); /* a lane has a way */
+    tile_set(t, "parts_tried", "reduce_sum(each_tried, w)");
     tile_set(t, "part_tiles", "1.0 / inverse");
     tile_set(t, "blocks_tried", "parts_tried * f32(%s)", blocks_of_part(x));
     tile_set(t, "takes",
@@ -124,59 +187,94 @@ static void choose_way(Lanes *x)
     tile_set(t, "best", "reduce_max(where(gain >= most, inverse, 0.0), way)");
 }
 
-/* Sets first_part and own_parts of the block's sequence, and listed, the parts of all. Should rounding make them more than there is room for, each has one. */
+/* Sets first_part and own_parts of the warp's sequence, and listed, the parts of all. Should rounding make them more than there is room for, each has one. */
 static void count_parts(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    static const char *const sums[] = {"before", "own", "every"};
-    for (uint32_t n = 0; n < 3; n++)
-        tile_frag(t, tile_part(t, "%s", sums[n]), "f32[s:%d] @ along_lanes = 0.0", SUMMED);
-    tile_for_range(t, "some", "0", tile_text(t, "cdiv(%s, %d)", batch(x), SUMMED));
-    count_tiles(x, tile_text(t, "some * %d", SUMMED), SUMMED);
-    tile_set(t, "count", "%s", parts_of(x, "best"));
+    const char *room = warps_share_slots(x);
+    tile_frag(t, "before", "f32[s:%d] @ along_lanes = 0.0", SUMMED);
+    tile_frag(t, "every", "f32[s:%d] @ along_lanes = 0.0", SUMMED);
+    begin_sequences(x, true);
+    tile_set(t, "count", "%s", parts_of(x, "counted", "best"));
     tile_set(t, "every", "every + count");
-    tile_set(t, "before", "before + where(number < sequence, count, 0.0)");
-    tile_set(t, "own", "own + where(number == sequence, count, 0.0)");
+    tile_set(t, "before", "before + where(number < turn * %d, count, 0.0)", WARPS);
     tile_end(t);
-    tile_set(t, "sum_of_all", "i32(reduce_sum(every, s))");
-    tile_set(t, "fits", "sum_of_all <= %s", warps_share_slots(x));
+    tile_store(t, "reduce_sum(before, s) -> BEFORE[self]");
+    tile_store(t, "reduce_sum(every, s) -> EVERY[self]");
+    tile_set(t, "sequence", "turn * %d + self", WARPS);
+    count_tiles(x, "sequence");
+    tile_set(t, "own", "%s", parts_of(x, "share_tiles", "best"));
+    tile_store(t, "own -> OWN[self]");
+    tile_sync(t, "all");
+    of_warps(x, "each_before", "BEFORE[:] as [w]");
+    of_warps(x, "each_count", "EVERY[:] as [w]");
+    of_warps(x, "each_own", "OWN[:] as [w]");
+    tile_set(t, "sum_of_all", "i32(reduce_sum(each_count, w))");
+    tile_set(t, "fits", "sum_of_all <= %s", room);
     tile_set(t, "listed", "where(fits, sum_of_all, %s)", batch(x));
-    tile_set(t, "first_part", "where(fits, i32(reduce_sum(before, s)), sequence)");
-    tile_set(t, "own_parts", "where(fits, i32(reduce_sum(own, s)), 1)");
+    tile_set(t, "first_part",
+             "where(fits, i32(reduce_sum(each_before + where(iota(w:%d) < self, each_own, 0.0), "
+             "w)), sequence)",
+             WARPS);
+    tile_load(t, "own_tried", "OWN[self]"); /* of memory, since a loop ends there */
+    tile_set(t, "own_parts", "where(fits, i32(own_tried), 1)");
 }
 
-/* Places [first] and on of the list, where [when]: sequence and number of each part. */
-static void write_parts(Lanes *x, const LanesList *list, const char *first, const char *b,
-                        const char *number, const char *when)
+/* Places of the list, [WRITTEN] at once, the next of them [step] on: sequence and number of each part. */
+static void write_parts(Lanes *x, const char *first, const char *count, int32_t step,
+                        const char *whose, const char *number, const char *when)
 {
+    AuTileBuild *t = x->t;
     const char *room = warps_share_slots(x);
-    lanes_write_list(x, list, room, first, b, number,
-                     tile_text(x->t, "%s && place < %s", when, room));
+    tile_for_range(t, "some", "0", tile_text(t, "cdiv(%s, %d)", count, step));
+    tile_set(t, "n", "some * %d + iota(slot:%d)", step, WRITTEN);
+    tile_set(t, "place", "n + %s", first);
+    tile_set(t, "whose", "place * 0 + %s", whose);
+    tile_set(t, "part_number", "place * 0 + %s", number);
+    tile_store(t, "whose -> share_of[0, place] when %splace < %s", when, room);
+    tile_store(t, "part_number -> share_of[1, place] when %splace < %s", when, room);
+    tile_end(t);
+}
+
+static void memories(Lanes *x)
+{
+    static const char *const numbers[] = {"LARGEST", "SUMS", "BEFORE", "EVERY", "OWN"};
+    AuTileBuild *t = x->t;
+    tile_shared(t, "TILES", "f32[w:%d, s:%d]", WARPS, SUMMED);
+    tile_shared(t, "TRIED", "f32[w:%d, way:%d]", WARPS, WAYS);
+    for (uint32_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+        tile_shared(t, tile_part(t, "%s", numbers[n]), "f32[w:%d]", WARPS);
+    tile_barrier(t, "all", 0, WARPS);
 }
 
 void warps_share_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const LanesList list = {"share_of", "slot", "part_number"};
-    tile_layout(t, "by_sequence", tile_text(t, "lane:%d@1", x->p->caps->lanes), "reg");
+    const char *room = warps_share_slots(x),
+               *halves = tile_text(t, "reg:%d lane:2@%d", TRIED / 2, WAYS / 2);
+    tile_layout(t, "alike", "reg", NULL);
+    tile_layout(t, "by_way", "reg", tile_text(t, "lane:%d@1", WAYS));
+    tile_layout(t, "in_halves", halves, NULL);
+    tile_layout(t, "by_halves", halves, tile_text(t, "lane:%d@1", WAYS / 2));
     tile_kernel(t, "shares");
     lanes_arguments(x);
+    lanes_members_argument(x);
     warps_share_arguments(x, TILE_OUT);
-    tile_grid(t, "sequence: %s", batch(x));
-    tile_shared(t, "TRIED", "f32[way:%d]", WAYS);
-    tile_role(t, "core", 0, lanes_executor(x), 0);
-    lanes_list_fragments(x, &list);
+    tile_grid(t, "turn: cdiv(%s, %d)", batch(x), WARPS);
+    memories(x);
+    tile_role(t, "core", WARPS, TILE_ON_WARP, 0);
     sum_tiles(x);
     choose_way(x);
     count_parts(x);
-    tile_frag(t, "said", "i32[b:1] @ along_lanes = 0");
-    tile_set(t, "said", "iota(b:1) * 0 + first_part");
-    tile_store(t, "said -> share_at[0, sequence +: 1]");
-    tile_set(t, "said", "iota(b:1) * 0 + own_parts");
-    tile_store(t, "said -> share_at[1, sequence +: 1]");
-    write_parts(x, &list, "first_part", "sequence", "n", "n < own_parts");
-    tile_if(t, tile_text(t, "sequence == %s - 1", batch(x)));
-    write_parts(x, &list, "0", "0", "-1", "place >= listed");
+    lanes_list_fragments(x, &(LanesList){"share_of", "slot", "part_number"});
+    tile_if(t, tile_text(t, "sequence < %s", batch(x)));
+    tile_store(t, "first_part -> share_at[0, sequence]");
+    tile_store(t, "own_parts -> share_at[1, sequence]");
+    write_parts(x, "first_part", "own_parts", WRITTEN, "sequence", "n", "n < own_parts && ");
+    tile_end(t);
+    tile_if(t, tile_text(t, "turn == cdiv(%s, %d) - 1", batch(x), WARPS));
+    tile_set(t, "rest", "listed + self * %d", WRITTEN);
+    write_parts(x, "rest", tile_text(t, "%s - rest", room), WARPS * WRITTEN, "0", "-1", "");
     tile_end(t);
     tile_end(t);
     tile_end(t);

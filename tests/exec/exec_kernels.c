@@ -232,6 +232,26 @@ static bool run_wild(Run *r, const AuVariant *v, const Regions *lists)
     return run_launches(r, v, w, OTHERS, true);
 }
 
+/* The region of that name; NULL: the schedule has none. */
+static const int32_t *region_of(const AuVariant *v, const Regions *w, const char *name,
+                                int64_t *elements)
+{
+    for (uint32_t n = 0; n < v->schedule->region_count; n++) {
+        if (strcmp(v->schedule->regions[n], name) != 0) continue;
+        *elements = w->bytes[n] / 4;
+        return w->at[n];
+    }
+    return NULL;
+}
+
+static bool are_shares_right(Run *r, const AuVariant *v, const Regions *lists)
+{
+    int64_t room = 0, ends = 0;
+    const int32_t *of = region_of(v, lists, "share_of", &room),
+                  *at = region_of(v, lists, "share_at", &ends);
+    return !of || !at || exec_shares_are_right(r, v, of, room / 2, at);
+}
+
 bool exec_given_work(Run *r, const AuVariant *v)
 {
     if (!exec_has(r, "work") || strncmp(r->suite->name, "kernel", 6) != 0) return true;
@@ -239,7 +259,9 @@ bool exec_given_work(Run *r, const AuVariant *v)
     bool has = false;
     for (uint32_t n = 0; n < v->schedule->region_count; n++) has |= v->schedule->work[n];
     if (!has) return !strstr(r->suite->name, ":sm_") || exec_fail(r, "work", "no lists");
-    if (!run_launches(r, v, lists, LISTS, false) || !run_layer(r, v, lists)) return false;
+    if (!run_launches(r, v, lists, LISTS, false) || !are_shares_right(r, v, lists) ||
+        !run_layer(r, v, lists))
+        return false;
     Tensor outputs[MOST_TENSORS];
     memcpy(outputs, r->tensors, sizeof outputs);
     for (uint32_t n = 0; n < r->tensor_count; n++)

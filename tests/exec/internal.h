@@ -106,6 +106,9 @@ bool exec_find_arch(AuArena *arena, const char *name, const struct AuTarget **ta
  * are then as they were. A launch expression of the run's sizes and parameters. */
 bool exec_run_kernels(Run *r, const struct AuVariant *v);
 bool exec_given_work(Run *r, const struct AuVariant *v);
+/* exec_shares.c: lists of equal parts, for [room] of them, are those of the rule. */
+bool exec_shares_are_right(Run *r, const struct AuVariant *v, const int32_t *share_of, int64_t room,
+                           const int32_t *share_at);
 int64_t exec_evaluate(Run *r, struct AuLaunchExpr e);
 /* exec_parts.c: forward as attentions of some of the keys, which are joined. */
 bool exec_in_parts(Run *r, const AuScript *script);

@@ -305,6 +305,11 @@ static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=400 D=64 E=64 slots=16", NULL, "decode forward paged balanced e4m3"},
     {ODD_WINDOW, "B=4 H=4 Hk=2 S=3 T=600 D=32 E=32 slots=16", "window=300", "decode forward paged positions balanced windowed"},
     {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
+    {"mha.attn", "B=9 H=4 Hk=2 S=1 T=500 D=32 E=32 slots=16 shared=256", NULL, "decode forward paged groups balanced lists work shares"},
+    {"../../../attn_scripts/alibi.attn", "B=10 H=3 S=3 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode packed most forward paged groups balanced work shares"},
+    /* Several warps of the kernel of lists have sequences to add up, and more than one round of them. */
+    {"mha.attn", "B=150 H=1 Hk=1 S=1 T=400 D=32 E=32 slots=16", NULL, "decode forward paged balanced lists crowd work"},
+    {"mha.attn", "B=1061 H=1 Hk=1 S=1 T=33 D=32 E=32 slots=16", NULL, "decode forward paged balanced crowd"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
 static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90a", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};

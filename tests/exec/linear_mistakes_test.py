@@ -182,9 +182,10 @@ FEW = [
 ]
 
 SHARES = [
-    ("a sequence's parts begin with the first of all", "warps_shares.c", '"where(fits, i32(reduce_sum(before, s)), sequence)"', '"where(fits, 0 * i32(reduce_sum(before, s)), sequence)"'),
-    ("parts of the sequence count among those before it", "warps_shares.c", 'where(number < sequence, count', 'where(number <= sequence, count'),
-    ("the last part is nobody's", "warps_shares.c", '"sequence", "n", "n < own_parts"', '"sequence", "n", "n < own_parts - 1"'),
+    ("a sequence's parts begin with the first of all", "warps_shares.c", '"where(fits, i32(reduce_sum(each_before', '"where(fits, 0 * i32(reduce_sum(each_before'),
+    ("parts of the sequence count among those before it", "warps_shares.c", 'where(iota(w:%d) < self, each_own', 'where(iota(w:%d) <= self, each_own'),
+    ("parts of a block's sequences count twice", "warps_shares.c", 'where(number < turn * %d, count, 0.0)", WARPS', 'where(number < (turn + 1) * %d, count, 0.0)", WARPS'),
+    ("the last part is nobody's", "warps_shares.c", '"n < own_parts && "', '"n < own_parts - 1 && "'),
     ("parts are of another sequence", "warps_decode_parts.c", '"clamp(share_of[0, slot], 0, %s - 1)"', '"clamp(share_of[0, slot] - 1, 0, %s - 1)"'),
     ("all parts are the first", "warps_decode_parts.c", '"share_of[1, slot]"', '"min(share_of[1, slot], 0)"'),
     ("sequences have a part less than the list says", "warps_decode_parts.c", '"clamp(share_at[1, b], 1, %d)"', '"clamp(share_at[1, b] - 1, 1, %d)"'),
@@ -194,7 +195,9 @@ SHARES = [
     ("a wild list says whose a part is", "warps_decode_parts.c", '"clamp(share_of[0, slot], 0, %s - 1)"', '"share_of[0, slot] + 0 * %s"'),
     ("parts are joined from the place behind the first on", "warps_decode_parts.c", '"first_part + "', '"1 + first_part + "'),
     ("first parts are taken for places without one", "warps_decode_parts.c", '"span >= 0 && span < parts"', '"span > 0 && span < parts"'),
-    ("sums over sequences miss the first", "warps_shares.c", '"some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"', '"1 + some * %d", SUMMED), SUMMED);\n    tile_set(t, "count"'),
+    ("a wild list says what a sequence shares, and what an item has", "key_groups.c", '"clamp(%s[%d, %s], %s, %s)"', '"%s[%d, %s] + 0 * (%s) + 0 * (%s)"'),
+    ("a search leaves out a round that few groups need", "key_groups.c", '"%s > %d", shares(x), step', '"%s > 8 * %d", shares(x), step'),
+    ("sums over sequences miss the first", "warps_shares.c", '"(some * %d + self) * %d", WARPS', '"1 + (some * %d + self) * %d", WARPS'),
 ]
 
 WIDE = [

@@ -548,6 +548,25 @@ class Graphs(unittest.TestCase):
                 for b in range(self.B):
                     self.near(made[b], self.want(q[b], b), number)
 
+    def test_lists_of_a_step(self):
+        """New rows, lists of work and two layers that read them in one graph, of as many sequences as have lists: to the bit as layers that make their own."""
+        self.B, self.ENTRIES = 9, 72
+        self.setUp()
+        lists = aule.serving.Step()
+        q, new = torch.zeros(self.B, 1, H, 64, device=DEVICE, dtype=torch.bfloat16), [torch.zeros(self.B, 1, HK, 64, device=DEVICE, dtype=torch.bfloat16) for _ in "kv"]
+
+        def layers(schedule):
+            rows = {"page_table": self.table, "schedule": schedule}
+            first = aule.decode(q, *self.caches, self.lengths, k=new[0], v=new[1], **rows)
+            return aule.decode(first, *self.caches, self.lengths, **rows)
+
+        def step():
+            lists.begin()
+            return layers(lists)
+
+        for _, made in self.replays(step, [q, *new]):
+            torch.testing.assert_close(made, layers(None), rtol=0, atol=0, equal_nan=True)
+
     def test_mixed(self):
         """Packed rows: prompts in pieces beside rows that decode."""
         q = torch.zeros(70, H, 64, device=DEVICE, dtype=torch.bfloat16)
