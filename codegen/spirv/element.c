@@ -1,14 +1,24 @@
-/* element.c - functions of an element (SPV_NV_cooperative_matrix2): the region of a `matrix_each` becomes a function of the module, which the device
+/* element.c - functions of an element. With SPV_NV_cooperative_matrix2 the region of a `matrix_each` becomes a function of the module, which the device
  * calls for each element of a matrix with its row and column, the elements of other matrices at the same place, and what else the region
- * takes of the kernel, each a parameter. Reductions call a function of two numbers. */
+ * takes of the kernel, each a parameter. Reductions call a function of two numbers. With KHR's extension alone it becomes a loop over the components that a lane has, of
+ * which kernels know places by matrices of positions: components of matrices of one type lie alike, which the loader has tried. */
 #include "emit.h"
 
 /* ---- in the function */
+
+static SpvId component_of(SpvEmit *e, AuMem mem, AuVal at)
+{
+    const SpvId pointer = spirv_pointer(e->m, SPV_IN_Function, spirv_scalar(e->m, AU_F32));
+    return spirv_make2(e->m, SPV_AccessChain, pointer, spirv_matrix_variable(e, mem, at),
+                       e->element->component);
+}
 
 /* The element of that matrix here: a parameter, the first one that of the first matrix. */
 static SpvId element_of(SpvEmit *e, AuMem mem, AuVal at)
 {
     SpvElement *x = e->element;
+    if (x->component)
+        return spirv_make1(e->m, SPV_Load, spirv_scalar(e->m, AU_F32), component_of(e, mem, at));
     if (!x->mem.i) x->mem = mem, x->at = at;
     if (x->mem.i == mem.i && x->at.i == at.i) return x->x;
     for (uint32_t n = 0; n < x->count; n++)
@@ -36,7 +46,10 @@ void spirv_place(SpvEmit *e, AuVal v)
         return;
     }
     const SpvId value = spirv_operand(e, in, 0, 0);
-    spirv_do(e->m, SPV_ReturnValue, &value, 1);
+    if (x->component)
+        spirv_do(e->m, SPV_Store, SPV_WORDS(component_of(e, x->mem, x->at), value));
+    else
+        spirv_do(e->m, SPV_ReturnValue, &value, 1);
     x->puts = true;
 }
 
@@ -80,10 +93,61 @@ static SpvId written(SpvEmit *e, const AuInstr *in, SpvElement *x)
     return function;
 }
 
+/* A loop over the components of a lane, which drivers write out, since they know how many there are. */
+typedef struct Components {
+    SpvId now, next, end, head, then;
+} Components;
+
+/* [type]: of the matrices. [carried]: type, id, beginning and id behind a turn of what goes from turn to turn; NULL: nothing does. */
+static Components open_components(SpvEmit *e, SpvId type, const uint32_t carried[4])
+{
+    enum { UNROLL = 1 };
+    SpvModule *m = e->m;
+    const SpvId word = spirv_scalar(m, AU_I32), truth = spirv_scalar(m, AU_I1);
+    const SpvId count = spirv_make1(m, SPV_CooperativeMatrixLengthKHR, word, type);
+    const SpvId before = m->f->label, turn = spirv_id(m);
+    const Components c = {spirv_id(m), spirv_id(m), spirv_id(m), spirv_id(m), spirv_id(m)};
+    spirv_branch(m, c.head);
+    spirv_label(m, c.head);
+    spirv_do(m, SPV_Phi, SPV_WORDS(word, c.now, spirv_u32(m, 0), before, c.then, c.next));
+    if (carried)
+        spirv_do(m, SPV_Phi,
+                 SPV_WORDS(carried[0], carried[1], carried[2], before, carried[3], c.next));
+    const SpvId goes_on = spirv_make2(m, SPV_SLessThan, truth, c.now, count);
+    spirv_do(m, SPV_LoopMerge, SPV_WORDS(c.end, c.next, UNROLL));
+    spirv_do(m, SPV_BranchConditional, SPV_WORDS(goes_on, turn, c.end));
+    spirv_label(m, turn);
+    return c;
+}
+
+static void close_components(SpvEmit *e, const Components *c)
+{
+    SpvModule *m = e->m;
+    spirv_branch(m, c->next);
+    spirv_label(m, c->next);
+    spirv_do(m, SPV_IAdd, SPV_WORDS(spirv_scalar(m, AU_I32), c->then, c->now, spirv_u32(m, 1)));
+    spirv_branch(m, c->head);
+    spirv_label(m, c->end);
+}
+
+static void by_component(SpvEmit *e, const AuInstr *in, SpvId type)
+{
+    const Components c = open_components(e, type, NULL);
+    SpvElement x = {.component = c.now, .mem = in->mem, .at = kernel_operand(e->k, in, 0)};
+    e->element = &x;
+    spirv_region(e, in->body);
+    e->element = NULL;
+    close_components(e, &c);
+}
+
 void spirv_each(SpvEmit *e, const AuInstr *in)
 {
     SpvModule *m = e->m;
     const SpvId type = e->mems[in->mem.i].element;
+    if (e->flavour->by_component && type) {
+        by_component(e, in, type);
+        return;
+    }
     if (!e->flavour->by_place || !type) {
         spirv_lacks(e, in);
         return;
@@ -104,6 +168,7 @@ void spirv_each(SpvEmit *e, const AuInstr *in)
     if (x.puts) spirv_set_matrix(e, in->mem, kernel_operand(e->k, in, 0), all);
 }
 
+enum { SCOPE_SUBGROUP = 3 };
 enum { ROW = 1, COLUMN = 2 }; /* Cooperative Matrix Reduce Mode */
 
 static SpvId reduced(SpvEmit *e, SpvId type, SpvId x, uint32_t mode, SpvHelper by)
@@ -124,12 +189,38 @@ SpvId spirv_reduced(SpvEmit *e, const AuInstr *in, SpvId x)
     return x;
 }
 
+/* Has a lane an element that is more than 0? */
+static void any_component(SpvEmit *e, AuVal v, SpvId type)
+{
+    SpvModule *m = e->m;
+    const AuInstr *in = kernel_at(e->k, v);
+    const SpvId truth = spirv_scalar(m, AU_I1), before = spirv_id(m), after = spirv_id(m);
+    const SpvExchange *how = &e->flavour->exchange;
+    const uint32_t carried[] = {truth, before, spirv_bits(m, AU_I1, 0), after};
+    const Components c = open_components(e, type, carried);
+    SpvElement x = {.component = c.now};
+    e->element = &x;
+    const SpvId element = spirv_make1(m, SPV_Load, spirv_scalar(m, AU_F32),
+                                      component_of(e, in->mem, kernel_operand(e->k, in, 0)));
+    e->element = NULL;
+    const SpvId more = spirv_make2(m, SPV_FOrdGreaterThan, truth, element, spirv_f32(m, 0));
+    spirv_do(m, SPV_LogicalOr, SPV_WORDS(truth, after, before, more));
+    close_components(e, &c);
+    spirv_capability(m, how->for_all);
+    spirv_capability(m, how->for_any);
+    spirv_set(e, v, 0, spirv_make2(m, how->any, truth, spirv_u32(m, SCOPE_SUBGROUP), before));
+}
+
 /* All elements become the largest one, and each lane has some. */
 void spirv_any(SpvEmit *e, AuVal v)
 {
     SpvModule *m = e->m;
     const AuInstr *in = kernel_at(e->k, v);
     const SpvId type = e->mems[in->mem.i].element, real = spirv_scalar(m, AU_F32);
+    if (e->flavour->by_component && type) {
+        any_component(e, v, type);
+        return;
+    }
     if (!e->flavour->by_place || !type) {
         spirv_lacks(e, in);
         return;

@@ -214,7 +214,7 @@ static void entry_point(SpvEmit *e, SpvId function)
         spirv_put(m, modes, SPV_ExecutionMode,
                   SPV_WORDS(function, SPV_MODE_SubgroupSize, e->k->lanes));
     }
-    if (e->flavour->by_place) /* sums that become operands are rounded to nearest */
+    if (e->flavour->by_place || e->flavour->by_component) /* sums that become operands are rounded to nearest */
         spirv_put(m, modes, SPV_ExecutionMode,
                   SPV_WORDS(function, SPV_MODE_RoundingModeRTE, HALF_BITS));
     spirv_name(m, function, e->k->name);
@@ -225,8 +225,10 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
 {
     SpvEmit e = {.m = m, .flavour = flavour, .diags = diags, .k = k, .good = true};
     SpvFunction mine = {.label = 0};
+    const bool coarse = flavour->native_coarse && kernel_multiplies_halves(k);
+    if (coarse) kernel_coarsen_math(k);
     e.math = k->instr_count;
-    kernel_legalize_math(k, flavour->native);
+    kernel_legalize_math(k, coarse ? flavour->native_coarse : flavour->native);
     e.values = AU_NEW_ARRAY(m->arena, SpvId *, k->instr_count);
     e.halves = AU_NEW_ARRAY(m->arena, SpvHalf, k->instr_count);
     e.words = AU_NEW_ARRAY(m->arena, SpvId *, k->instr_count);

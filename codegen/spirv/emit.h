@@ -45,6 +45,7 @@ typedef struct SpvTaken {
 typedef struct SpvElement {
     SpvId last;           /* ids up to here are the kernel's, or of the whole module */
     SpvId row, column, x; /* parameters; x: the element of the first matrix */
+    SpvId component;      /* where components are reached one by one: the number of this one; 0: a function it is */
     AuMem mem;            /* that one, none: it is nobody's */
     AuVal at;
     bool puts;
@@ -138,6 +139,7 @@ void spirv_any(SpvEmit *e, AuVal v);
 SpvId spirv_reduced(SpvEmit *e, const AuInstr *in, SpvId x);
 SpvId spirv_extreme(SpvModule *m, AuKOp op, AuScalar of, SpvId a, SpvId b); /* value.c */
 /* The variable's matrix; a matrix into it. */
+SpvId spirv_matrix_variable(SpvEmit *e, AuMem mem, AuVal index);
 SpvId spirv_get_matrix(SpvEmit *e, AuMem mem, AuVal index);
 void spirv_set_matrix(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix);
 

@@ -18,6 +18,7 @@ enum { EXECUTES_COMPUTE = 5, EXECUTES_KERNEL = 6 };
 enum { SHADER_ORDER = ACQUIRE_RELEASE | MAKE_AVAILABLE | MAKE_VISIBLE };
 
 static bool shader_has(AuKOp op) { return spirv_shader.functions[op] != 0; }
+static bool coarse_has(AuKOp op) { return spirv_shader_subgroups.functions[op] != 0; }
 static bool places_have(AuKOp op) { return spirv_shader_places.functions[op] != 0; }
 static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
 
@@ -53,13 +54,18 @@ const SpvFlavour spirv_shader = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0)};
                                     .for_shuffle = SPV_CAP_GroupNonUniformShuffle,                 \
                                     .for_any = SPV_CAP_GroupNonUniformVote,                        \
                                     .shuffle_has_scope = true}
-const SpvFlavour spirv_shader_subgroups = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0),
-                                           NON_UNIFORM};
-/* Weights are rounded to 16 bits: of exponentials what Vulkan promises is enough. NMin and NMax give the number where the other is NaN. */
+/* Where weights are rounded to 16 bits, what Vulkan promises of exponentials is enough (native_coarse). NMin and NMax give the number where the
+ * other is NaN. */
+const SpvFlavour spirv_shader_subgroups = {
+    SHADER(0x10500, shader_has, [AU_K_EXP] = 27, [AU_K_EXP2] = 29), NON_UNIFORM,
+    .native_coarse = coarse_has};
+const SpvFlavour spirv_shader_components = {
+    SHADER(0x10500, shader_has, [AU_K_EXP] = 27, [AU_K_EXP2] = 29), NON_UNIFORM,
+    .native_coarse = coarse_has, .by_component = true};
 const SpvFlavour spirv_shader_places = {
     SHADER(0x10600,
            places_have, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),
-    NON_UNIFORM, .wide = true, .by_place = true};
+    NON_UNIFORM, .native_coarse = places_have, .wide = true, .by_place = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
  * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,

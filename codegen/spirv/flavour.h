@@ -37,7 +37,9 @@ typedef struct SpvFlavour {
         set; /* of extended instructions, and their numbers; 0: there is none that is good enough */
     uint8_t functions[AU_K_COUNT];
     bool (*native)(AuKOp op); /* whether the set has it: else it is expanded */
-    bool marks_exact;         /* each result that must not be contracted; else a mode says it */
+    bool (*native_coarse)(
+        AuKOp op);    /* the same of kernels that multiply matrices of 16-bit operands; NULL: they are as others */
+    bool marks_exact; /* each result that must not be contracted; else a mode says it */
     bool fma_rounds_once;     /* the set's does so on every device */
     bool negates_by_difference;
     bool meets_after_loops; /* a barrier behind each loop with barriers (flavour.c) */
@@ -51,6 +53,7 @@ typedef struct SpvFlavour {
     bool products,
         products_have_bodies; /* matrix units of dpas.c; the module brings functions for them */
     bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
+    bool by_component; /* components of matrices, a loop over those of a lane */
     bool by_place; /* functions of elements of matrices, their reductions and conversions */
     uint32_t far;  /* storage class of global memory */
     uint32_t far_bits16, far_bits8;             /* capabilities of elements there */
@@ -64,6 +67,8 @@ typedef struct SpvFlavour {
 extern const SpvFlavour spirv_shader; /* Vulkan */
 extern const SpvFlavour
     spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
+extern const SpvFlavour
+    spirv_shader_components;                    /* and where components of matrices are reached one by one */
 extern const SpvFlavour spirv_shader_places;    /* and where its matrices are NV2's */
 extern const SpvFlavour spirv_kernel;           /* OpenCL, Level Zero */
 extern const SpvFlavour spirv_kernel_subgroups; /* and with subgroups of so many lanes */

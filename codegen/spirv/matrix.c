@@ -48,7 +48,7 @@ void spirv_exchange(SpvEmit *e, AuVal v)
 
 /* ---- matrices */
 
-static SpvId variable(SpvEmit *e, AuMem mem, AuVal index)
+SpvId spirv_matrix_variable(SpvEmit *e, AuMem mem, AuVal index)
 {
     SpvModule *m = e->m;
     SpvPlace *place = &e->mems[mem.i];
@@ -68,12 +68,12 @@ static SpvId variable(SpvEmit *e, AuMem mem, AuVal index)
 
 SpvId spirv_get_matrix(SpvEmit *e, AuMem mem, AuVal index)
 {
-    return spirv_make1(e->m, SPV_Load, e->mems[mem.i].element, variable(e, mem, index));
+    return spirv_make1(e->m, SPV_Load, e->mems[mem.i].element, spirv_matrix_variable(e, mem, index));
 }
 
 void spirv_set_matrix(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix)
 {
-    const SpvId to = variable(e, mem, index);
+    const SpvId to = spirv_matrix_variable(e, mem, index);
     spirv_do(e->m, SPV_Store, SPV_WORDS(to, matrix));
 }
 

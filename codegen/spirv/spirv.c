@@ -20,6 +20,16 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16",
                                 .f16 = true,
                                 .wish = ""},
+                               {.name = "vulkan12-coop16-at",
+                                .caps = "vulkan_at",
+                                .features = "shared48k lanes32 coopmat16x16x16_f16 positions",
+                                .f16 = true,
+                                .wish = ""},
+                               {.name = "vulkan12-coop8-at",
+                                .caps = "vulkan8_at",
+                                .features = "shared32k lanes8 coopmat8x8x8_f16 positions",
+                                .f16 = true,
+                                .wish = ""},
                                {.name = "vulkan13-coop16-nv2",
                                 .caps = "vulkan_nv",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16 nv2",
@@ -129,6 +139,7 @@ static const SpvFlavour *of_arch(const AuArch *arch)
     if (strstr(arch->name, "-lanes")) return &spirv_kernel_subgroups;
     if (is_opencl(arch) || is_levelzero(arch)) return &spirv_kernel;
     if (strstr(arch->features, "nv2")) return &spirv_shader_places;
+    if (strstr(arch->features, "positions")) return &spirv_shader_components;
     return arch == archs ? &spirv_shader : &spirv_shader_subgroups;
 }
 

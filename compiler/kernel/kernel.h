@@ -472,6 +472,10 @@ enum { KERNEL_MOST = 200000 };
 /* Expands the MATH ops that are not [native] into arithmetic, accurate to the bounds in
  * docs/dev/kernel-ir.md 7. Stops where a kernel has more than KERNEL_MOST instructions. */
 void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
+/* tanh, sigmoid and divisions by constants become powers of two and products, within 8 ulp (sigmoid 8 + 2 |x|): for kernels whose products are of 16-bit
+ * operands (MATRIX_MUL). */
+void kernel_coarsen_math(AuKernel *k);
+bool kernel_multiplies_halves(const AuKernel *k);
 /* Expands the CODE ops into arithmetic, exactly; but for those of types that are in [native] (AuTileCaps.converts). */
 void kernel_legalize_codes(AuKernel *k, uint32_t native);
 bool kernel_has_codes(const AuKernel *k); /* any that are left */

@@ -39,16 +39,70 @@ bool by_place_is_half(const AuTileType *type)
     return type->elem == TILE_F16 || type->elem == TILE_BF16;
 }
 
-AuMem lower_var_matrices(AuLower *l, const AuTileVar *var)
+static AuMem held_matrices(AuLower *l, const AuTileVar *var, AuTileUse of_halves)
 {
     AuHeld *held = lower_held(l, var);
     if (held->as == HELD_ARRAY) return held->mem;
     const AuCut cut = lower_cut_by_place(l, var->type);
     const bool half = by_place_is_half(var->type);
     *held = (AuHeld){.as = HELD_ARRAY,
-                     .mem = lower_matrices(l, var->name, &cut, half ? TILE_A : TILE_C,
+                     .mem = lower_matrices(l, var->name, &cut, half ? of_halves : TILE_C,
                                            half ? var->type->elem : TILE_F32)};
     return held->mem;
+}
+
+AuMem lower_var_matrices(AuLower *l, const AuTileVar *var) { return held_matrices(l, var, TILE_A); }
+
+AuTileUse by_place_rounded_use(const AuLower *l) { return atom_of(l)->joins ? TILE_A : TILE_C; }
+
+/* ---- positions, where components alone are reached: matrices whose elements are their row, and their column */
+
+/* 2^23 + n has n in its low bits. */
+enum { NUMBERS = 1 << 23, NUMBER_BITS = 0x4b000000 };
+
+/* A column, or a row, of these numbers everywhere is a load with stride 0. They come first in the kernel. */
+void lower_positions(AuLower *l)
+{
+    const AuTileAtom *atom = atom_of(l);
+    AuKernel *k = l->k;
+    const AuCut one = {.rows = 1, .columns = 1, .height = atom->m, .width = atom->n};
+    const int32_t most = atom->m > atom->n ? atom->m : atom->n;
+    const AuMem numbers = kernel_memory(k, (AuMemory){.name = "numbers",
+                                                      .space = AU_SHARED,
+                                                      .scalar = AU_F32,
+                                                      .count = (uint32_t)most,
+                                                      .align = 64,
+                                                      .reads = true,
+                                                      .writes = true,
+                                                      .span = l->span});
+    const AuVal zero = kernel_i32(k, 0), lane = kernel_lane(k);
+    const AuVal first = kernel_op2(k, AU_K_EQ, kernel_warp(k), zero);
+    const AuVal number = kernel_op2(k, AU_K_ADD, lane, kernel_i32(k, NUMBERS));
+    kernel_store(k, numbers, lane, kernel_cvt(k, number, AU_F32),
+                 kernel_op2(k, AU_K_LAND, first,
+                            kernel_op2(k, AU_K_LT, lane, kernel_i32(k, most))));
+    kernel_barrier(k, 0);
+    l->row_numbers = lower_matrices(l, "row_numbers", &one, TILE_C, TILE_F32);
+    l->column_numbers = lower_matrices(l, "column_numbers", &one, TILE_C, TILE_F32);
+    const AuOpaque from = {numbers, zero};
+    kernel_matrix_move(k, AU_K_MATRIX_LOAD, by_place_matrix(l, l->row_numbers, 0), from, zero,
+                       true);
+    kernel_matrix_move(k, AU_K_MATRIX_LOAD, by_place_matrix(l, l->column_numbers, 0), from, zero,
+                       false);
+}
+
+bool lower_wants_positions(const AuLower *l, const AuTileStmts *body)
+{
+    const AuTileAtom *atom = atom_of(l);
+    return atom && !atom->joins && tile_is_by_place(body);
+}
+
+static AuVal position(AuLower *l, AuMem numbers, AuKOp op)
+{
+    if (!numbers.i) return kernel_matrix_place(l->k, op);
+    const AuVal number = kernel_matrix_get(l->k, by_place_matrix(l, numbers, 0));
+    return kernel_op2(l->k, AU_K_SUB, kernel_bitcast(l->k, number, AU_I32),
+                      kernel_i32(l->k, NUMBER_BITS));
 }
 
 /* Of these matrices the one that meets the matrix (i, j) of another cut. */
@@ -144,8 +198,8 @@ static AuPoint point_of(ByPlace *b, int32_t i, int32_t j)
 void by_place_open(ByPlace *b, AuOpaque of)
 {
     kernel_matrix_each(b->l->k, of);
-    b->row = kernel_matrix_place(b->l->k, AU_K_MATRIX_ROW);
-    b->column = kernel_matrix_place(b->l->k, AU_K_MATRIX_COLUMN);
+    b->row = position(b->l, b->l->row_numbers, AU_K_MATRIX_ROW);
+    b->column = position(b->l, b->l->column_numbers, AU_K_MATRIX_COLUMN);
 }
 
 void by_place_at_element(ByPlace *b, int32_t i, int32_t j, AtPoint what, void *user)
@@ -205,7 +259,7 @@ static void reduce(ByPlace *b, AuTileExpr *e)
     const AuCut of = b->cut;
     AuCut to = of;
     to.columns = 1, to.column_axis = NULL;
-    if (e->op == TILE_X_REDUCE_TOP || !of.row_axis || !of.column_axis ||
+    if (!atom_of(l)->joins || e->op == TILE_X_REDUCE_TOP || !of.row_axis || !of.column_axis ||
         !tile_axis(e->type, of.row_axis) || tile_axis(e->type, of.column_axis)) {
         lower_refuse(l, "this reduction of matrices whose elements lie nobody knows where");
         return;
@@ -318,7 +372,7 @@ static void assign(ByPlace *b, const AuTileStmt *s)
     if (!half && !e->type->count)
         fill(b, s->var, e);
     else if (!l->failed)
-        by_place_compute(b, lower_var_matrices(l, s->var), half ? s->var->type->elem : TILE_F32, e);
+        by_place_compute(b, held_matrices(l, s->var, by_place_rounded_use(l)), half ? s->var->type->elem : TILE_F32, e);
     l->r.known_count = before;
     forget(b, s->var);
 }

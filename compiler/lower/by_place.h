@@ -26,6 +26,7 @@ static inline AuOpaque by_place_matrix(AuLower *l, AuMem mem, int32_t n)
     return (AuOpaque){mem, kernel_i32(l->k, n)};
 }
 bool by_place_is_half(const AuTileType *type);
+AuTileUse by_place_rounded_use(const AuLower *l); /* that sums have once they are rounded */
 /* An expression that is one reduction stands below none: it gets a root. */
 AuTileExpr *by_place_rooted(AuLower *l, AuTileExpr *e);
 bool by_place_rounds(const AuTileExpr *e);

@@ -157,6 +157,7 @@ struct AuLower {
     AuPipePlan *pipes;
     bool vector_access; /* one of the roles' units moves memory so */
     bool is_persistent; /* its blocks work through those of the grid: persistent.c */
+    AuMem row_numbers, column_numbers; /* matrices of positions (by_place.c); none: functions of an element know theirs */
     bool has_units;     /* copies or products go on beside executors that go different ways */
     AuVal elected;      /* then: one lane of each warp */
     AuMem left;         /* where lanes that cannot shuffle leave what others add up; or none */
@@ -323,6 +324,9 @@ void lower_matrix_move(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *
 AuCut lower_cut_by_place(AuLower *l, const AuTileType *type);
 /* The variable's matrices, made at its first use; those of 16 bits are operands A. */
 AuMem lower_var_matrices(AuLower *l, const AuTileVar *var);
+/* Matrices of positions at the beginning of a kernel that computes by them. */
+bool lower_wants_positions(const AuLower *l, const AuTileStmts *body);
+void lower_positions(AuLower *l);
 bool lower_has_places(AuTileStmt *const *statements, uint32_t count);
 void lower_by_place(AuLower *l, AuTileStmt *const *statements, uint32_t count);
 void lower_move_by_place(AuLower *l, const AuTileStmt *s); /* loads and stores */

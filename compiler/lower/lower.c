@@ -131,6 +131,7 @@ static void lower_head(AuLower *l)
         if (t->args.at[n]->mode != TILE_PARAM) lower_add_argument(l, t->args.at[n]);
     if (!l->is_persistent) lower_lets(l);
     for (uint32_t n = 0; n < t->shared.count; n++) lower_add_buffer(l, t->shared.at[n]);
+    if (!l->has_units && lower_wants_positions(l, &l->r.role->body)) lower_positions(l);
     if (!l->has_units) return;
     l->elected = kernel_elect(l->k);
     lower_add_pipes(l);

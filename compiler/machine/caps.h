@@ -63,6 +63,10 @@ typedef struct AuTileCaps {
     bool pairs; /* an instruction adds, or multiplies and adds, two f32 of neighbouring registers */
     bool lone_rows; /* its compiler spills where a warp has a second set of rows of products */
 
+    /* The row of the same machine whose matrices lie nobody knows how: its schedules (trait OPAQUE) are taken where no other has matrices, and in
+     * backward from so many channels of keys and values together on. NULL: there is none. */
+    const char *plain;
+    int32_t plain_from;
     /* The row whose rates cost models take: one of the family that was measured. NULL: its own. */
     const char *weighed_as;
     /* A processor: what the warps of a block share; its rates are per cycle. 0: not known. */

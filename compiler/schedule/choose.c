@@ -435,7 +435,32 @@ static bool says_refusal(const AuFamily *family, const AuScheduleRow *row, const
     if (family->says_refusals) return !passed;
     const AuTileAtom *atom = p->tf32 ? NULL : tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
     return atom && atom->m > 1 && !(row->traits & EXACT) &&
-           atom->opaque == ((row->traits & OPAQUE) != 0);
+           (atom->opaque || (atom->by_place && !atom->joins)) == ((row->traits & OPAQUE) != 0);
+}
+
+/* The problem on the machine's plain row (AuTileCaps.plain), where a schedule of matrices that lie nobody knows how has no shape on its own. */
+static AuProblem on_machine_of(AuArena *arena, const AuProblem *p, const AuScheduleRow *row)
+{
+    AuShape shape;
+    const char *why = NULL;
+    AuProblem plain = *p;
+    if (row->traits & OPAQUE && p->caps->plain && !row->shape(arena, p, &shape, &why))
+        plain.caps = tile_caps(p->caps->plain);
+    return plain;
+}
+
+/* Are backward's kernels of plain matrices the faster ones, and there are such? */
+static const char *slower(AuArena *arena, const AuProblem *p, const AuScheduleRow *row)
+{
+    AuShape shape;
+    const char *why = NULL;
+    if (!p->caps->plain || row->build != schedule_warps_backward ||
+        p->d + p->e < p->caps->plain_from)
+        return NULL;
+    return schedule_matrices_backward_shape(arena, p, &shape, &why)
+               ? au_format(arena, "slower from %d channels of keys and values on",
+                           p->caps->plain_from)
+               : NULL;
 }
 
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
@@ -446,14 +471,20 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
     const AuFamily *family = schedule_family(p->attn);
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation)) continue;
-        const AuShapeRow *text = given(arena, p, row, SHAPES_FORCED, &shape, &why);
-        if (text) return forced(arena, diags, p, row, &shape, text, why);
+        const AuProblem here = on_machine_of(arena, p, row);
+        const AuShapeRow *text = given(arena, &here, row, SHAPES_FORCED, &shape, &why);
+        if (text) return forced(arena, diags, &here, row, &shape, text, why);
     }
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation) || (row->traits & EXACT && p->tf32)) continue;
-        if (tuned(arena, diags, p, row, &shape) || row->shape(arena, p, &shape, &why)) {
-            AuSchedule *made = schedule_make(arena, diags, p, row, &shape);
-            if (made && passed && (family->says_refusals || row->traits & EXACT))
+        const AuProblem here = on_machine_of(arena, p, row);
+        const char *slow = slower(arena, p, row);
+        if (slow) why = slow;
+        if (!slow && (tuned(arena, diags, &here, row, &shape) ||
+                      row->shape(arena, &here, &shape, &why))) {
+            AuSchedule *made = schedule_make(arena, diags, &here, row, &shape);
+            if (made && passed &&
+                (family->says_refusals || row->traits & (EXACT | OPAQUE)))
                 made->name = au_format(arena, "%s # %s", made->name, passed);
             return made;
         }

@@ -53,10 +53,10 @@ void matrices_bring(Lanes *x, const MatrixPieces *p, int32_t n, AuTileHandle fro
 /* [pairs] = operands times the tile, as lanes hold rows. */
 void matrices_multiply(Lanes *x, const char *pairs, const MatrixPieces *p, AuTileHandle tile,
                        const char *passing, int32_t columns);
-/* Pairs that lanes hold as operand A, `left`; sums += left times piece n of a tile. */
-void matrices_take_left(Lanes *x, const char *pairs, const char *rows, const char *passing,
-                        int32_t columns);
-void matrices_add(Lanes *x, const MatrixPieces *p, int32_t n, AuTileHandle tile);
+/* Pairs as operand A: its name; sums += that times piece n of a tile. */
+const char *matrices_take_left(Lanes *x, const char *pairs, const char *rows, const char *passing,
+                               int32_t columns);
+void matrices_add(Lanes *x, const MatrixPieces *p, int32_t n, const char *left, AuTileHandle tile);
 /* Piece n of sums, as lanes hold rows. */
 void matrices_take_piece(Lanes *x, const char *as, const MatrixPieces *p, int32_t n);
 

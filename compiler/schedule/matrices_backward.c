@@ -103,9 +103,9 @@ static void add(Lanes *x, Kind kind, const char *pairs, bool values)
 {
     const Own *own = &owns[kind];
     const MatrixPieces p = pieces(x, kind, values, own->sums[values]);
-    matrices_take_left(x, pairs, own->rows, own->passing, tile_rows(x, kind));
+    const char *left = matrices_take_left(x, pairs, own->rows, own->passing, tile_rows(x, kind));
     for (int32_t n = 0; n < p.count; n++)
-        matrices_add(x, &p, n,
+        matrices_add(x, &p, n, left,
                      tile_part(x->t, "%s[:, %s]", own->tiles[values], matrices_channels(x, &p, n)));
 }
 
@@ -255,6 +255,10 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const 
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
     if (p->deterministic && (p->grads->pairs.count || warps_heads_apart(p)))
         return "sums in one order";
+    if (atom->by_place && p->grads->pairs.count)
+        return "sums of inputs of elements that lie nobody knows where";
+    if (atom->by_place && !atom->joins && p->grads->pass_count)
+        return "sums over keys that need a pass of their own";
     return NULL;
 }
 

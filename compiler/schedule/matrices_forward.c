@@ -67,12 +67,12 @@ static void scale_sums(Lanes *x)
         tile_set(t, tile_numbered(t, sums.name, (uint32_t)n), "%s%d * spread", sums.name, n);
 }
 
-static void add_values(Lanes *x)
+static void add_values(Lanes *x, const char *left)
 {
     AuTileBuild *t = x->t;
     const MatrixPieces sums = sums_of(x);
     for (int32_t n = 0; n < sums.count; n++)
-        matrices_add(x, &sums, n,
+        matrices_add(x, &sums, n, left,
                      x->own_v ? tile_part(t, "V[:, %s]", matrices_channels(x, &sums, n))
                               : tile_part(t, "K[:, %d +: %d] as [kv, e]",
                                           x->p->attn->v_first + n * sums.width, sums.width));
@@ -87,9 +87,10 @@ static void step(Lanes *x)
     tile_sync(t, "all");
     scores(x);
     lanes_online(x);
-    matrices_take_left(x, tile_text(t, "%s(p)", x->operand), "q", "kv", x->shape->key_tile);
+    const char *left =
+        matrices_take_left(x, tile_text(t, "%s(p)", x->operand), "q", "kv", x->shape->key_tile);
     scale_sums(x);
-    add_values(x);
+    add_values(x, left);
 }
 
 /* ---- the kernel */
@@ -197,7 +198,7 @@ static int32_t held(const AuProblem *p, const AuShape *s)
 static const char *refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = matrices_atom(p);
-    if (!atom) return "no matrices of a subgroup for these operands";
+    if (!atom || atom->by_place) return "no matrices of a subgroup for these operands";
     const int32_t unit = matrices_unit(atom);
     if (schedule_values_apart(p)) return "values that are rows of their own";
     if (p->d % unit || p->e % unit)

@@ -6,7 +6,7 @@ enum { F32_BYTES = 4 };
 const AuTileAtom *matrices_atom(const AuProblem *p)
 {
     const AuTileAtom *atom = warps_atom(p);
-    return atom && atom->opaque ? atom : NULL;
+    return atom && (atom->opaque || atom->by_place) ? atom : NULL;
 }
 
 int32_t matrices_unit(const AuTileAtom *atom) { return atom->k > atom->n ? atom->k : atom->n; }
@@ -68,9 +68,13 @@ void matrices_declare_pairs(Lanes *x, const char *rows, const char *passing, int
                             const char *const *names)
 {
     const char *extent = tile_text(x->t, "[%s:%d, %s:%d]", rows, x->rows, passing, columns);
-    tile_frag(x->t, "raw", "f32%s @ %s.C", extent, x->atom->name);
-    tile_frag(x->t, "left", "%s%s @ %s.A", x->operand, extent, x->atom->name);
-    for (; *names; names++) tile_frag(x->t, *names, "f32%s @ rows_over_lanes", extent);
+    const char *pair = x->atom->by_place
+                           ? tile_text(x->t, "f32%s @ %s.C", extent, x->atom->name)
+                           : tile_text(x->t, "f32%s @ rows_over_lanes", extent);
+    if (!x->atom->by_place) tile_frag(x->t, "raw", "f32%s @ %s.C", extent, x->atom->name);
+    if (!x->atom->joins)
+        tile_frag(x->t, "left", "%s%s @ %s.A", x->operand, extent, x->atom->name);
+    for (; *names; names++) tile_frag(x->t, *names, "%s", pair);
 }
 
 void matrices_declare_operands(Lanes *x, const MatrixPieces *p)
@@ -100,25 +104,29 @@ void matrices_multiply(Lanes *x, const char *pairs, const MatrixPieces *p, AuTil
                        const char *passing, int32_t columns)
 {
     AuTileBuild *t = x->t;
-    const AuTileHandle through = pair_rows(x, "scores", p->rows, passing, columns);
+    const char *sums = x->atom->by_place ? pairs : "raw";
     for (int32_t n = 0; n < p->count; n++)
-        tile_product(t, "raw", x->atom, n ? TILE_ADD : TILE_START, piece(x, p, n),
+        tile_product(t, sums, x->atom, n ? TILE_ADD : TILE_START, piece(x, p, n),
                      tile_part(t, "%v[:, %s]", tile, matrices_channels(x, p, n)));
+    if (x->atom->by_place) return;
+    const AuTileHandle through = pair_rows(x, "scores", p->rows, passing, columns);
     tile_store(t, "raw -> %v", through);
     tile_load(t, pairs, "%v", through);
 }
 
-void matrices_take_left(Lanes *x, const char *pairs, const char *rows, const char *passing,
-                        int32_t columns)
+const char *matrices_take_left(Lanes *x, const char *pairs, const char *rows, const char *passing,
+                               int32_t columns)
 {
+    if (x->atom->joins) return pairs;
     const AuTileHandle through = pair_rows(x, "P", rows, passing, columns);
     tile_store(x->t, "%s -> %v", pairs, through);
     tile_load(x->t, "left", "%v", through);
+    return "left";
 }
 
-void matrices_add(Lanes *x, const MatrixPieces *p, int32_t n, AuTileHandle tile)
+void matrices_add(Lanes *x, const MatrixPieces *p, int32_t n, const char *left, AuTileHandle tile)
 {
-    tile_product(x->t, piece(x, p, n), x->atom, TILE_ADD, "left", tile);
+    tile_product(x->t, piece(x, p, n), x->atom, TILE_ADD, left, tile);
 }
 
 void matrices_take_piece(Lanes *x, const char *as, const MatrixPieces *p, int32_t n)

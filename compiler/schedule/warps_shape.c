@@ -93,7 +93,7 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = warps_atom(p);
     const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
     if (!atom) return au_format(arena, "no matrix unit for operands of %s", operand);
-    if (atom->opaque || atom->is_async)
+    if (atom->opaque || atom->is_async || (atom->by_place && !atom->joins))
         return au_format(arena, "sums of %s are not in a warp's registers", atom->name);
     const int32_t unit = most(atom->n, 8);
     if (p->d % unit || p->e % unit)

@@ -184,6 +184,7 @@ static aule_status open_vulkan(AuHeap memory, uint32_t index, const aule_device_
     v->index = index;
     atomic_init(&v->lost, false);
     atomic_init(&v->hung, false);
+    atomic_init(&v->positions, 0);
     pthread_mutex_init(&v->lock, NULL);
     aule_status status = read_patience(&v->patience, sink);
     if (!status) status = options->context ? rt_vulkan_take(v, options, sink) : find_again(v, sink);

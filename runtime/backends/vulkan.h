@@ -39,6 +39,7 @@ typedef struct VulkanFacts {
     uint32_t matrix_count;
     bool bf16;   /* some of them are */
     bool shares; /* memory by file descriptor */
+    bool positions; /* of f16 there are sums of f16, too, and rounding to nearest (word positions) */
     bool places; /* functions of their elements, reductions, conversions (word nv2) */
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
     uint32_t units;                  /* 0: unknown */
@@ -134,6 +135,7 @@ struct Vulkan {
     VulkanChunk *chunks;
     VulkanRecording *recordings;
     void *clear;      /* the program that writes zeros; NULL until one is needed */
+    atomic_uint positions; /* set of sides of matrices whose components were tried */
     bool fused;       /* Fma rounds once */
     bool cuts_loops;  /* as processors do: kernels say so in a word behind their slots */
     char cut[96];     /* a kernel whose loops the driver ended early; "": none, or it was told */
@@ -276,5 +278,7 @@ void rt_vulkan_kept_close(Vulkan *v, VulkanKept *kept, bool good);
 
 /* vulkan_probe.c: does Fma round once? */
 aule_status rt_vulkan_probe(Vulkan *v, AuSink sink);
+/* vulkan_positions.c: what a variant with the word `positions` relies on is tried, once for a device. */
+aule_status rt_vulkan_positions(Vulkan *v, const aule_variant_v1 *variant, AuSink sink);
 
 #endif

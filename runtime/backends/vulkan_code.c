@@ -74,6 +74,8 @@ aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **p
     if (!rt_is_spirv(variant))
         return rt_fail(sink, AULE_ERROR_ARTIFACT, "vulkan:%u: the code of '%s' is no SPIR-V module",
                        v->index, variant->schedule);
+    aule_status status = rt_vulkan_positions(v, variant, sink);
+    if (status) return status;
     VulkanProgram *p = rt_alloc(v->heap, sizeof *p);
     VkPipeline *pipelines = rt_alloc_array(v->heap, variant->launch_count, sizeof *pipelines);
     if (!p || !pipelines) {
@@ -82,7 +84,7 @@ aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **p
         return rt_fail_memory(sink);
     }
     *p = (VulkanProgram){variant, pipelines};
-    aule_status status = make(v, p, sink);
+    status = make(v, p, sink);
     if (status)
         end(v, p);
     else

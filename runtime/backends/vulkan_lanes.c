@@ -1,5 +1,6 @@
 /* vulkan_lanes.c - subgroups: how many lanes a pipeline may ask for, and matrices that a subgroup multiplies. Variants ask for them by words:
  * `lanes8` is a subgroup of 8 whose lanes exchange values, all of them there; `coopmat8x8x8_f16` a matrix of f16 with sums of f32, `_bf16` of bf16;
+ * `positions` are components reached one by one, whose sums are rounded to f16 where they lie (vulkan_positions.c);
  * `nv2` are functions of the elements of matrices, which know their row and column, reductions of rows, and sums that become operands. */
 #include "vulkan.h"
 
@@ -29,6 +30,29 @@ static bool is_ours(const VkCooperativeMatrixProperties *x, bool bf16)
            x->result == VK_MATRIX_F32 && !x->saturates;
 }
 
+/* Of f16 with sums of f16, where sums are rounded before they are stored. */
+static bool is_all_half(const VkCooperativeMatrixProperties *x)
+{
+    return x->scope == VK_SCOPE_SUBGROUP && x->a == VK_MATRIX_F16 && x->b == VK_MATRIX_F16 &&
+           x->c == VK_MATRIX_F16 && x->result == VK_MATRIX_F16 && !x->saturates;
+}
+
+/* Has one of the listed kind a twin of sums of f16? Each that our kernels take has, or none counts. */
+static bool has_positions(const VkCooperativeMatrixProperties *all, uint32_t count)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < count; n++) {
+        if (!is_ours(&all[n], false) || all[n].m != all[n].n || all[n].m != all[n].k) continue;
+        bool twin = false;
+        for (uint32_t i = 0; i < count && !twin; i++)
+            twin = is_all_half(&all[i]) && all[i].m == all[n].m && all[i].n == all[n].n &&
+                   all[i].k == all[n].k;
+        if (!twin) return false;
+        found = true;
+    }
+    return found;
+}
+
 static bool has_bf16(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device)
 {
     VkPhysicalDeviceShaderBfloat16Features has = {.type = VK_TYPE_FEATURES_BF16};
@@ -53,6 +77,7 @@ static void find_matrices(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice devi
     for (uint32_t n = 0; n < MOST; n++) all[n].type = VK_TYPE_MATRIX;
     if (vk->vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(device, &count, all) < 0) return;
     const bool bf16 = has_bf16(vk, heap, device);
+    facts->positions = facts->of_12.rounds_half_even && has_positions(all, count);
     for (uint32_t n = 0; n < count && facts->matrix_count < VULKAN_MATRICES; n++) {
         if (!is_ours(&all[n], bf16)) continue;
         facts->matrices[facts->matrix_count++] =
@@ -95,6 +120,7 @@ void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
         rt_text_add(words, " coopmat%ux%ux%u_%s", facts->matrices[n].m, facts->matrices[n].n,
                     facts->matrices[n].k,
                     facts->matrices[n].operands == VK_MATRIX_BF16 ? "bf16" : "f16");
+    if (facts->positions) rt_text_add(words, " positions");
     if (facts->places) rt_text_add(words, " nv2");
 }
 

@@ -21,15 +21,27 @@ static SpvWords for_opencl(Bench *b, AuKernel *k)
     return words;
 }
 
-static AuBlob emitted(Bench *b, AuKernel *k, AuCodeStage stage)
+static const AuArch *arch(const char *name)
+{
+    const AuTarget *t = &au_target_vulkan;
+    uint32_t n = 0;
+    while (strcmp(t->archs[n].name, name) != 0) n++;
+    return &t->archs[n];
+}
+
+static AuBlob emitted_for(Bench *b, AuKernel *k, AuCodeStage stage, const char *name)
 {
     AuBlob blob = {0};
-    const AuTarget *t = &au_target_vulkan;
-    if (t->emit(b->arena, b->diags, &k, 1, &t->archs[0], stage, 2, &blob)) return blob;
+    if (au_target_vulkan.emit(b->arena, b->diags, &k, 1, arch(name), stage, 2, &blob)) return blob;
     AuText shown = {.arena = b->arena};
     au_diags_render(b->diags, &shown);
     fail_msg("%s", au_text_str(&shown));
     return blob;
+}
+
+static AuBlob emitted(Bench *b, AuKernel *k, AuCodeStage stage)
+{
+    return emitted_for(b, k, stage, "vulkan12");
 }
 
 static const char *kernel_text(Bench *b, const char *name)
@@ -68,12 +80,13 @@ static void golden_texts(void **state)
 }
 
 /* Modules in the runtime are what the emitter makes of these kernels. AU_UPDATE=1 writes them. */
-static void expect_embedded(const char *name, const uint32_t *embedded, size_t bytes)
+static void expect_embedded(const char *name, const char *of, const uint32_t *embedded, size_t bytes)
 {
     Bench b = bench_new();
     AuText text = {.arena = b.arena};
     file_read(au_format(b.arena, "%s/%s.kir", getenv("AU_GOLDEN"), name), &text);
-    const AuBlob module = emitted(&b, bench_kernel(&b, au_text_str(&text)), AU_CODE_FINAL);
+    const AuBlob module =
+        emitted_for(&b, bench_kernel(&b, au_text_str(&text)), AU_CODE_FINAL, of);
     const uint32_t *words = module.bytes;
     if (getenv("AU_UPDATE")) {
         AuText made = {.arena = b.arena};
@@ -97,9 +110,17 @@ static void the_runtimes_modules_are_these(void **state)
     static const uint32_t clear[] = {
 #include "../../runtime/backends/vulkan_clear.def"
     };
+    static const uint32_t positions16[] = {
+#include "../../runtime/backends/vulkan_positions16.def"
+    };
+    static const uint32_t positions8[] = {
+#include "../../runtime/backends/vulkan_positions8.def"
+    };
     (void)state;
-    expect_embedded("probe", probe, sizeof probe);
-    expect_embedded("clear", clear, sizeof clear);
+    expect_embedded("probe", "vulkan12", probe, sizeof probe);
+    expect_embedded("clear", "vulkan12", clear, sizeof clear);
+    expect_embedded("positions16", "vulkan12-coop16-at", positions16, sizeof positions16);
+    expect_embedded("positions8", "vulkan12-coop8-at", positions8, sizeof positions8);
 }
 
 /* Every instruction has a form, and the words that forms say are all there are. */

@@ -1,11 +1,12 @@
 /* matrices_test.c - scripts whose kernels are of cooperative matrices:
  *
- *     matrices_test DEVICE/ARCHITECTURE SCRIPTS [backward|one] on a device; widths are small, for a compiler that takes long over matrices
+ *     matrices_test DEVICE/ARCHITECTURE SCRIPTS [backward|one [CASE]] on a device, or that case alone; widths are small, for a compiler that takes long over matrices
  *     matrices_test interpreters SCRIPTS [quick]               results and gradients by matrices_forward and matrices_backward on each rung */
 #include "exec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 // clang-format off
@@ -22,6 +23,8 @@ static const ExecCase cases[] = {
 /* Backward: several pieces, masks of data, sums into memory of a head's own keys, of a slope, by pairs; rows without a pair. */
 static const ExecCase backward[] = {
     {"mha.attn", "B=2 H=4 Hk=2 S=70 T=90 D=32 E=16", NULL, "nan odd dfinals"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=41 T=53 D=32 E=32", NULL, "nan odd"},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=16", "cap=3.0", NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=7 D=16 E=16", NULL, "poison"},
     {"documents_bias_sink.attn", "B=1 H=2 S=70 T=70 D=16 E=16", NULL, "sorted dfinals"},
@@ -33,7 +36,8 @@ static const ExecCase backward[] = {
 };
 /* And on interpreters: widths in one piece and in several, one row, few of many; grouped heads and heads of their own, masks of data, changed
  * rows, gradients of inputs by key, by query and by pair, rows without a pair, NaN, small weights, sums in one order. */
-static const char *const rungs[] = {"kernel-ir:vulkan8", "kernel-ir:vulkan", "tiled-ir:vulkan8", "passed-ir:vulkan", "tiled-ir:vulkan"};
+static const char *const rungs[] = {"kernel-ir:vulkan8", "kernel-ir:vulkan", "tiled-ir:vulkan8", "passed-ir:vulkan", "tiled-ir:vulkan",
+                                    "kernel-ir:vulkan8_at", "kernel-ir:vulkan_at", "tiled-ir:vulkan_at"};
 static const ExecCase interpreted[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=32 E=48", NULL, "opaque nan odd dfinals"},
     {"mha.attn", "B=2 H=4 Hk=2 S=33 T=71 D=48 E=32", NULL, "opaque dfinals"},
@@ -75,12 +79,13 @@ typedef struct Rung {
     unsigned number, of_each; /* cases: each so many-th */
 } Rung;
 
-/* The unit of 8 lanes has f16 alone. */
+/* Units of 8 lanes, and those of positions, have f16 alone. */
 static const char *on_rung(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
     if (turn || (n + r->number) % r->of_each) return NULL;
-    return strstr(rungs[r->number], "vulkan8") || n / 2 % 2 ? "f16" : "bf16";
+    const bool halves = strstr(rungs[r->number], "vulkan8") || strstr(rungs[r->number], "_at");
+    return halves || n / 2 % 2 ? "f16" : "bf16";
 }
 
 static int on_interpreters(const char *scripts, bool quick)
@@ -101,11 +106,10 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "interpreters") == 0)
         return on_interpreters(argv[2], strcmp(more, "quick") == 0);
     const bool gradients = strcmp(more, "backward") == 0, one = strcmp(more, "one") == 0;
-    if (!exec_all(&tally, argv[1], argv[2], gradients ? backward : cases,
-                  gradients ? COUNT(backward)
-                  : one     ? 1
-                            : COUNT(cases),
-                  as_f16, NULL))
-        return 77;
+    const ExecCase *all = gradients ? backward : cases;
+    size_t count = gradients ? COUNT(backward) : one ? 1 : COUNT(cases);
+    const size_t alone = argc > 4 ? (size_t)strtoul(argv[4], NULL, 10) : count;
+    if (alone < count) all += alone, count = 1;
+    if (!exec_all(&tally, argv[1], argv[2], all, (unsigned)count, as_f16, NULL)) return 77;
     return exec_report(&tally);
 }

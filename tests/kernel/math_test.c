@@ -21,7 +21,8 @@ static bool has_functions(const AuKernel *k)
     return false;
 }
 
-static AuKernel *kernel_of(Bench *b, AuKOp op)
+/* [coarse]: as in kernels whose products are of 16-bit operands. */
+static AuKernel *kernel_of(Bench *b, AuKOp op, bool coarse)
 {
     AuKernel *k = kernel_new(b->arena, "math", LANES, 1);
     const bool two = kernel_op_info(op)->count == 2;
@@ -33,6 +34,7 @@ static AuKernel *kernel_of(Bench *b, AuKOp op)
     const AuVal a = kernel_load(k, x, i, 1, none, none),
                 c = two ? kernel_load(k, y, i, 1, none, none) : none;
     kernel_store(k, out, i, two ? kernel_op2(k, op, a, c) : kernel_op1(k, op, a), none);
+    if (coarse) kernel_coarsen_math(k);
     kernel_legalize_math(k, nothing_is_native);
     assert_true(kernel_verify(k, b->diags) && !has_functions(k));
     return k;
@@ -74,14 +76,19 @@ static double ulps(float got, double wanted, double tiny)
     return fabs((double)got - wanted) / ldexp(1, exponent - 24);
 }
 
-static void run(Bench *b, AuKOp op, float *x, float *y, float *out, uint32_t count)
+static void run_kernel(Bench *b, AuKernel *k, float *x, float *y, float *out, uint32_t count)
 {
     AuKBuffer buffers[3] = {{x, count, true}, {y, count, true}, {out, count, false}};
     const uint64_t slots[3] = {0};
     const AuKRun r = {
         .slots = slots, .buffers = buffers, .grid = {count / LANES, 1, 1}, .lockstep = true};
     const char *why;
-    if (!kernel_run(kernel_of(b, op), &r, b->arena, &why)) fail_msg("%s", why);
+    if (!kernel_run(k, &r, b->arena, &why)) fail_msg("%s", why);
+}
+
+static void run(Bench *b, AuKOp op, float *x, float *y, float *out, uint32_t count)
+{
+    run_kernel(b, kernel_of(b, op, false), x, y, out, count);
 }
 
 static float float_of(uint32_t bits)
@@ -144,6 +151,65 @@ static void sweeps_stay_within_bounds(void **state)
                           (double)where);
         if (worst > bound->ulps)
             fail_msg("%s: %.3f ulp at %.9g", kernel_op_info(bound->op)->text, worst, (double)where);
+        bench_free(&b);
+    }
+}
+
+/* In kernels of 16-bit operands, where NaN, infinities and zeros are as elsewhere. */
+static void coarse_functions_stay_within_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        AuKOp op;
+        double grows; /* of the power of two, whose argument is rounded */
+    } cases[] = {{AU_K_TANH, 0}, {AU_K_SIGMOID, 2}};
+    static const float edges[] = {NAN, INFINITY, -INFINITY, 0.35f, -0.35f, 0x1.666664p-2f, 1e-30f};
+    const uint32_t step = stride(),
+                   count = (uint32_t)((0x100000000 / step + LANES - 1) / LANES * LANES);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        Bench b = bench_new();
+        float *x = AU_NEW_ARRAY(b.arena, float, count), *out = AU_NEW_ARRAY(b.arena, float, count);
+        for (uint32_t i = 0; i < count; i++) x[i] = float_of(i * step + (uint32_t)n);
+        memcpy(x, edges, sizeof edges);
+        run_kernel(&b, kernel_of(&b, cases[n].op, true), x, x, out, count);
+        for (uint32_t i = 0; i < count; i++)
+            if (ulps(out[i], reference(cases[n].op, (double)x[i], 0), 0x1p-125) >
+                8 + (isfinite(x[i]) ? cases[n].grows * fabs((double)x[i]) : 0))
+                fail_msg("%s(%.9g) is %.9g", kernel_op_info(cases[n].op)->text, (double)x[i],
+                         (double)out[i]);
+        bench_free(&b);
+    }
+}
+
+/* x / by by a product, but where the reciprocal is no normal number: 1e-40 and 2e38 stay divisions. */
+static void divisions_by_constants_are_products(void **state)
+{
+    (void)state;
+    static const struct {
+        float by;
+        bool stays;
+    } cases[] = {{50, false}, {-3, false}, {8, false}, {1e-40f, true}, {2e38f, true}, {0, true}};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        Bench b = bench_new();
+        float x[LANES], out[LANES];
+        for (int l = 0; l < LANES; l++) x[l] = ldexpf(1 + (float)l / 200, l % 40 - 20);
+        AuKernel *k = kernel_new(b.arena, "quotient", LANES, 1);
+        const AuMem from = kernel_tensor(k, "x", AU_F32, true, false, 0, 0),
+                    y = kernel_tensor(k, "y", AU_F32, true, false, 0, 1),
+                    to = kernel_tensor(k, "out", AU_F32, false, true, 0, 2);
+        const AuVal none = {0}, i = kernel_lane(k), v = kernel_load(k, from, i, 1, none, none);
+        (void)y;
+        kernel_store(k, to, i, kernel_op2(k, AU_K_DIV, v, kernel_f32(k, cases[n].by)), none);
+        kernel_coarsen_math(k);
+        assert_true(kernel_verify(k, b.diags));
+        bool divides = false;
+        for (uint32_t at = k->body; at; at = k->instrs[at].next)
+            divides |= k->instrs[at].op == AU_K_DIV;
+        assert_int_equal(divides, cases[n].stays);
+        run_kernel(&b, k, x, x, out, LANES);
+        for (int l = 0; l < LANES; l++)
+            if (ulps(out[l], (double)x[l] / (double)cases[n].by, 0) > 2)
+                fail_msg("%g / %g is %g", (double)x[l], (double)cases[n].by, (double)out[l]);
         bench_free(&b);
     }
 }
@@ -270,6 +336,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sweeps_stay_within_bounds),
+        cmocka_unit_test(coarse_functions_stay_within_bounds),
+        cmocka_unit_test(divisions_by_constants_are_products),
         cmocka_unit_test(edges_are_exact),
         cmocka_unit_test(powers_stay_within_bounds),
     };
