@@ -182,7 +182,10 @@ VkResult vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(VkPhysicalDevice devi
     enum { OF_WORKGROUP = 2 };
     ENTER();
     (void)device;
-    *count = 4;
+    *count = vulkan_mock.twin ? 5 : 4;
+    matrices[4].m = matrices[4].n = matrices[4].k = 8;
+    matrices[4].c = matrices[4].result = VK_MATRIX_F16;
+    matrices[4].scope = VK_SCOPE_SUBGROUP;
     for (uint32_t n = 0; n < 4; n++) {
         matrices[n].m = matrices[n].n = matrices[n].k = 8 << n;
         matrices[n].c = matrices[n].result = n == 1 ? VK_MATRIX_F16 : VK_MATRIX_F32;

@@ -44,6 +44,8 @@ typedef struct VulkanMock {
     uint32_t driver;       /* its version */
     bool external;         /* memory by file descriptor */
     bool nameless;         /* no UUID; else 00 10 20 .. f0 plus its number in each byte */
+    bool twin;             /* 8x8x8 of f16 has sums of f16, too */
+    bool scattered;        /* components of two matrices do not lie alike */
     bool newer;            /* it lists the extensions of newer ones */
     uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */
     uint64_t memory_bytes; /* of one allocation at most */

@@ -17,6 +17,15 @@ static void probe(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
     f[3] = fmaf(f[0], f[1], f[2]);
 }
 
+/* Of matrices of 8x8. */
+static void positions(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
+{
+    float *told = (float *)(uintptr_t)slots[0];
+    (void)x, (void)y, (void)z;
+    for (uint32_t n = 0; n < 64; n++)
+        told[n] = (float)(vulkan_mock.scattered && n > 40 ? n / 8 + n % 8 * 8 : n);
+}
+
 static void clear(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
 {
     enum { WORDS = 1024 };
@@ -29,6 +38,7 @@ static void clear(const uint64_t *slots, uint32_t x, uint32_t y, uint32_t z)
 
 static const MockKernel kernels[] = {
     {"probe", probe},
+    {"positions", positions},
     {"clear", clear},
     {"weigh", sample_weigh},
     {"divide", sample_divide},
@@ -250,7 +260,8 @@ static void do_command(const Command *c)
     if (c->kind == BARRIER) vulkan_mock.barriers++, vulkan_mock.seen += c->seen;
     if (c->kind == KERNEL) vulkan_mock.blocks += (int)(c->groups[0] * c->groups[1] * c->groups[2]);
     if (c->kind == COPY) memcpy(c->to, c->from, c->bytes);
-    if (c->kind == KERNEL && (!vulkan_mock.idle || c->kernel->run == probe)) dispatch(c);
+    if (c->kind == KERNEL && (!vulkan_mock.idle || c->kernel->run == probe ||
+                              c->kernel->run == positions)) dispatch(c);
 }
 
 /* From [first] on, of kernels as many as no barrier orders: as a device may, the last one first. Where that ends. */

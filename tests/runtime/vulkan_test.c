@@ -300,6 +300,49 @@ static void test_newer_matrices(void **state)
 #undef OLD
 }
 
+/* A word where sums of f16 can be rounded where they lie; that components lie alike is tried before the first module that relies on it, once. */
+static void test_positions(void **state)
+{
+    (void)state;
+#define OLD "vulkan1.2 shared16k shared32k shared48k subgroup32 lanes8 lanes16 lanes32 coopmat8x8x8_f16"
+    vulkan_mock_reset();
+    vulkan_mock.least = 8, vulkan_mock.most = 32, vulkan_mock.twin = true;
+    expect_words(OLD " positions");
+    vulkan_mock.lacks = 1u << MOCK_ROUNDS_HALF;
+    expect_words(OLD);
+    vulkan_mock.lacks = 0;
+#undef OLD
+    CaseModule m;
+    const aule_variant_v1 *usual = vulkan_case_module()->attentions->variants;
+    while (strcmp(usual->target, "vulkan") != 0) usual++;
+    case_module(&m, &(aule_variant_v1){.target = "vulkan",
+                                       .arch = "vulkan12-coop8-at",
+                                       .features = "shared32k lanes8 positions",
+                                       .code_format = AULE_CODE_SPIRV,
+                                       .code = usual->code,
+                                       .code_bytes = usual->code_bytes});
+    for (int scattered = 0; scattered < 2; scattered++) {
+        OnDevice s;
+        aule_error *error = NULL;
+        vulkan_mock.scattered = scattered;
+        vulkan_mock.dispatches = 0;
+        on_device_begin(&s, &m.module, TENSORS);
+        const aule_status found = on_device_run(&s, "vulkan:0", &error);
+        if (scattered)
+            expect_error(found, &error, AULE_ERROR_UNSUPPORTED,
+                         "the same component of two matrices of 8x8 is not at the same row and "
+                         "column (13 at 5, 1)");
+        else if (found)
+            fail_msg("%s", aule_error_message(error));
+        else {
+            assert_true(case_is_right(s.c));
+            assert_int_equal(vulkan_mock.dispatches, 5);
+        }
+        on_device_end(&s);
+        expect_nothing_left();
+    }
+}
+
 static void test_little_shared_memory(void **state)
 {
     (void)state;
@@ -466,6 +509,7 @@ static int run(void)
         cmocka_unit_test(test_uuids),
         cmocka_unit_test(test_lanes_and_matrices),
         cmocka_unit_test(test_newer_matrices),
+        cmocka_unit_test(test_positions),
         cmocka_unit_test(test_little_shared_memory),
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_lost),
