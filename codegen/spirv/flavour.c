@@ -46,6 +46,8 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
     .close = spirv_shader_close
 
 const SpvFlavour spirv_shader = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0)};
+const SpvFlavour spirv_shader_sums = {SHADER(0x10500, shader_has, [AU_K_NONE] = 0),
+                                      .adds_floats = true};
 #define NON_UNIFORM                                                                                \
     .subgroups = true, .exchange = {.shuffle = SPV_GroupNonUniformShuffle,                         \
                                     .shuffle_xor = SPV_GroupNonUniformShuffleXor,                  \

@@ -53,6 +53,7 @@ typedef struct SpvFlavour {
     bool products,
         products_have_bodies; /* matrix units of dpas.c; the module brings functions for them */
     bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
+    bool adds_floats;  /* to f32 in global memory, by an instruction; else a loop does */
     bool by_component; /* components of matrices, a loop over those of a lane */
     bool by_place; /* functions of elements of matrices, their reductions and conversions */
     uint32_t far;  /* storage class of global memory */
@@ -64,7 +65,8 @@ typedef struct SpvFlavour {
     void (*open)(struct SpvEmit *e, const SpvUses *uses); /* arguments, places in the grid */
     void (*close)(struct SpvEmit *e);
 } SpvFlavour;
-extern const SpvFlavour spirv_shader; /* Vulkan */
+extern const SpvFlavour spirv_shader;      /* Vulkan */
+extern const SpvFlavour spirv_shader_sums; /* with VK_EXT_shader_atomic_float */
 extern const SpvFlavour
     spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
 extern const SpvFlavour

@@ -330,6 +330,17 @@ static void add_float(SpvEmit *e, SpvId at, SpvId value)
     spirv_label(m, end);
 }
 
+/* Of tensors, where the device adds to them itself. */
+static void add_float_there(SpvEmit *e, const Access *a, SpvId address, uint32_t n, SpvId value)
+{
+    SpvModule *m = e->m;
+    const SpvId real = spirv_scalar(m, AU_F32), at = far_pointer(e, a, address, n, real);
+    spirv_extension(m, "SPV_EXT_shader_atomic_float_add");
+    spirv_capability(m, SPV_CAP_AtomicFloat32AddEXT);
+    spirv_make(m, SPV_AtomicFAddEXT, real,
+               SPV_WORDS(at, spirv_u32(m, e->flavour->everywhere), spirv_u32(m, 0), value));
+}
+
 static void atomic_add(SpvEmit *e, const AuInstr *in)
 {
     SpvModule *m = e->m;
@@ -342,6 +353,10 @@ static void atomic_add(SpvEmit *e, const AuInstr *in)
     if (a.mask.i) end = spirv_open_mask(e, spirv_value(e, a.mask, 0), &before);
     const SpvId address = a.memory->space == AU_GLOBAL ? far_address(e, &a) : 0;
     for (uint32_t n = 0; n < type.width; n++) {
+        if (e->flavour->adds_floats && address && type.scalar == AU_F32) {
+            add_float_there(e, &a, address, n, values[n]);
+            continue;
+        }
         const SpvId at = word_at(e, &a, address, n);
         const SpvId scope = spirv_u32(m, e->flavour->everywhere), none = spirv_u32(m, 0);
         if (type.scalar == AU_F32)

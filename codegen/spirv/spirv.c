@@ -15,6 +15,12 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .bf16 = true,
                                 .by_default = true,
                                 .wish = ""},
+                               {.name = "vulkan12-sums",
+                                .caps = "simt32",
+                                .features = "shared32k atomic_f32",
+                                .f16 = true,
+                                .bf16 = true,
+                                .wish = ""},
                                {.name = "vulkan12-coop16",
                                 .caps = "vulkan",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16",
@@ -139,6 +145,7 @@ static const SpvFlavour *of_arch(const AuArch *arch)
     if (strstr(arch->name, "-lanes")) return &spirv_kernel_subgroups;
     if (is_opencl(arch) || is_levelzero(arch)) return &spirv_kernel;
     if (strstr(arch->features, "nv2")) return &spirv_shader_places;
+    if (strstr(arch->features, "atomic_f32")) return &spirv_shader_sums;
     if (strstr(arch->features, "positions")) return &spirv_shader_components;
     return arch == archs ? &spirv_shader : &spirv_shader_subgroups;
 }

@@ -51,9 +51,10 @@ static aule_status make_device(Vulkan *v, AuSink sink)
                                            .priorities = &priority};
     const bool lanes = v->facts.lanes_most, matrices = v->facts.matrix_count;
     const bool places = v->facts.places, bf16 = v->facts.bf16;
-    const char *extensions[6];
+    const char *extensions[7];
     uint32_t extension_count = 0;
     if (v->facts.shares) extensions[extension_count++] = VULKAN_FD_EXTENSION;
+    if (v->facts.sums) extensions[extension_count++] = VULKAN_SUMS_EXTENSION;
     if (lanes) extensions[extension_count++] = VULKAN_LANES_EXTENSION;
     if (matrices) extensions[extension_count++] = VULKAN_MATRIX_EXTENSION;
     if (bf16) extensions[extension_count++] = VULKAN_BF16_EXTENSION;
@@ -75,8 +76,11 @@ static aule_status make_device(Vulkan *v, AuSink sink)
                                                              .next = matrices ? &has_matrix : NULL,
                                                              .control = 1,
                                                              .full = 1};
-    VkPhysicalDeviceVulkan12Features has_12 = {.type = VK_TYPE_FEATURES_12,
-                                               .next = lanes ? &has_lanes : NULL};
+    void *const after_sums = lanes ? &has_lanes : NULL;
+    VkPhysicalDeviceShaderAtomicFloatFeatures has_sums = {
+        .type = VK_TYPE_FEATURES_SUMS, .next = after_sums, .f32_adds = 1};
+    VkPhysicalDeviceVulkan12Features has_12 = {
+        .type = VK_TYPE_FEATURES_12, .next = v->facts.sums ? (void *)&has_sums : after_sums};
     VkPhysicalDeviceVulkan11Features has_11 = {.type = VK_TYPE_FEATURES_11, .next = &has_12};
     VkPhysicalDeviceFeatures2 has = {.type = VK_TYPE_FEATURES, .next = &has_11};
     has.is[VK_HAS_INT64] = has.is[VK_HAS_INT16] = 1;

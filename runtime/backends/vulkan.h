@@ -39,6 +39,7 @@ typedef struct VulkanFacts {
     uint32_t matrix_count;
     bool bf16;   /* some of them are */
     bool shares; /* memory by file descriptor */
+    bool sums;      /* of f32 in buffers, by an instruction (word atomic_f32) */
     bool positions; /* of f16 there are sums of f16, too, and rounding to nearest (word positions) */
     bool places; /* functions of their elements, reductions, conversions (word nv2) */
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
@@ -68,6 +69,7 @@ void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why);
 #define VULKAN_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
 #define VULKAN_BF16_EXTENSION   "VK_KHR_shader_bfloat16"
 #define VULKAN_PLACES_EXTENSION "VK_NV_cooperative_matrix2"
+#define VULKAN_SUMS_EXTENSION   "VK_EXT_shader_atomic_float"
 #define VULKAN_FD_EXTENSION     "VK_KHR_external_memory_fd"
 #define VULKAN_SHARED_EXTENSION "VK_KHR_workgroup_memory_explicit_layout"
 void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);

@@ -79,6 +79,7 @@ enum {
     VK_TYPE_FEATURES_MATRIX = 1000506000,
     VK_TYPE_MATRIX = 1000506001,
     VK_TYPE_FEATURES_BF16 = 1000141000,
+    VK_TYPE_FEATURES_SUMS = 1000260000,
     VK_TYPE_FEATURES_SHARED = 1000336000,
     VK_TYPE_FEATURES_MATRIX_2 = 1000593000
 };
@@ -266,6 +267,12 @@ typedef struct VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures {
     void *next;
     uint32_t layout, scalars, bits8, bits16;
 } VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures;
+/* VK_EXT_shader_atomic_float: VkPhysicalDeviceShaderAtomicFloatFeaturesEXT. f32_adds: shaderBufferFloat32AtomicAdd. */
+typedef struct VkPhysicalDeviceShaderAtomicFloatFeatures {
+    uint32_t type;
+    void *next;
+    uint32_t f32, f32_adds, f64, f64_adds, shared[4], images[4];
+} VkPhysicalDeviceShaderAtomicFloatFeatures;
 /* VK_NV_cooperative_matrix2: VkPhysicalDeviceCooperativeMatrix2FeaturesNV. */
 typedef struct VkPhysicalDeviceCooperativeMatrix2Features {
     uint32_t type;

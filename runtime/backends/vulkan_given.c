@@ -32,6 +32,7 @@ enum {
     REDUCES,
     CONVERTS,
     BY_ELEMENT,
+    SUMS,
     THINGS
 };
 
@@ -74,7 +75,7 @@ static void only_of_f16(VulkanFacts *f)
 static void limit_to_least(VulkanFacts *f)
 {
     f->lanes_least = f->lanes_most = f->matrix_count = 0;
-    f->bf16 = f->places = f->shares = false;
+    f->bf16 = f->places = f->positions = f->shares = f->sums = false;
 }
 
 static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
@@ -98,9 +99,10 @@ static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
     const bool shared =
         on[SHARED] && on[SHARED_8] && on[SHARED_16] && is_extended(made, VULKAN_SHARED_EXTENSION);
     const bool shares = f->shares && is_extended(made, VULKAN_FD_EXTENSION);
+    const bool sums = f->sums && on[SUMS] && is_extended(made, VULKAN_SUMS_EXTENSION);
     if (!on[LANES] || !on[FULL]) limit_to_least(f);
-    f->shares = shares;
-    if (!matrices) f->matrix_count = 0;
+    f->shares = shares, f->sums = sums;
+    if (!matrices) f->matrix_count = 0, f->positions = false;
     if (!on[BF16] || !on[BF16_MATRICES] || !is_extended(made, VULKAN_BF16_EXTENSION))
         only_of_f16(f);
     f->places = f->places && f->matrix_count && shared && on[REDUCES] && on[CONVERTS] &&

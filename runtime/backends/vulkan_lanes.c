@@ -1,6 +1,6 @@
 /* vulkan_lanes.c - subgroups: how many lanes a pipeline may ask for, and matrices that a subgroup multiplies. Variants ask for them by words:
  * `lanes8` is a subgroup of 8 whose lanes exchange values, all of them there; `coopmat8x8x8_f16` a matrix of f16 with sums of f32, `_bf16` of bf16;
- * `positions` are components reached one by one, whose sums are rounded to f16 where they lie (vulkan_positions.c);
+ * `atomic_f32` is an instruction that adds to f32 in buffers; `positions` are components reached one by one, whose sums are rounded to f16 where they lie (vulkan_positions.c);
  * `nv2` are functions of the elements of matrices, which know their row and column, reductions of rows, and sums that become operands. */
 #include "vulkan.h"
 
@@ -100,8 +100,18 @@ static bool has_places(const AuVulkan *vk, VkPhysicalDevice device, const Vulkan
            facts->of.api_version >= VK_VERSION_1_3;
 }
 
+static bool has_sums(const AuVulkan *vk, VkPhysicalDevice device)
+{
+    VkPhysicalDeviceShaderAtomicFloatFeatures has = {.type = VK_TYPE_FEATURES_SUMS};
+    VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
+    vk->vkGetPhysicalDeviceFeatures2(device, &features);
+    return has.f32_adds;
+}
+
 void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts)
 {
+    facts->sums = rt_vulkan_has_extension(vk, heap, device, VULKAN_SUMS_EXTENSION) &&
+                  has_sums(vk, device);
     if (rt_vulkan_has_extension(vk, heap, device, VULKAN_LANES_EXTENSION))
         find_lanes(vk, device, facts);
     if (facts->lanes_most && rt_vulkan_has_extension(vk, heap, device, VULKAN_MATRIX_EXTENSION))
@@ -114,6 +124,7 @@ void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
 
 void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
 {
+    if (facts->sums) rt_text_add(words, " atomic_f32");
     for (uint32_t lanes = facts->lanes_least; lanes && lanes <= facts->lanes_most; lanes *= 2)
         rt_text_add(words, " lanes%u", lanes);
     for (uint32_t n = 0; n < facts->matrix_count; n++)

@@ -19,7 +19,7 @@ WORKGROUP_MEMORY = 0x100
 WORKGROUP, FUNCTION, FAR = 4, 7, 5349
 NO_CONTRACTION, FMA, QUEUE_FAMILY = 42, 50, 5
 FLOAT16, SUBGROUPS, VOTE, SHUFFLE, MATRICES = 9, 61, 62, 65, 6022
-LAID_OUT, LAID_OUT_8, LAID_OUT_16, REDUCES, CONVERTS, BY_ELEMENT = 4428, 4429, 4430, 5430, 5431, 5432
+LAID_OUT, LAID_OUT_8, LAID_OUT_16, REDUCES, CONVERTS, BY_ELEMENT, ADDS_FLOATS = 4428, 4429, 4430, 5430, 5431, 5432, 6033
 BRAIN, BRAIN_MATRICES, ROUND_MODE = 5116, 5118, 4462
 KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
 LINKAGE, VECTOR16, GROUPS, SUBGROUP_SIZES, SHUFFLE_INTEL = 5, 7, 18, 58, 5568
@@ -147,7 +147,7 @@ def shader_faults(instructions):
     storage = {}
     needed = {1, 5347, 5345, 4466, 4467}
     operations = {335: {SUBGROUPS, VOTE}, 345: {SUBGROUPS, SHUFFLE}, 346: {SUBGROUPS, SHUFFLE}, 4456: {MATRICES},
-                  5366: {REDUCES}, 5369: {BY_ELEMENT}, 5293: {CONVERTS}}
+                  5366: {REDUCES}, 5369: {BY_ELEMENT}, 5293: {CONVERTS}, 6035: {ADDS_FLOATS}}
     laid_out = LAID_OUT in capabilities
     uses, kinds = {}, {}  # of types of matrices; types of values
     for op, words in instructions:
@@ -218,7 +218,7 @@ def shader_faults(instructions):
     modes = [(words[1], words[2] if words[1] == ROUND_MODE else 0) for op, words in instructions if op == 16]
     entries = sum(op == 15 for op, _ in instructions)
     asked = [(17, 0), (4461, 0), (ROUND_MODE, 32)]
-    asked += [(ROUND_MODE, 16)] if BY_ELEMENT in capabilities else []
+    asked += [(ROUND_MODE, 16)] if BY_ELEMENT in capabilities or any(op == 4460 for op, _ in instructions) else []
     for mode, bits in asked:
         if modes.count((mode, bits)) != entries:
             yield f"execution mode {mode} is not that of every kernel"
@@ -340,6 +340,7 @@ def self_test():
         "extension that is not declared": ins(4456, 4, 1, 2, 2, 2, 2),
         "%6 may be contracted": ins(4456, 4, 1, 2, 2, 2, 2) + ins(131, 4, 6, 7, 8),
         "not the block's": ins(21, 1, 32, 0) + ins(43, 1, 2, 3) + ins(43, 1, 3, 0x6148) + ins(224, 2, 2, 3),
+        "capability 6033 is needed": ins(6035, 4, 5, 6, 7, 7, 8),
         "capability 5430 is needed": ins(5366, 4, 5, 6, 1, 7),
         "capability 5432 is needed": ins(5369, 4, 5, 6, 7),
         "capability 5431 is needed": ins(43, 1, 2, 2) + ins(43, 1, 3, 0) + ins(4456, 4, 9, 2, 2, 2, 2) + ins(4456, 5, 9, 2, 2, 2, 3)
@@ -347,6 +348,7 @@ def self_test():
         "capability 5116 is needed": ins(22, 4, 16, 0),
         "capability 4430 is needed": ins(17, LAID_OUT) + ins(21, 8, 16, 0) + ins(32, 9, WORKGROUP, 8),
         "execution mode 4462 is": ins(15, 5, 1, 0) + ins(16, 1, 4462, 32) + ins(17, BY_ELEMENT),
+        "mode 4462 is": ins(15, 5, 1, 0) + ins(16, 1, 4462, 32) + ins(4460, 5, 6, 4),
         "a matrix in shared": ins(32, 9, WORKGROUP, 1) + ins(65, 9, 10, 12, 13) + ins(4457, 4, 6, 10, 2, 3),
     }
     for expected, words in cases.items():

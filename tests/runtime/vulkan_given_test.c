@@ -392,6 +392,30 @@ static void test_made_with_single_structures(void **state)
     end_caller(&c);
 }
 
+/* So are sums of f32: feature and extension. */
+static void test_made_with_sums(void **state)
+{
+    (void)state;
+#define BASE "vulkan1.2 shared16k shared32k shared48k subgroup32"
+    Caller c;
+    const char *extension = "VK_EXT_shader_atomic_float";
+    VkPhysicalDeviceShaderAtomicFloatFeatures sums = {.type = VK_TYPE_FEATURES_SUMS};
+    vulkan_mock_reset();
+    vulkan_mock.sums = true;
+    begin_caller(&c);
+    expect_words(&c, BASE);
+    c.features_12.next = &sums;
+    c.created.extensions = &extension, c.created.extension_count = 1;
+    sums.f32 = 1;
+    expect_words(&c, BASE);
+    sums.f32_adds = 1;
+    expect_words(&c, BASE " atomic_f32");
+    c.created.extension_count = 0;
+    expect_words(&c, BASE);
+    end_caller(&c);
+#undef BASE
+}
+
 /* Subgroups and matrices are there where they were enabled, feature and extension. */
 static void test_made_with_matrices(void **state)
 {
@@ -589,6 +613,7 @@ static int run(void)
         cmocka_unit_test(test_made_without),
         cmocka_unit_test(test_made_with_single_structures),
         cmocka_unit_test(test_made_with_matrices),
+        cmocka_unit_test(test_made_with_sums),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_queues_that_are_refused),
         cmocka_unit_test(test_every_call_fails_in_turn),

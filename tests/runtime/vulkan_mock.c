@@ -94,6 +94,10 @@ VkResult vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const cha
     *count = vulkan_mock.newer ? 6 : vulkan_mock.most ? 3 : 1;
     for (uint32_t n = 0; n < *count; n++)
         snprintf(extensions[n].name, sizeof extensions[n].name, "%s", names[n]);
+    if (vulkan_mock.sums) {
+        snprintf(extensions[*count].name, sizeof extensions->name, "VK_EXT_shader_atomic_float");
+        (*count)++;
+    }
     if (vulkan_mock.external) {
         snprintf(extensions[*count].name, sizeof extensions->name, "VK_KHR_external_memory_fd");
         (*count)++;
@@ -160,6 +164,8 @@ void vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatu
             VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures *shared = (void *)next;
             shared->layout = shared->bits8 = 1, shared->bits16 = has(MOCK_LAYOUT);
         }
+        if (next->type == VK_TYPE_FEATURES_SUMS)
+            ((VkPhysicalDeviceShaderAtomicFloatFeatures *)(void *)next)->f32_adds = has(MOCK_SUMS);
         if (next->type == VK_TYPE_FEATURES_MATRIX_2) {
             VkPhysicalDeviceCooperativeMatrix2Features *places = (void *)next;
             places->reduces = has(MOCK_REDUCES), places->converts = has(MOCK_CONVERTS);

@@ -32,6 +32,7 @@ enum {
     MOCK_BY_ELEMENT,
     MOCK_LAYOUT,
     MOCK_ROUNDS_HALF,
+    MOCK_SUMS,
     MOCK_EXPORTS,
     MOCK_IMPORTS
 };
@@ -45,6 +46,7 @@ typedef struct VulkanMock {
     bool external;         /* memory by file descriptor */
     bool nameless;         /* no UUID; else 00 10 20 .. f0 plus its number in each byte */
     bool twin;             /* 8x8x8 of f16 has sums of f16, too */
+    bool sums;             /* it adds to f32 by an instruction */
     bool scattered;        /* components of two matrices do not lie alike */
     bool newer;            /* it lists the extensions of newer ones */
     uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */

@@ -300,6 +300,20 @@ static void test_newer_matrices(void **state)
 #undef OLD
 }
 
+static void test_sums(void **state)
+{
+    (void)state;
+#define OLD "vulkan1.2 shared16k shared32k shared48k subgroup32"
+    vulkan_mock_reset();
+    vulkan_mock.sums = true;
+    expect_words(OLD " atomic_f32");
+    vulkan_mock.lacks = 1u << MOCK_SUMS;
+    expect_words(OLD);
+    vulkan_mock.lacks = 0;
+    expect_right(); /* a device that was made with it */
+#undef OLD
+}
+
 /* A word where sums of f16 can be rounded where they lie; that components lie alike is tried before the first module that relies on it, once. */
 static void test_positions(void **state)
 {
@@ -510,6 +524,7 @@ static int run(void)
         cmocka_unit_test(test_lanes_and_matrices),
         cmocka_unit_test(test_newer_matrices),
         cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_sums),
         cmocka_unit_test(test_little_shared_memory),
         cmocka_unit_test(test_memory_runs_out),
         cmocka_unit_test(test_lost),
