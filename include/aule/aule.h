@@ -271,8 +271,8 @@ AULE_API aule_status aule_buffer_download(const aule_buffer *buffer, uint64_t of
                                           uint64_t bytes, aule_error **error);
 
 /* Memory that another driver has, too, by a file descriptor, as Vulkan and CUDA have on one GPU. AULE_ERROR_UNSUPPORTED where the backend or the
- * driver does not: today vulkan does, by VK_KHR_external_memory_fd, which a device of the caller's must enable. Who reads and writes it when
- * is the caller's to order, by what both drivers wait for.
+ * driver does not: today vulkan does both, by VK_KHR_external_memory_fd, which a device of the caller's must enable; cuda imports, so that what
+ * vulkan exported on the same GPU is memory of CUDA's, too. Who reads and writes it when is the caller's to order, by what both drivers wait for.
  *   _export: as aule_buffer_new, in memory of its own that begins where the buffer does and has [fd_bytes] bytes. *[fd] is the caller's, to be
  *            closed or given to a driver, which then closes it.
  *   _import: memory of [fd_bytes] bytes that somebody allocated on the same device, local to it. [fd] stays the caller's. */

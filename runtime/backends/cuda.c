@@ -100,6 +100,7 @@ void rt_cuda_close(void *state)
         rt_cuda_leave(c, pushed);
     }
     if (c->primary && c->context) c->cu.cuDevicePrimaryCtxRelease(c->device);
+    pthread_mutex_destroy(&c->lock);
     rt_free(c);
 }
 
@@ -133,6 +134,7 @@ aule_status rt_cuda_open(const CudaKind *kind, AuHeap memory, uint32_t index,
     if (!c) return rt_fail_memory(sink);
     c->memory = memory;
     c->kind = kind;
+    pthread_mutex_init(&c->lock, NULL);
     c->index = index;
     atomic_init(&c->lost, 0);
     aule_status status = fill(c, options, sink);
@@ -200,6 +202,7 @@ void rt_cuda_buffer_free(void *state, void *data)
     bool pushed;
     if (rt_cuda_enter(c, &pushed, (AuSink){.memory = c->memory}) != AULE_OK) return;
     c->cu.cuMemFree((CUdeviceptr)(uintptr_t)data);
+    rt_cuda_shared_end(c, data);
     rt_cuda_leave(c, pushed);
 }
 
@@ -350,5 +353,6 @@ const AuBackend au_backend_cuda = {
     .open = open_cuda,
     .rank_arch = rt_cuda_rank_arch,
     .explain = rt_cuda_explain,
+    .buffer_import = rt_cuda_buffer_import,
     RT_CUDA_SHARED,
 };

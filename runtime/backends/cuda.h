@@ -4,6 +4,7 @@
 #ifndef AU_RUNTIME_CUDA_H
 #define AU_RUNTIME_CUDA_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "backend.h"
@@ -20,6 +21,7 @@ void rt_cuda_explain(const aule_device_info *info, const char *feature, AuText *
 
 typedef struct Cuda Cuda;
 typedef struct CudaProgram CudaProgram;
+typedef struct CudaShared CudaShared; /* memory of another driver's (cuda_shared.c) */
 
 /* Whose devices: NVIDIA's, or AMD's, whose driver has functions of the same meanings (hip_api.def). */
 typedef struct CudaKind {
@@ -49,6 +51,8 @@ struct Cuda {
     int driver, shared_most;
     bool sees_host; /* kernels may read memory that the driver does not know (HIP) */
     uint32_t capability;
+    pthread_mutex_t lock; /* of what is shared */
+    CudaShared *shared;
     atomic_int lost; /* the result with which the context was lost; 0: it was not */
 };
 
@@ -110,6 +114,10 @@ aule_status rt_cuda_event_record(void *state, void *queue, void **event, AuSink 
 aule_status rt_cuda_event_wait(void *event, AuSink sink);
 aule_status rt_cuda_event_elapsed(void *first, void *last, int64_t *nanoseconds, AuSink sink);
 void rt_cuda_event_free(void *event);
+
+/* cuda_shared.c */
+aule_status rt_cuda_buffer_import(void *state, int fd, uint64_t bytes, void **data, AuSink sink);
+void rt_cuda_shared_end(Cuda *c, const void *data); /* if it is such memory; unmapped already */
 
 #define RT_CUDA_SHARED                                                                             \
     .api_version = AU_BACKEND_API, .flat = true, .close = rt_cuda_close, .load = rt_cuda_load,     \

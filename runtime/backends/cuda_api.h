@@ -28,6 +28,25 @@ typedef struct CUlaunchConfig {
     CUlaunchAttribute *attributes;
     unsigned attribute_count;
 } CUlaunchConfig;
+
+/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC and CUDA_EXTERNAL_MEMORY_BUFFER_DESC. */
+typedef struct CUextMemory_st *CUexternalMemory;
+enum { CU_EXTERNAL_MEMORY_FD = 1 };
+typedef struct CUexternalMemoryHandle {
+    int type;
+    union {
+        int fd;
+        void *others[2];
+    } handle;
+    unsigned long long bytes;
+    unsigned flags, reserved[16];
+} CUexternalMemoryHandle;
+typedef struct CUexternalMemoryPart {
+    unsigned long long offset, bytes;
+    unsigned flags, reserved[16];
+} CUexternalMemoryPart;
+_Static_assert(sizeof(CUexternalMemoryHandle) == 104 && sizeof(CUexternalMemoryPart) == 88,
+               "as the driver has them");
 enum { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 
 /* Results that are more to us than a failure. */

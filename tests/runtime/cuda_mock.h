@@ -38,7 +38,7 @@ typedef struct CudaMock {
     int idle;        /* launches and memsets do nothing: what is left is the caller's own time */
     int capturing; /* a stream is being captured: what a capture does not allow fails, and is counted */
     atomic_int forbidden, links, loads, launch_count, memsets, calls;
-    atomic_int modules, buffers, streams, events, contexts; /* alive */
+    atomic_int modules, buffers, streams, events, contexts, externals; /* alive */
     atomic_int recordings;                                  /* of events, so far */
     MockLaunch launches[MOCK_LAUNCHES];
 } CudaMock;

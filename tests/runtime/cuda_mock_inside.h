@@ -39,6 +39,19 @@ typedef struct Owned { /* streams and events */
     int recorded;
     void *graph; /* of a stream that is being captured */
 } Owned;
+typedef struct MockHandle { /* CUDA_EXTERNAL_MEMORY_HANDLE_DESC; type 1: a file descriptor */
+    int type;
+    union {
+        int fd;
+        void *others[2];
+    } handle;
+    unsigned long long bytes;
+    unsigned flags, reserved[16];
+} MockHandle;
+typedef struct MockPart { /* CUDA_EXTERNAL_MEMORY_BUFFER_DESC */
+    unsigned long long offset, bytes;
+    unsigned flags, reserved[16];
+} MockPart;
 typedef struct Linker {
     char *ptx, *code;
     char *log;

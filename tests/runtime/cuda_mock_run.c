@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "sample_kernels.h"
 
@@ -328,10 +330,72 @@ MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
     return OK;
 }
 
+/* ---- memory of others, by file descriptor: it is mapped, and so really shared */
+
+typedef struct External {
+    int fd;
+    size_t bytes;
+    void *at; /* NULL: not mapped */
+} External;
+static External externals[4];
+
+static External *external_at(const void *at)
+{
+    for (size_t n = 0; n < sizeof externals / sizeof *externals; n++)
+        if (externals[n].bytes && externals[n].at == at) return &externals[n];
+    return NULL;
+}
+
+MOCK_API CUresult cuImportExternalMemory(External **memory, const MockHandle *handle)
+{
+    ENTER("cuImportExternalMemory", true);
+    External *x = NULL;
+    for (size_t n = 0; n < sizeof externals / sizeof *externals && !x; n++)
+        if (!externals[n].bytes) x = &externals[n];
+    if (!x || x->bytes || handle->type != 1 || handle->flags ||
+        lseek(handle->handle.fd, 0, SEEK_END) < (long)handle->bytes)
+        return INVALID_VALUE;
+    *x = (External){.fd = handle->handle.fd, .bytes = handle->bytes};
+    *memory = x;
+    atomic_fetch_add(&cuda_mock.externals, 1);
+    return OK;
+}
+
+MOCK_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *at, External *memory,
+                                                  const MockPart *part)
+{
+    ENTER("cuExternalMemoryGetMappedBuffer", true);
+    if (part->offset || part->bytes > memory->bytes) return INVALID_VALUE;
+    memory->at =
+        mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    if (memory->at == MAP_FAILED) return OUT_OF_MEMORY;
+    *at = (CUdeviceptr)(uintptr_t)memory->at;
+    atomic_fetch_add(&cuda_mock.buffers, 1);
+    return OK;
+}
+
+/* Only what is mapped no longer. */
+MOCK_API CUresult cuDestroyExternalMemory(External *memory)
+{
+    ENTER("cuDestroyExternalMemory", true);
+    if (memory->at) return INVALID_VALUE;
+    close(memory->fd);
+    *memory = (External){0};
+    atomic_fetch_sub(&cuda_mock.externals, 1);
+    return OK;
+}
+
 MOCK_API CUresult cuMemFree_v2(CUdeviceptr at)
 {
     ENTER("cuMemFree", true);
     FORBIDDEN;
+    External *x = at ? external_at((void *)(uintptr_t)at) : NULL;
+    if (x) {
+        munmap(x->at, x->bytes);
+        x->at = NULL;
+        atomic_fetch_sub(&cuda_mock.buffers, 1);
+        return OK;
+    }
     atomic_fetch_sub(&cuda_mock.buffers, 1);
     mock_free((void *)(uintptr_t)at);
     return OK;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void test_devices(void **state)
 {
@@ -296,6 +298,54 @@ static void test_early_launches(void **state)
     }
 }
 
+/* Memory that another driver exported: what is written here is there, the descriptor stays the caller's, and a failure leaves nothing. */
+static void test_memory_of_others(void **state)
+{
+    (void)state;
+    enum { BYTES = 4096 };
+    static const char *const functions[] = {"cuImportExternalMemory",
+                                            "cuExternalMemoryGetMappedBuffer", "cuCtxPushCurrent"};
+    Setup s;
+    aule_error *error = NULL;
+    aule_buffer *buffer = NULL;
+    uint64_t bytes = 0;
+    char wrote[16] = "of cuda", found[16] = "";
+    int other = -1;
+    const int fd = memfd_create("memory", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, BYTES), 0);
+    cuda_open(&s, "cuda", NULL);
+    const int next = dup(fd); /* the lowest that is free */
+    close(next);
+    if (aule_buffer_import(s.device, fd, BYTES, &buffer, &error))
+        fail_msg("%s", aule_error_message(error));
+    assert_int_equal(aule_buffer_bytes(buffer), BYTES);
+    assert_int_equal(cuda_mock.externals, 1);
+    assert_int_equal(aule_buffer_upload(buffer, 100, wrote, sizeof wrote, &error), AULE_OK);
+    assert_int_equal(pread(fd, found, sizeof found, 100), sizeof found);
+    assert_string_equal(found, wrote);
+    aule_buffer_free(buffer);
+    assert_int_equal(cuda_mock.externals, 0);
+    for (size_t n = 0; n < sizeof functions / sizeof *functions; n++) {
+        snprintf(cuda_mock.fail, sizeof cuda_mock.fail, "%s", functions[n]);
+        cuda_mock.code = 1, cuda_mock.after = 0;
+        expect_error(aule_buffer_import(s.device, fd, BYTES, &buffer, &error), &error,
+                     AULE_ERROR_DRIVER, functions[n]);
+        cuda_mock.fail[0] = 0;
+        assert_int_equal(cuda_mock.externals, 0);
+    }
+    expect_error(aule_buffer_import(s.device, fd, 2 * BYTES, &buffer, &error), &error,
+                 AULE_ERROR_DRIVER, "the file descriptor, 8192 bytes");
+    expect_error(aule_buffer_import(s.device, 250, BYTES, &buffer, &error), &error,
+                 AULE_ERROR_USAGE, "cuda:0: 250 is no open file descriptor");
+    expect_error(aule_buffer_export(s.device, 1, &buffer, &other, &bytes, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "cuda");
+    const int again = dup(fd);
+    assert_int_equal(again, next); /* none is left open */
+    close(again);
+    assert_int_equal(close(fd), 0);
+    cuda_close(&s);
+}
+
 static void test_run_errors(void **state)
 {
     (void)state;
@@ -514,6 +564,7 @@ int main(void)
         CUDA_TEST(test_no_device),
         CUDA_TEST(test_build_errors),
         CUDA_TEST(test_early_launches),
+        CUDA_TEST(test_memory_of_others),
         CUDA_TEST(test_run_errors),
         CUDA_TEST(test_illegal_address),
         CUDA_TEST(test_launch_failures),
