@@ -67,10 +67,13 @@ aule_status rt_vulkan_event_elapsed(void *first, void *last, int64_t *nanosecond
 {
     Point *points[2] = {first, last};
     uint64_t times[2];
+    /* Both first: a driver may wait for all of the device's work where results are asked for, without a limit (lavapipe does). */
+    for (uint32_t n = 0; n < 2; n++) {
+        const aule_status status = rt_vulkan_event_wait(points[n], sink);
+        if (status) return status;
+    }
     for (uint32_t n = 0; n < 2; n++) {
         Vulkan *v = points[n]->owner;
-        aule_status status = rt_vulkan_event_wait(points[n], sink);
-        if (status) return status;
         VkResult code =
             v->vk.vkGetQueryPoolResults(v->device, points[n]->pool, 0, 1, sizeof times[n],
                                         &times[n], 8, VK_QUERY_64 | VK_QUERY_WAIT);
