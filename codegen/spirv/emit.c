@@ -214,7 +214,8 @@ static void entry_point(SpvEmit *e, SpvId function)
         spirv_put(m, modes, SPV_ExecutionMode,
                   SPV_WORDS(function, SPV_MODE_SubgroupSize, e->k->lanes));
     }
-    if (e->flavour->by_place || e->flavour->by_component) /* sums that become operands are rounded to nearest */
+    if (e->flavour->by_place ||
+        e->flavour->by_component) /* sums that become operands are rounded to nearest */
         spirv_put(m, modes, SPV_ExecutionMode,
                   SPV_WORDS(function, SPV_MODE_RoundingModeRTE, HALF_BITS));
     spirv_name(m, function, e->k->name);

@@ -45,8 +45,9 @@ typedef struct SpvTaken {
 typedef struct SpvElement {
     SpvId last;           /* ids up to here are the kernel's, or of the whole module */
     SpvId row, column, x; /* parameters; x: the element of the first matrix */
-    SpvId component;      /* where components are reached one by one: the number of this one; 0: a function it is */
-    AuMem mem;            /* that one, none: it is nobody's */
+    SpvId
+        component; /* where components are reached one by one: the number of this one; 0: a function it is */
+    AuMem mem; /* that one, none: it is nobody's */
     AuVal at;
     bool puts;
     SpvTaken *taken;

@@ -38,9 +38,10 @@ typedef struct SpvFlavour {
     uint8_t functions[AU_K_COUNT];
     bool (*native)(AuKOp op); /* whether the set has it: else it is expanded */
     bool (*native_coarse)(
-        AuKOp op);    /* the same of kernels that multiply matrices of 16-bit operands; NULL: they are as others */
-    bool marks_exact; /* each result that must not be contracted; else a mode says it */
-    bool fma_rounds_once;     /* the set's does so on every device */
+        AuKOp
+            op); /* the same of kernels that multiply matrices of 16-bit operands; NULL: they are as others */
+    bool marks_exact;     /* each result that must not be contracted; else a mode says it */
+    bool fma_rounds_once; /* the set's does so on every device */
     bool negates_by_difference;
     bool meets_after_loops; /* a barrier behind each loop with barriers (flavour.c) */
     bool
@@ -55,8 +56,8 @@ typedef struct SpvFlavour {
     bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
     bool adds_floats;  /* to f32 in global memory, by an instruction; else a loop does */
     bool by_component; /* components of matrices, a loop over those of a lane */
-    bool by_place; /* functions of elements of matrices, their reductions and conversions */
-    uint32_t far;  /* storage class of global memory */
+    bool by_place;     /* functions of elements of matrices, their reductions and conversions */
+    uint32_t far;      /* storage class of global memory */
     uint32_t far_bits16, far_bits8;             /* capabilities of elements there */
     uint32_t seen;                              /* Memory Operands of what others see */
     uint32_t everywhere;                        /* the scope of all blocks of a launch */
@@ -70,7 +71,7 @@ extern const SpvFlavour spirv_shader_sums; /* with VK_EXT_shader_atomic_float */
 extern const SpvFlavour
     spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
 extern const SpvFlavour
-    spirv_shader_components;                    /* and where components of matrices are reached one by one */
+    spirv_shader_components; /* and where components of matrices are reached one by one */
 extern const SpvFlavour spirv_shader_places;    /* and where its matrices are NV2's */
 extern const SpvFlavour spirv_kernel;           /* OpenCL, Level Zero */
 extern const SpvFlavour spirv_kernel_subgroups; /* and with subgroups of so many lanes */

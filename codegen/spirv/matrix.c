@@ -68,7 +68,8 @@ SpvId spirv_matrix_variable(SpvEmit *e, AuMem mem, AuVal index)
 
 SpvId spirv_get_matrix(SpvEmit *e, AuMem mem, AuVal index)
 {
-    return spirv_make1(e->m, SPV_Load, e->mems[mem.i].element, spirv_matrix_variable(e, mem, index));
+    return spirv_make1(e->m, SPV_Load, e->mems[mem.i].element,
+                       spirv_matrix_variable(e, mem, index));
 }
 
 void spirv_set_matrix(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix)

@@ -78,9 +78,9 @@ void lower_positions(AuLower *l)
     const AuVal zero = kernel_i32(k, 0), lane = kernel_lane(k);
     const AuVal first = kernel_op2(k, AU_K_EQ, kernel_warp(k), zero);
     const AuVal number = kernel_op2(k, AU_K_ADD, lane, kernel_i32(k, NUMBERS));
-    kernel_store(k, numbers, lane, kernel_cvt(k, number, AU_F32),
-                 kernel_op2(k, AU_K_LAND, first,
-                            kernel_op2(k, AU_K_LT, lane, kernel_i32(k, most))));
+    kernel_store(
+        k, numbers, lane, kernel_cvt(k, number, AU_F32),
+        kernel_op2(k, AU_K_LAND, first, kernel_op2(k, AU_K_LT, lane, kernel_i32(k, most))));
     kernel_barrier(k, 0);
     l->row_numbers = lower_matrices(l, "row_numbers", &one, TILE_C, TILE_F32);
     l->column_numbers = lower_matrices(l, "column_numbers", &one, TILE_C, TILE_F32);
@@ -372,7 +372,8 @@ static void assign(ByPlace *b, const AuTileStmt *s)
     if (!half && !e->type->count)
         fill(b, s->var, e);
     else if (!l->failed)
-        by_place_compute(b, held_matrices(l, s->var, by_place_rounded_use(l)), half ? s->var->type->elem : TILE_F32, e);
+        by_place_compute(b, held_matrices(l, s->var, by_place_rounded_use(l)),
+                         half ? s->var->type->elem : TILE_F32, e);
     l->r.known_count = before;
     forget(b, s->var);
 }

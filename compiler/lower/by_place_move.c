@@ -59,7 +59,8 @@ static void store_whole(ByPlace *b, const AuTileStmt *s, AuTileExpr *e)
 {
     AuLower *l = b->l;
     const AuTileElem elem = s->move.dest->memory->type.elem;
-    const AuMem mem = lower_matrices(l, "whole", &b->cut, elem == TILE_F32 ? TILE_C : by_place_rounded_use(l), elem);
+    const AuMem mem = lower_matrices(l, "whole", &b->cut,
+                                     elem == TILE_F32 ? TILE_C : by_place_rounded_use(l), elem);
     by_place_compute(b, mem, elem, e);
     for (int32_t n = 0; n < b->cut.rows * b->cut.columns && !l->failed; n++)
         lower_matrix_move(l, AU_K_MATRIX_STORE, by_place_matrix(l, mem, n), s->move.dest, &b->cut,

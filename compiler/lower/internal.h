@@ -157,10 +157,11 @@ struct AuLower {
     AuPipePlan *pipes;
     bool vector_access; /* one of the roles' units moves memory so */
     bool is_persistent; /* its blocks work through those of the grid: persistent.c */
-    AuMem row_numbers, column_numbers; /* matrices of positions (by_place.c); none: functions of an element know theirs */
-    bool has_units;     /* copies or products go on beside executors that go different ways */
-    AuVal elected;      /* then: one lane of each warp */
-    AuMem left;         /* where lanes that cannot shuffle leave what others add up; or none */
+    AuMem row_numbers,
+        column_numbers; /* matrices of positions (by_place.c); none: functions of an element know theirs */
+    bool has_units; /* copies or products go on beside executors that go different ways */
+    AuVal elected;  /* then: one lane of each warp */
+    AuMem left;     /* where lanes that cannot shuffle leave what others add up; or none */
     AuLowerMemory *places;
     uint32_t place_count, place_capacity;
     AuRoleState r;

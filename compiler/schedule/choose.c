@@ -480,11 +480,10 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
         const AuProblem here = on_machine_of(arena, p, row);
         const char *slow = slower(arena, p, row);
         if (slow) why = slow;
-        if (!slow && (tuned(arena, diags, &here, row, &shape) ||
-                      row->shape(arena, &here, &shape, &why))) {
+        if (!slow &&
+            (tuned(arena, diags, &here, row, &shape) || row->shape(arena, &here, &shape, &why))) {
             AuSchedule *made = schedule_make(arena, diags, &here, row, &shape);
-            if (made && passed &&
-                (family->says_refusals || row->traits & (EXACT | OPAQUE)))
+            if (made && passed && (family->says_refusals || row->traits & (EXACT | OPAQUE)))
                 made->name = au_format(arena, "%s # %s", made->name, passed);
             return made;
         }

@@ -68,12 +68,10 @@ void matrices_declare_pairs(Lanes *x, const char *rows, const char *passing, int
                             const char *const *names)
 {
     const char *extent = tile_text(x->t, "[%s:%d, %s:%d]", rows, x->rows, passing, columns);
-    const char *pair = x->atom->by_place
-                           ? tile_text(x->t, "f32%s @ %s.C", extent, x->atom->name)
-                           : tile_text(x->t, "f32%s @ rows_over_lanes", extent);
+    const char *pair = x->atom->by_place ? tile_text(x->t, "f32%s @ %s.C", extent, x->atom->name)
+                                         : tile_text(x->t, "f32%s @ rows_over_lanes", extent);
     if (!x->atom->by_place) tile_frag(x->t, "raw", "f32%s @ %s.C", extent, x->atom->name);
-    if (!x->atom->joins)
-        tile_frag(x->t, "left", "%s%s @ %s.A", x->operand, extent, x->atom->name);
+    if (!x->atom->joins) tile_frag(x->t, "left", "%s%s @ %s.A", x->operand, extent, x->atom->name);
     for (; *names; names++) tile_frag(x->t, *names, "%s", pair);
 }
 

@@ -39,9 +39,10 @@ typedef struct VulkanFacts {
     uint32_t matrix_count;
     bool bf16;   /* some of them are */
     bool shares; /* memory by file descriptor */
-    bool sums;      /* of f32 in buffers, by an instruction (word atomic_f32) */
-    bool positions; /* of f16 there are sums of f16, too, and rounding to nearest (word positions) */
-    bool places; /* functions of their elements, reductions, conversions (word nv2) */
+    bool sums;   /* of f32 in buffers, by an instruction (word atomic_f32) */
+    bool
+        positions; /* of f16 there are sums of f16, too, and rounding to nearest (word positions) */
+    bool places;   /* functions of their elements, reductions, conversions (word nv2) */
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
     uint32_t units;                  /* 0: unknown */
 } VulkanFacts;
@@ -136,10 +137,10 @@ struct Vulkan {
     VulkanBuffer *stage; /* for copies; NULL until one is needed */
     VulkanChunk *chunks;
     VulkanRecording *recordings;
-    void *clear;      /* the program that writes zeros; NULL until one is needed */
+    void *clear;           /* the program that writes zeros; NULL until one is needed */
     atomic_uint positions; /* set of sides of matrices whose components were tried */
-    bool fused;       /* Fma rounds once */
-    bool cuts_loops;  /* as processors do: kernels say so in a word behind their slots */
+    bool fused;            /* Fma rounds once */
+    bool cuts_loops;       /* as processors do: kernels say so in a word behind their slots */
     char cut[96];     /* a kernel whose loops the driver ended early; "": none, or it was told */
     atomic_bool lost; /* the driver has said so, or we: */
     atomic_bool hung; /* no work was finished for [patience]; it may still read what it was given */

@@ -110,8 +110,8 @@ static bool has_sums(const AuVulkan *vk, VkPhysicalDevice device)
 
 void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts)
 {
-    facts->sums = rt_vulkan_has_extension(vk, heap, device, VULKAN_SUMS_EXTENSION) &&
-                  has_sums(vk, device);
+    facts->sums =
+        rt_vulkan_has_extension(vk, heap, device, VULKAN_SUMS_EXTENSION) && has_sums(vk, device);
     if (rt_vulkan_has_extension(vk, heap, device, VULKAN_LANES_EXTENSION))
         find_lanes(vk, device, facts);
     if (facts->lanes_most && rt_vulkan_has_extension(vk, heap, device, VULKAN_MATRIX_EXTENSION))

@@ -56,10 +56,12 @@ static aule_status are_expected(const Vulkan *v, const Side *s, const float *tol
 {
     for (uint32_t n = 0; n < s->side * s->side; n++)
         if (told[n] != (float)n)
-            return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                           "vulkan:%u: the same component of two matrices of %ux%u is not at the same row and column (%g at %u, %u), "
-                           "which kernels with 'positions' rely on; compile for an architecture without it",
-                           v->index, s->side, s->side, (double)told[n], n / s->side, n % s->side);
+            return rt_fail(
+                sink, AULE_ERROR_UNSUPPORTED,
+                "vulkan:%u: the same component of two matrices of %ux%u is not at the same row and "
+                "column (%g at %u, %u), "
+                "which kernels with 'positions' rely on; compile for an architecture without it",
+                v->index, s->side, s->side, (double)told[n], n / s->side, n % s->side);
     return AULE_OK;
 }
 

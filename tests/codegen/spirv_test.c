@@ -80,13 +80,13 @@ static void golden_texts(void **state)
 }
 
 /* Modules in the runtime are what the emitter makes of these kernels. AU_UPDATE=1 writes them. */
-static void expect_embedded(const char *name, const char *of, const uint32_t *embedded, size_t bytes)
+static void expect_embedded(const char *name, const char *of, const uint32_t *embedded,
+                            size_t bytes)
 {
     Bench b = bench_new();
     AuText text = {.arena = b.arena};
     file_read(au_format(b.arena, "%s/%s.kir", getenv("AU_GOLDEN"), name), &text);
-    const AuBlob module =
-        emitted_for(&b, bench_kernel(&b, au_text_str(&text)), AU_CODE_FINAL, of);
+    const AuBlob module = emitted_for(&b, bench_kernel(&b, au_text_str(&text)), AU_CODE_FINAL, of);
     const uint32_t *words = module.bytes;
     if (getenv("AU_UPDATE")) {
         AuText made = {.arena = b.arena};

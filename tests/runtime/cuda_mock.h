@@ -39,7 +39,7 @@ typedef struct CudaMock {
     int capturing; /* a stream is being captured: what a capture does not allow fails, and is counted */
     atomic_int forbidden, links, loads, launch_count, memsets, calls;
     atomic_int modules, buffers, streams, events, contexts, externals; /* alive */
-    atomic_int recordings;                                  /* of events, so far */
+    atomic_int recordings;                                             /* of events, so far */
     MockLaunch launches[MOCK_LAUNCHES];
 } CudaMock;
 

@@ -366,8 +366,7 @@ MOCK_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *at, External *mem
 {
     ENTER("cuExternalMemoryGetMappedBuffer", true);
     if (part->offset || part->bytes > memory->bytes) return INVALID_VALUE;
-    memory->at =
-        mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    memory->at = mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
     if (memory->at == MAP_FAILED) return OUT_OF_MEMORY;
     *at = (CUdeviceptr)(uintptr_t)memory->at;
     atomic_fetch_add(&cuda_mock.buffers, 1);

@@ -555,20 +555,13 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(test_devices),
-        CUDA_TEST(test_result),
-        CUDA_TEST(test_choice),
-        CUDA_TEST(test_capture),
-        CUDA_TEST(test_contexts),
-        CUDA_TEST(test_several_devices),
-        CUDA_TEST(test_no_device),
-        CUDA_TEST(test_build_errors),
-        CUDA_TEST(test_early_launches),
-        CUDA_TEST(test_memory_of_others),
-        CUDA_TEST(test_run_errors),
-        CUDA_TEST(test_illegal_address),
-        CUDA_TEST(test_launch_failures),
-        CUDA_TEST(test_each_function_fails),
+        CUDA_TEST(test_devices),         CUDA_TEST(test_result),
+        CUDA_TEST(test_choice),          CUDA_TEST(test_capture),
+        CUDA_TEST(test_contexts),        CUDA_TEST(test_several_devices),
+        CUDA_TEST(test_no_device),       CUDA_TEST(test_build_errors),
+        CUDA_TEST(test_early_launches),  CUDA_TEST(test_memory_of_others),
+        CUDA_TEST(test_run_errors),      CUDA_TEST(test_illegal_address),
+        CUDA_TEST(test_launch_failures), CUDA_TEST(test_each_function_fails),
         CUDA_TEST(test_threads),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

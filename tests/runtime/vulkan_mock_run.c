@@ -260,8 +260,9 @@ static void do_command(const Command *c)
     if (c->kind == BARRIER) vulkan_mock.barriers++, vulkan_mock.seen += c->seen;
     if (c->kind == KERNEL) vulkan_mock.blocks += (int)(c->groups[0] * c->groups[1] * c->groups[2]);
     if (c->kind == COPY) memcpy(c->to, c->from, c->bytes);
-    if (c->kind == KERNEL && (!vulkan_mock.idle || c->kernel->run == probe ||
-                              c->kernel->run == positions)) dispatch(c);
+    if (c->kind == KERNEL &&
+        (!vulkan_mock.idle || c->kernel->run == probe || c->kernel->run == positions))
+        dispatch(c);
 }
 
 /* From [first] on, of kernels as many as no barrier orders: as a device may, the last one first. Where that ends. */

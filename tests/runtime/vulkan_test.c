@@ -318,7 +318,8 @@ static void test_sums(void **state)
 static void test_positions(void **state)
 {
     (void)state;
-#define OLD "vulkan1.2 shared16k shared32k shared48k subgroup32 lanes8 lanes16 lanes32 coopmat8x8x8_f16"
+#define OLD                                                                                        \
+    "vulkan1.2 shared16k shared32k shared48k subgroup32 lanes8 lanes16 lanes32 coopmat8x8x8_f16"
     vulkan_mock_reset();
     vulkan_mock.least = 8, vulkan_mock.most = 32, vulkan_mock.twin = true;
     expect_words(OLD " positions");
