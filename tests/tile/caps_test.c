@@ -295,7 +295,7 @@ static void test_targets(void **state)
 static bool has_unit(const AuTileCaps *caps)
 {
     const AuTileAtom *a = caps->has_private ? NULL : tile_best_atom(caps, TILE_F16, TILE_ON_WARP);
-    return a && a->m > 1 && !a->opaque && !a->is_async;
+    return a && a->m > 1 && !a->opaque && (!a->by_place || a->joins) && !a->is_async;
 }
 
 /* Cost models divide by rates, and a block is part of a processor. */
