@@ -110,10 +110,10 @@ static void load_queries_role(Lanes *x)
     const LanesRows heads = lanes_rows(
         x, lanes_changed_name(x, 0),
         tile_text(t, "hk * group + %s %% group +: %d", warps_first_row(x), x->block), channels);
-    tile_async_copy(
-        t, NULL, "%v as [q, d] -> x.Q pad 0",
-        lanes_at(x, heads,
-                 tile_text(t, "%smb * %d / group", lanes_row_start(x, LANES_QUERIES), x->block)));
+    tile_async_copy(t, NULL, "%v as [q, d] -> x.Q pad 0",
+                    lanes_at(x, heads,
+                             tile_text(t, "%s%s%s / group", lanes_row_start(x, LANES_QUERIES),
+                                       warps_first_query(x), warps_first_row(x))));
     tile_commit(t, "x");
     tile_else(t);
     tile_acquire(t, "x", "queries");

@@ -164,7 +164,7 @@ static int32_t columns(const Lanes *x)
 
 static int32_t at_once(const Lanes *x)
 {
-    return columns(x) > WIDE ? AT_ONCE / 2 : columns(x) < x->p->e ? AT_ONCE / 2 : AT_ONCE;
+    return columns(x) > WIDE ? AT_ONCE / 2 : AT_ONCE;
 }
 
 const char *warps_rounds_of(Lanes *x, const char *parts)

@@ -479,6 +479,8 @@ static const ExecCase latent_cases[] = {
     {"../../../attn_scripts/mla_decode.attn", "B=1 H=3 S=67 T=90", NULL, "forward latent whole"},
     {"mha.attn", "B=2 H=4 Hk=2 S=66 T=150 D=16 E=384", NULL, "forward latent whole"},
     {"mha.attn", "B=1 H=70 Hk=1 S=3 T=66 D=16 E=384", NULL, "forward latent whole nan"},
+    {"mha.attn", "B=1 H=64 Hk=1 S=5 T=66 D=16 E=384", NULL, "forward latent whole"}, /* rows of a block are a box */
+    {"mha.attn", "B=2 H=128 Hk=1 S=3 T=40 D=16 E=384 slots=16", NULL, "forward latent whole packed paged pages"},
     {"mha.attn", "B=2 H=6 Hk=2 S=65 T=0 D=16 E=384", NULL, "forward latent whole"},
     {"gemma_local.attn", "B=2 H=3 Hk=1 S=130 T=170 D=16 E=384 slots=16", "window=40", "forward latent whole paged pages"},
     {"mha.attn", "B=3 H=5 Hk=1 S=70 T=90 D=16 E=384 slots=32", NULL, "forward latent whole packed paged pages"},
