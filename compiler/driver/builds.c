@@ -165,7 +165,7 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
                 : 1;
         while (queries-- > 0) {
             one.queries = (AuQueries)queries;
-            one.boxes = schedule_may_have_boxes(one.queries);
+            one.boxes = schedule_may_have_boxes(one.operation, one.queries);
             one.short_rows = !queries; /* first, since they have a condition */
             if (one.short_rows && !add_variant(job, build, &one)) return false;
             one.short_rows = false;

@@ -319,21 +319,4 @@ static void exponents_of_run(Pass *p, AuTileStmts *run)
 
 void pass_bounds(Pass *p) { pass_each_run(p, bounds_of_run); }
 void pass_maxima(Pass *p) { pass_each_run(p, maxima_of_run); }
-/* Has it products of f32 by matrix units that do not round? Then so are exponents, not once more; on lanes they are left alone, too. */
-static bool multiplies_f32(const AuTileStmts *body)
-{
-    bool found = false;
-    for (uint32_t n = 0; n < body->count && !found; n++) {
-        AuTileStmt *s = body->at[n];
-        const AuTileParts parts = tile_parts(s);
-        found = s->kind == TILE_S_PRODUCT && tile_is_of_warp(s->product.atom) &&
-                !s->product.atom->rounds && s->product.a->type->elem == TILE_F32;
-        for (uint32_t i = 0; i < parts.body_count; i++) found |= multiplies_f32(parts.bodies[i]);
-    }
-    return found;
-}
-
-void pass_exponents(Pass *p)
-{
-    if (!multiplies_f32(&p->role->body)) pass_each_run(p, exponents_of_run);
-}
+void pass_exponents(Pass *p) { pass_each_run(p, exponents_of_run); }

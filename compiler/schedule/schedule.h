@@ -21,9 +21,6 @@ typedef enum AuQueries {
     AU_QUERIES
 } AuQueries;
 
-/* Has something for so many queries that moves tensors by boxes? */
-static inline bool schedule_may_have_boxes(AuQueries queries) { return queries != AU_FEW_QUERIES; }
-
 /* Fewer sequences, or sequences of so few keys at most, do not differ by what a list of parts takes. */
 enum { SCHEDULE_UNEVEN_SEQUENCES = 8, SCHEDULE_UNEVEN_KEYS = 1024 };
 enum { SCHEDULE_SHORT_ROWS = 4096 }; /* what a block begins and ends with counts beside its tiles */
@@ -238,6 +235,12 @@ typedef enum AuOperation {
 #include "aule/operations.def"
     AU_OPERATIONS
 } AuOperation;
+
+/* Has something of that operation for so many queries that moves tensors by boxes? */
+static inline bool schedule_may_have_boxes(AuOperation operation, AuQueries queries)
+{
+    return queries <= AU_MIXED_QUERIES || (operation == AU_FORWARD && queries == AU_SOME_QUERIES);
+}
 const char *schedule_operation(AuOperation operation); /* "forward" */
 
 typedef enum AuFamilyName { AU_FAMILY_ONLINE, AU_FAMILY_LINEAR } AuFamilyName;

@@ -162,10 +162,7 @@ static int32_t columns(const Lanes *x)
     return cut ? CUT : x->p->e;
 }
 
-static int32_t at_once(const Lanes *x)
-{
-    return columns(x) > WIDE ? AT_ONCE / 2 : AT_ONCE;
-}
+static int32_t at_once(const Lanes *x) { return columns(x) > WIDE ? AT_ONCE / 2 : AT_ONCE; }
 
 const char *warps_rounds_of(Lanes *x, const char *parts)
 {

@@ -162,7 +162,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
         v->balanced = exec_has(r, "balanced");
     } else
         v->boxes = !exec_has(r, "odd");
-    if (schedule_may_have_boxes(v->queries)) v->boxes = !exec_has(r, "odd");
+    if (schedule_may_have_boxes(r->operation, v->queries)) v->boxes = !exec_has(r, "odd");
     v->short_rows = v->boxes && !v->queries && !exec_has(r, "long");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
     const bool many = good && v->schedule && v->queries && r->operation == AU_BACKWARD &&
@@ -173,7 +173,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
         v->boxes = true;
         good = variant_build(r->arena, r->diags, v, r->c->script);
     }
-    if (good && !v->schedule && v->queries && v->boxes) {
+    if (good && !v->schedule && v->queries && v->boxes && !many) {
         *v = any;
         v->queries = queries;
         v->balanced = exec_has(r, "balanced");

@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 
 import aule
+import aule.serving
 from support import DEVICE, OTHERS, ROOT, torch
 
 if torch is not None:
