@@ -83,7 +83,7 @@ aule_status aule_buffer_host(aule_device *device, void *memory, uint64_t bytes,
     if (!device || !buffer || !memory || !bytes)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_buffer_host: device, memory, bytes and buffer must not be NULL or 0");
-    if ((uintptr_t)memory % page || bytes % page)
+    if ((uintptr_t)memory % page || bytes % page || bytes > UINTPTR_MAX - (uintptr_t)memory)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_buffer_host: %llu bytes at %p are no whole pages of %llu",
                        (unsigned long long)bytes, memory, (unsigned long long)page);

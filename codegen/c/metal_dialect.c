@@ -20,6 +20,8 @@ static const char *const reserved[] = {
     "mesh", "object", "visible", "intersection", "stitchable", "half", "bfloat", "uchar", "ushort", "uint", "ulong", "size_t",
     "ptrdiff_t", "sampler", "texture", "access", "metal", "simd", "quad", "matrix", "vec", "atomic", "mem_flags", "main",
     "NULL", "NAN", "INFINITY", "INT_MIN", "LONG_MIN", "MAXFLOAT", "HUGE_VALF", "INT_MAX", "LONG_MAX", "UNROLL", "NO_UNROLL",
+    "UINT_MAX", "ULONG_MAX", "SHRT_MAX", "CHAR_BIT", "FLT_MAX", "FLT_MIN", "FLT_EPSILON", "HALF_MAX", "M_PI_F", "M_E_F", "assert",
+    "bfloat2", "bfloat4", "packed_float3", "memory_order_relaxed", "atomic_int", "atomic_uint", "atomic_float",
     "abs", "fabs", "min", "max", "fmin", "fmax", "fma", "floor", "ceil", "rint", "round", "trunc", "sqrt", "rsqrt", "exp", "exp2",
     "log", "log2", "pow", "tanh", "sin", "cos", "clamp", "select", "mulhi", "isnan", "any", "all", "dot", "length", "distance",
     "as_type", "simd_shuffle", "simd_shuffle_xor", "simd_any", "simdgroup_matrix", "simdgroup_barrier", "threadgroup_barrier",
