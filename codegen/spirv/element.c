@@ -168,7 +168,6 @@ void spirv_each(SpvEmit *e, const AuInstr *in)
     if (x.puts) spirv_set_matrix(e, in->mem, kernel_operand(e->k, in, 0), all);
 }
 
-enum { SCOPE_SUBGROUP = 3 };
 enum { ROW = 1, COLUMN = 2 }; /* Cooperative Matrix Reduce Mode */
 
 static SpvId reduced(SpvEmit *e, SpvId type, SpvId x, uint32_t mode, SpvHelper by)
@@ -208,7 +207,7 @@ static void any_component(SpvEmit *e, AuVal v, SpvId type)
     close_components(e, &c);
     spirv_capability(m, how->for_all);
     spirv_capability(m, how->for_any);
-    spirv_set(e, v, 0, spirv_make2(m, how->any, truth, spirv_u32(m, SCOPE_SUBGROUP), before));
+    spirv_set(e, v, 0, spirv_make2(m, how->any, truth, spirv_u32(m, SPV_SCOPE_SUBGROUP), before));
 }
 
 /* All elements become the largest one, and each lane has some. */

@@ -1,7 +1,7 @@
 /* flavour.c - the rows of flavour.h. Numbers are those of the SPIR-V specification and of its two sets of extended instructions. */
 #include "emit.h"
 
-enum { /* Memory Semantics, Memory Operands, Scope */
+enum { /* Memory Semantics, Memory Operands */
        ACQUIRE_RELEASE = 8,
        SEQUENTIAL = 0x10,
        OF_BUFFERS = 0x40,
@@ -9,9 +9,7 @@ enum { /* Memory Semantics, Memory Operands, Scope */
        OF_CROSS_WORKGROUP = 0x200,
        MAKE_AVAILABLE = 0x2000,
        MAKE_VISIBLE = 0x4000,
-       NON_PRIVATE = 0x20,
-       SCOPE_DEVICE = 1,
-       SCOPE_QUEUE_FAMILY = 5
+       NON_PRIVATE = 0x20
 };
 enum { PHYSICAL_64 = 2, PHYSICAL_STORAGE_BUFFER_64 = 5348, MODEL_OPENCL = 2, MODEL_VULKAN = 3 };
 enum { EXECUTES_COMPUTE = 5, EXECUTES_KERNEL = 6 };
@@ -40,8 +38,8 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
                   [AU_K_SQRT] = 31, [AU_K_FMA] = 50, __VA_ARGS__},                                 \
     .native = has, .marks_exact = true, .far = SPV_IN_PhysicalStorageBuffer,                       \
     .far_bits16 = SPV_CAP_StorageBuffer16BitAccess, .far_bits8 = SPV_CAP_StorageBuffer8BitAccess,  \
-    .seen = NON_PRIVATE, .everywhere = SCOPE_QUEUE_FAMILY, .order_far = SHADER_ORDER | OF_BUFFERS, \
-    .order_block = SHADER_ORDER | OF_WORKGROUP,                                                    \
+    .seen = NON_PRIVATE, .everywhere = SPV_SCOPE_QUEUE_FAMILY,                                     \
+    .order_far = SHADER_ORDER | OF_BUFFERS, .order_block = SHADER_ORDER | OF_WORKGROUP,            \
     .order_all = SHADER_ORDER | OF_BUFFERS | OF_WORKGROUP, .open = spirv_shader_open,              \
     .close = spirv_shader_close
 
@@ -82,7 +80,7 @@ const SpvFlavour spirv_shader_places = {
                   [AU_K_SIN] = 57,   [AU_K_SQRT] = 61,  [AU_K_MULHI] = 203},                       \
     .fma_rounds_once = true, .negates_by_difference = true, .meets_after_loops = true,             \
     .has_pointers = true, .far = SPV_IN_CrossWorkgroup, .far_bits16 = SPV_CAP_Int16,               \
-    .far_bits8 = SPV_CAP_Int8, .everywhere = SCOPE_DEVICE,                                         \
+    .far_bits8 = SPV_CAP_Int8, .everywhere = SPV_SCOPE_DEVICE,                                     \
     .order_far = SEQUENTIAL | OF_CROSS_WORKGROUP, .order_block = SEQUENTIAL | OF_WORKGROUP,        \
     .order_all = SEQUENTIAL | OF_CROSS_WORKGROUP | OF_WORKGROUP, .open = spirv_kernel_open
 const SpvFlavour spirv_kernel = {KERNEL, .version = 0x10000, .native = kernel_has};

@@ -3,7 +3,7 @@
  * loader asks for subgroups of as many lanes as the kernel's executors have. */
 #include "emit.h"
 
-enum { SCOPE_SUBGROUP = 3, ROWS = 0, COLUMNS = 1 /* Cooperative Matrix Layout */ };
+enum { ROWS = 0, COLUMNS = 1 }; /* Cooperative Matrix Layout */
 
 /* ---- values of other lanes */
 
@@ -17,7 +17,7 @@ static SpvId exchanged(SpvEmit *e, const AuInstr *in, uint32_t element)
     SpvModule *m = e->m;
     const SpvExchange *how = &e->flavour->exchange;
     const SpvId type = spirv_scalar(m, (AuScalar)in->type.scalar);
-    const SpvId scope = spirv_u32(m, SCOPE_SUBGROUP), of = spirv_operand(e, in, 0, element);
+    const SpvId scope = spirv_u32(m, SPV_SCOPE_SUBGROUP), of = spirv_operand(e, in, 0, element);
     if (in->op == AU_K_ANY) {
         needs(m, how->for_any);
         return spirv_make2(m, how->any, type, scope, of);

@@ -3,7 +3,7 @@
  * outside could fault, and a choice for what a lane has to itself at a constant place. */
 #include "emit.h"
 
-enum { ALIGNED = 2, SCOPE_WORKGROUP = 2, SCOPE_SUBGROUP = 3 }; /* Memory Operands; Scope */
+enum { ALIGNED = 2 }; /* Memory Operands */
 
 /* A load or store: where, and of how much. */
 typedef struct Access {
@@ -417,7 +417,7 @@ static void meet(SpvEmit *e, uint32_t who)
     spirv_do(e->m, SPV_ControlBarrier, SPV_WORDS(scope, scope, spirv_u32(e->m, order)));
 }
 
-void spirv_meet(SpvEmit *e) { meet(e, SCOPE_WORKGROUP); }
+void spirv_meet(SpvEmit *e) { meet(e, SPV_SCOPE_WORKGROUP); }
 
 /* Executors have a barrier of their own where their lanes are a subgroup's; else they wait for the block. */
 void spirv_barrier(SpvEmit *e, const AuInstr *in)
@@ -430,5 +430,5 @@ void spirv_barrier(SpvEmit *e, const AuInstr *in)
                  e->k->name, e->flavour->name);
         e->good = false;
     }
-    meet(e, own ? SCOPE_SUBGROUP : SCOPE_WORKGROUP);
+    meet(e, own ? SPV_SCOPE_SUBGROUP : SPV_SCOPE_WORKGROUP);
 }

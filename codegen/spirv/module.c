@@ -177,7 +177,6 @@ static SpvId brain_float(SpvModule *m)
 
 SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
 {
-    enum { SCOPE_SUBGROUP = 3 };
     /* ORDER AuMatrixOperand; the numbers are those of Cooperative Matrix Use */
     static const uint32_t uses[] = {[AU_MATRIX_A] = 0, [AU_MATRIX_B] = 1, [AU_MATRIX_C] = 2};
     if (memory->scalar != AU_F32 && memory->scalar != AU_F16 && memory->scalar != AU_BF16) return 0;
@@ -186,7 +185,7 @@ SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
     const SpvId element = memory->scalar == AU_F16    ? spirv_half(m)
                           : memory->scalar == AU_BF16 ? brain_float(m)
                                                       : spirv_scalar(m, AU_F32);
-    const SpvId scope = spirv_u32(m, SCOPE_SUBGROUP), use = spirv_u32(m, uses[memory->use]);
+    const SpvId scope = spirv_u32(m, SPV_SCOPE_SUBGROUP), use = spirv_u32(m, uses[memory->use]);
     const SpvId rows = spirv_u32(m, memory->rows), columns = spirv_u32(m, memory->columns);
     return spirv_type(m, SPV_TypeCooperativeMatrixKHR,
                       SPV_WORDS(element, scope, rows, columns, use));

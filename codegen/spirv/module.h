@@ -20,7 +20,8 @@ enum {
 #include "spirv.def"
 #define MODE(name, number) SPV_MODE_##name = number,
 #include "spirv.def"
-    SPV_MAGIC = 0x07230203, SPV_HEADER = 5
+    SPV_MAGIC = 0x07230203, SPV_HEADER = 5,
+    SPV_SCOPE_DEVICE = 1, SPV_SCOPE_WORKGROUP = 2, SPV_SCOPE_SUBGROUP = 3, SPV_SCOPE_QUEUE_FAMILY = 5
 };
 // clang-format on
 

@@ -23,9 +23,8 @@ static bool is_online(const AuAttn *a) { return a->online != NULL; }
 static const char *refusal_of_warps(const AuProblem *p)
 {
     if (schedule_values_apart(p)) return "values that are rows of their own";
-    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
-    if (paged != (p->queries == AU_PAGED_QUERIES)) return "pages of any size";
-    if (!paged) return NULL;
+    const char *why = schedule_pages_refusal(p);
+    if (why || p->queries != AU_PAGED_QUERIES) return why;
     if (!warps_copy_ahead(p)) return "pages, on machines without asynchronous copies of lanes";
     return p->hooks->needs_lists ? "pages, and a mask that depends on data" : NULL;
 }

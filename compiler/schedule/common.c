@@ -16,6 +16,12 @@ const char *schedule_rows_refusal(const AuProblem *p)
                : NULL;
 }
 
+const char *schedule_pages_refusal(const AuProblem *p)
+{
+    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
+    return paged != (p->queries == AU_PAGED_QUERIES) ? "pages of any size" : NULL;
+}
+
 AuMaskKind schedule_mask_kind(const AuProblem *p)
 {
     if (!p->attn->mask.i) return AU_MASK_FULL;

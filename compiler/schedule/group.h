@@ -18,6 +18,7 @@ int32_t group_registers_at_entry(const AuProblem *p, const AuShape *s);
 /* What consumers and the group of single warps have, if the shape does not say. */
 void group_set_registers(const AuProblem *p, AuShape *s);
 /* What of the problem no kernel of groups has, and what of a lane's registers and the block's; NULL: it does. */
+const char *group_refusal_of_units(AuArena *arena, const AuProblem *p);
 const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p);
 const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s,
                                        int32_t fragments);

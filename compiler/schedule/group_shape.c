@@ -94,19 +94,26 @@ static bool is_multiple(int32_t width, int32_t unit) { return width > 0 && width
 static const char *refusal_of_pages(const AuProblem *p)
 {
     if (p->attn->keys.layout != AU_LAYOUT_PAGED) return NULL;
-    if (p->queries != AU_PAGED_QUERIES) return "pages of any size";
+    const char *why = schedule_pages_refusal(p);
+    if (why) return why;
     if (p->hooks->needs_lists) return "pages, and a mask that depends on data";
     return p->hooks->dot_count ? "pages, and further products" : NULL;
+}
+
+const char *group_refusal_of_units(AuArena *arena, const AuProblem *p)
+{
+    if (group_atom(p) && p->caps->pipelines && p->caps->copies & TILE_COPIES_TENSOR) return NULL;
+    return au_format(arena, "no matrix unit of groups of warps for operands of %s",
+                     p->tf32 ? "tf32" : tile_elem(p->operand)->name);
 }
 
 const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const AuTileAtom *atom = group_atom(p);
-    const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
-    if (!atom || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
-        return au_format(arena, "no matrix unit of groups of warps for operands of %s", operand);
+    const char *why = group_refusal_of_units(arena, p);
+    if (why) return why;
     if (p->attn->v_in_k) return "values that are channels of the keys";
-    const char *why = refusal_of_pages(p);
+    why = refusal_of_pages(p);
     if (why) return why;
     if (!is_multiple(p->d, atom->k) || !is_multiple(p->e, atom->k))
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, atom->k);

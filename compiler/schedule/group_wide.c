@@ -357,13 +357,7 @@ static void roles(Lanes *x)
     sums_role(x);
 }
 
-static void kernels(Lanes *x)
-{
-    if (warps_is_whole(x))
-        warps_whole_kernel(x, memories, roles);
-    else
-        warps_parts_kernels(x, memories, roles);
-}
+static void kernels(Lanes *x) { warps_wide_kernels(x, memories, roles); }
 
 AuSchedule *schedule_group_wide(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                 const AuShape *shape)

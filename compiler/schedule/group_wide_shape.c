@@ -57,8 +57,8 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     const char *why = warps_wide_refusal(arena, p);
     if (why) return why;
     if (p->queries == AU_DECODE_QUERIES) return "so few rows that a group's would be empty";
-    if (!group_atom(p) || !p->caps->pipelines || !(p->caps->copies & TILE_COPIES_TENSOR))
-        return "no matrix unit of groups of warps";
+    why = group_refusal_of_units(arena, p);
+    if (why) return why;
     const int32_t unit = group_atom(p)->k;
     if (p->d % unit || p->e % unit)
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
@@ -117,7 +117,7 @@ bool schedule_group_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                      .exchange_stages = 2 - n % 2,
                      .producer_registers = whole ? 56 : 48,
                      .consumer_registers = whole ? 176 : 160,
-                     .part_start = whole ? 0 : warps_part_start(p)};
+                     .part_start = warps_part_start(p)};
         complete(p, &s);
         *why = group_wide_refusal(arena, p, &s);
         if (*why) continue;

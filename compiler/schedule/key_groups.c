@@ -33,14 +33,6 @@ bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }
 
 /* ---- which group: lets of a kernel, or, where a role searches, what it sets */
 
-static void put(Lanes *x, const char *name, const char *value)
-{
-    if (x->in_role)
-        tile_set(x->t, name, "%s", value);
-    else
-        tile_let(x->t, name, "%s", value);
-}
-
 static const char *heads_of_group(Lanes *x)
 {
     return tile_text(x->t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
@@ -80,11 +72,11 @@ static void let_rows(Lanes *x)
     AuTileBuild *t = x->t;
     if (!has_own_rows(x)) return;
     if (lanes_is_packed(x, LANES_QUERIES))
-        put(x, "leader_start", lanes_query_start_of(x, "leader"));
-    put(x, "share_queries",
-        tile_text(t, "clamp(%s, 1, %s)", lanes_queries_of(x, "leader", "leader_start"),
-                  most_queries(x)));
-    put(x, "share_rows", tile_text(t, "share_queries * %s", heads_of_group(x)));
+        lanes_put(x, "leader_start", lanes_query_start_of(x, "leader"));
+    lanes_put(x, "share_queries",
+              tile_text(t, "clamp(%s, 1, %s)", lanes_queries_of(x, "leader", "leader_start"),
+                        most_queries(x)));
+    lanes_put(x, "share_rows", tile_text(t, "share_queries * %s", heads_of_group(x)));
 }
 
 /* The first sequence of group [n]. */
@@ -136,10 +128,11 @@ static void let_group(Lanes *x, bool of_item, const char *at)
         tile_let(t, name, "%s + %s", found, steps_on(x, of_item, at, found, step));
         found = name;
     }
-    put(x, "leader", tile_text(t, "min(%s, %s - 1)", first_of(x, "share_at"), lanes_axis(x, 0, 0)));
-    put(x, "followers",
-        tile_text(t, "clamp(%s[share_at + 1], leader, %s) - leader", groups(x),
-                  lanes_axis(x, 0, 0)));
+    lanes_put(x, "leader",
+              tile_text(t, "min(%s, %s - 1)", first_of(x, "share_at"), lanes_axis(x, 0, 0)));
+    lanes_put(x, "followers",
+              tile_text(t, "clamp(%s[share_at + 1], leader, %s) - leader", groups(x),
+                        lanes_axis(x, 0, 0)));
 }
 
 /* Lets shared_end: keys of the group, whole tiles of them; none where its first sequence has not all, or where it takes longer to read them once. */
@@ -148,11 +141,12 @@ static void let_shared(Lanes *x)
     AuTileBuild *t = x->t;
     lanes_let_leader_length(x);
     let_rows(x);
-    put(x, "said", tile_text(t, "max(%s[share_at], 0)", lanes_tensor(x, layout(x)->shared)));
+    lanes_put(x, "said", tile_text(t, "max(%s[share_at], 0)", lanes_tensor(x, layout(x)->shared)));
     const char *enough =
         x->share_least ? tile_text(t, " && said >= cdiv(%s, max(followers - 1, 1))", x->share_least)
                        : "";
-    put(x, "shared_end",
+    lanes_put(
+        x, "shared_end",
         tile_text(t, "where(followers > 1 && said <= shared_length%s, min(said, %d) / %d * %d, 0)",
                   enough, MOST_KEYS, x->shared_tile, x->shared_tile));
 }
@@ -264,9 +258,9 @@ static void let_searched_keys(Lanes *x)
     AuTileBuild *t = x->t;
     let_group(x, false, "b");
     let_shared(x);
-    put(x, "own_low",
-        tile_text(t, "where(%s && b >= leader && b < leader + followers, shared_end, 0)",
-                  lanes_takes_part(x)));
+    lanes_put(x, "own_low",
+              tile_text(t, "where(%s && b >= leader && b < leader + followers, shared_end, 0)",
+                        lanes_takes_part(x)));
 }
 
 const char *lanes_takes_part(const Lanes *x)
@@ -333,19 +327,19 @@ static void let_searched_item(Lanes *x)
     AuTileBuild *t = x->t;
     const char *rows = lanes_group_rows(x);
     let_group(x, true, "item");
-    put(x, "first_row",
-        tile_text(t, "leader * %s + (item - (%s)) * %d", rows, first_item(x, "share_at"),
-                  x->block));
+    lanes_put(x, "first_row",
+              tile_text(t, "leader * %s + (item - (%s)) * %d", rows, first_item(x, "share_at"),
+                        x->block));
     x->of_group = true;
     let_shared(x);
-    put(x, "last_row",
-        has_own_rows(x) ? tile_text(t, "leader * %s + followers * share_rows", rows)
-                        : tile_text(t, "(leader + followers) * %s", rows));
-    put(x, "prefix_end", "where(first_row < last_row, shared_end, 0)");
+    lanes_put(x, "last_row",
+              has_own_rows(x) ? tile_text(t, "leader * %s + followers * share_rows", rows)
+                              : tile_text(t, "(leader + followers) * %s", rows));
+    lanes_put(x, "prefix_end", "where(first_row < last_row, shared_end, 0)");
     if (!lanes_has_turns(x)) return;
-    put(x, "turn_rows",
-        tile_text(t, "(%s - (%s)) * %d", first_item(x, "(share_at + 1)"), first_item(x, "share_at"),
-                  x->block));
+    lanes_put(x, "turn_rows",
+              tile_text(t, "(%s - (%s)) * %d", first_item(x, "(share_at + 1)"),
+                        first_item(x, "share_at"), x->block));
 }
 
 /* Behind the group's first. */

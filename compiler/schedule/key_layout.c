@@ -236,7 +236,7 @@ const char *lanes_queries_of(Lanes *x, const char *b, const char *start)
 const char *lanes_query_start_of(Lanes *x, const char *b) { return start_of(x, LANES_QUERIES, b); }
 
 /* Of a kernel, or in a role. */
-static void put(Lanes *x, const char *name, const char *value)
+void lanes_put(Lanes *x, const char *name, const char *value)
 {
     if (x->in_role)
         tile_set(x->t, name, "%s", value);
@@ -251,8 +251,8 @@ static const char *let_pages(Lanes *x)
     const char *starts = lanes_tensor(x, keys->table_starts), *all = lanes_size(x, keys->entries),
                *line = lanes_key_line(x), *first = of_keys(x, "pages"),
                *end = of_keys(x, "pages_end");
-    put(x, first, tile_text(x->t, "clamp(%s[%s], 0, %s)", starts, line, all));
-    put(x, end, tile_text(x->t, "clamp(%s[%s + 1], %s, %s)", starts, line, first, all));
+    lanes_put(x, first, tile_text(x->t, "clamp(%s[%s], 0, %s)", starts, line, all));
+    lanes_put(x, end, tile_text(x->t, "clamp(%s[%s + 1], %s, %s)", starts, line, first, all));
     return tile_text(x->t, "min((%s - %s) * %s, %s)", end, first, lanes_size(x, keys->slots),
                      lanes_most_keys(x));
 }
@@ -302,16 +302,16 @@ static void let_key_length(Lanes *x)
     const AuAttn *a = x->p->attn;
     const char *room = lanes_axis(x, 1, 2), *b = sequence(x), *length = of_keys(x, "length");
     if (a->keys.has_rows)
-        put(x, lanes_key_line(x),
-            tile_text(x->t, "clamp(%s[%s], 0, %s - 1)", lanes_tensor(x, a->keys.rows), b,
-                      lanes_key_lines(x)));
+        lanes_put(x, lanes_key_line(x),
+                  tile_text(x->t, "clamp(%s[%s], 0, %s - 1)", lanes_tensor(x, a->keys.rows), b,
+                            lanes_key_lines(x)));
     if (a->keys.is_csr) room = let_pages(x);
     if (a->keys.has_positions) {
         tile_let(x->t, "kv_whole", "max(%s[b], 0)", lanes_tensor(x, a->keys.whole));
         tile_let(x->t, "kv_first", "clamp(%s[b], 0, kv_whole)", lanes_tensor(x, a->keys.first));
     }
     if (lanes_keys_are_paged(x)) room = room_in_pages(x, room);
-    put(x, length, a->keys.has_no_lengths ? room : length_of(x, b, room));
+    lanes_put(x, length, a->keys.has_no_lengths ? room : length_of(x, b, room));
 }
 
 void lanes_let_leader_length(Lanes *x)

@@ -21,6 +21,8 @@ const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n);
 void lanes_let_key_length(Lanes *x);
 /* Lets shared_length, that of the keys of sequence `leader`, and where its pages are. */
 void lanes_let_leader_length(Lanes *x);
+/* Names [value], anew in a role of warps, which names it again for each block of a list. */
+void lanes_put(Lanes *x, const char *name, const char *value);
 /* What kv_length is of the sequences `b`, a number or a tile of them. */
 const char *lanes_length_of(Lanes *x);
 /* Sets kv_length, and what rows that are positions have, of the sequences that the tile `b` says: as many keys as a kernel of one finds, or, where pages are

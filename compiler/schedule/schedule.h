@@ -174,6 +174,8 @@ bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */
 const char *schedule_rows_refusal(const AuProblem *problem);
+/* The same of kernels for any number of queries that copy tiles of whole pages. */
+const char *schedule_pages_refusal(const AuProblem *problem);
 
 /* Values are channels of the keys, but rows of their own, since a mod changes either. */
 bool schedule_values_apart(const AuProblem *problem);

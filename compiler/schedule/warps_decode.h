@@ -6,10 +6,10 @@
 
 /* warps_decode_parts.c. The kernel `keys`, of a part of a head's keys: of its list `keys` of tiles [roles] make sums and states, and store
  * them as `part_acc` and `part_state0`..; and the kernel `forward`, which joins a row's parts. Of a block's rows (Lanes.block) and how many
- * blocks are on a processor (Lanes.resident). */
-void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
-/* The same without the kernel of its list, which has been before. */
+ * blocks are on a processor (Lanes.resident). The kernel of a list of parts has been before. */
 void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
+/* Of values that no warp holds: those with the kernel of their list, or, of any number of queries, warps_whole_kernel. */
+void warps_wide_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
 /* One role of warps, which meet at the barrier `all`, and do [part] of a block that has something to do. */
 void warps_core_role(Lanes *x, void (*part)(Lanes *x));
 /* In each role: what a block does that has a part of the list, and rows. */

@@ -328,8 +328,12 @@ void warps_end_part(Lanes *x)
     if (x->p->balanced || warps_is_whole(x)) tile_end(x->t);
 }
 
-void warps_parts_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
+void warps_wide_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
 {
+    if (warps_is_whole(x)) {
+        warps_whole_kernel(x, memories, roles);
+        return;
+    }
     if (x->p->balanced) warps_share_kernel(x);
     warps_kernels_behind_lists(x, memories, roles);
 }

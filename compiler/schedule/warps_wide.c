@@ -264,13 +264,7 @@ static void part(Lanes *x)
 
 static void roles(Lanes *x) { warps_core_role(x, part); }
 
-static void kernels(Lanes *x)
-{
-    if (warps_is_whole(x))
-        warps_whole_kernel(x, memories, roles);
-    else
-        warps_parts_kernels(x, memories, roles);
-}
+static void kernels(Lanes *x) { warps_wide_kernels(x, memories, roles); }
 
 /* ---- shapes */
 
@@ -322,12 +316,9 @@ static const char *refusal_of_values(AuArena *arena, const AuProblem *p)
 
 const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
 {
-    const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
-    const char *why = schedule_packs_rows(p) ? schedule_rows_refusal(p) : NULL;
+    const char *why = schedule_packs_rows(p) ? schedule_rows_refusal(p) : schedule_pages_refusal(p);
     if (p->queries == AU_FEW_QUERIES || p->queries == AU_MIXED_QUERIES) return "few queries";
     if (why) return why;
-    if (!schedule_packs_rows(p) && paged != (p->queries == AU_PAGED_QUERIES))
-        return "pages of any size";
     if (!schedule_packs_rows(p) && p->hooks->has_out_mod)
         return "a function of all channels of the output, which several warps have";
     return refusal_of_values(arena, p);
@@ -358,7 +349,7 @@ bool schedule_warps_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                      .key_tile = keys[n / 2 % 3],
                      .stages = 2 - (int32_t)(n / 6 % 2),
                      .executors = warps[n % 2],
-                     .part_start = schedule_packs_rows(p) ? warps_part_start(p) : 0};
+                     .part_start = warps_part_start(p)};
         if (n >= 12) s.rows /= 2; /* memories that hold no more */
         *why = fit(arena, p, &s);
         if (*why) continue;
