@@ -11,8 +11,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from table_page import TablePage
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-BEGIN, END = "<!-- groups -->", "<!-- /groups -->"
 OPERATIONS = ("forward", "backward")
 ASIDE = ("decode", "step", "few", "append", "combine")  # for few rows, beside the kernels for any number
 
@@ -60,20 +62,18 @@ def ask(aulec, script):
 
 
 def table(aulec):
-    lines = [BEGIN, "| script | attention | widths | forward | backward |", "|---|---|---|---|---|"]
+    lines = ["| script | attention | widths | forward | backward |", "|---|---|---|---|---|"]
     with ThreadPoolExecutor(2) as pool:
         for name, rows in pool.map(lambda script: ask(aulec, script), sorted(ROOT.glob("attn_scripts/*.attn"))):
             lines += [f"| {name} | {attention} | {', '.join(widths)} | {forward} | {backward} |" for (attention, forward, backward), widths in rows.items()]
-    return lines + [END]
+    return lines
 
 
 def main():
-    aulec, page = sys.argv[1], Path(sys.argv[2])
-    text = page.read_text()
-    begin, end = text.index(BEGIN), text.index(END) + len(END)
-    lines, known = table(aulec), text[begin:end].splitlines()
+    aulec, page = sys.argv[1], TablePage(Path(sys.argv[2]), "groups")
+    lines, known = table(aulec), page.text.splitlines()
     if "--write" in sys.argv[3:]:
-        page.write_text(text[:begin] + "\n".join(lines) + text[end:])
+        page.write("\n".join(lines))
         known = lines
     for line in known:
         if line not in lines:
@@ -81,11 +81,11 @@ def main():
     for line in lines:
         if line not in known:
             print("the compiler says, the page not:", line)
-    silent = [line for line in lines[3:-1] for said in line.split(" | ")[3:] if not re.match(r"group_|none|\w+: \w", said)]
+    silent = [line for line in lines[2:] for said in line.split(" | ")[3:] if not re.match(r"group_|none|\w+: \w", said)]
     for line in silent:
         print("no reason is given:", line)
     by_groups = sum("group_" in line for line in lines)
-    print(f"{len(lines) - 4} rows, {by_groups} with groups of warps")
+    print(f"{len(lines) - 2} rows, {by_groups} with groups of warps")
     sys.exit(0 if lines == known and by_groups and not silent else 1)
 
 

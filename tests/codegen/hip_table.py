@@ -18,8 +18,10 @@ from pathlib import Path
 from hip_objects import PRODUCTS as ARCHS
 from hip_objects import Object, objects
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from table_page import TablePage, judge
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-BEGIN, END = "<!-- hip -->", "<!-- /hip -->"
 RECURRENCES = ("gla",)  # whose widths are K and V
 # Script, type, widths.
 CONFIGURATIONS = [("mha", "f16", ("64", "128")), ("mha", "bf16", ("64", "128")), ("softcap", "f16", ("64", "128")), ("gqa", "f16", ("128",)),
@@ -84,12 +86,12 @@ def measure(aulec, only):
 
 
 def written(table):
-    lines = [BEGIN, HEAD, "|" + "---|" * HEAD.count(" | ") + "---|"]
+    lines = [HEAD, "|" + "---|" * HEAD.count(" | ") + "---|"]
     order = {key[:4]: n for n, key in reversed(list(enumerate(table)))}
     for key in sorted(table, key=lambda key: (order[key[:4]], list(ARCHS).index(key[4]))):
         lines.append(f"| {' '.join(key[:4])} | {key[4]} | " + " | ".join(f"{number:g}" if isinstance(number, float) else str(number)
                                                                      for number in astuple(table[key])) + " |")
-    return "\n".join(lines + [END])
+    return "\n".join(lines)
 
 
 def allowed(text):
@@ -128,21 +130,12 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--grown", action="store_true")
     arguments = parser.parse_args()
-    text = arguments.page.read_text()
-    begin, end = text.index(BEGIN), text.index(END) + len(END)
+    page = TablePage(arguments.page, "hip")
     table = measure(arguments.aulec, arguments.only)
     if not table:
         sys.exit("no such configuration")
-    worse, better = compare(table, allowed(text[begin:end]))
-    for line in worse:
-        print("worse:", line)
-    if arguments.write and not arguments.only and (arguments.grown or not worse):
-        arguments.page.write_text(text[:begin] + written(table) + text[end:])
-        better, worse = [], []
-    for line in better:
-        print("better, to be written down (tools/hip-table):", line)
-    print(f"{len(table)} kernels, {len(worse)} worse than {arguments.page.name} says, {len(better)} better")
-    sys.exit(1 if worse or better else 0)
+    worse, better = compare(table, allowed(page.text))
+    judge(page, table, written, worse, better, arguments, "tools/hip-table", whole=not arguments.only)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ import sys
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from table_page import TablePage, judge
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-BEGIN, END = "<!-- metal -->", "<!-- /metal -->"
 SCRIPT, TYPES = "mha", ("f16", "bf16", "f32")
 HEAD = "| kernel | words | arrays | threadgroup | threads | lines |"
 HALVES = {"float": 2, "half": 1, "int": 2, "uint": 2, "long": 4, "ulong": 4, "bool": 1, "ushort": 1, "uchar": 1}  # of a word
@@ -213,9 +215,9 @@ def measure(aulec):
 
 
 def written(table):
-    lines = [BEGIN, HEAD, "|" + "---|" * 6]
+    lines = [HEAD, "|" + "---|" * 6]
     lines += [f"| {' '.join(key)} | " + " | ".join(map(str, astuple(row))) + " |" for key, row in table.items()]
-    return "\n".join(lines + [END])
+    return "\n".join(lines)
 
 
 def allowed(text):
@@ -249,19 +251,10 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--grown", action="store_true")
     arguments = parser.parse_args()
-    text = arguments.page.read_text()
-    begin, end = text.index(BEGIN), text.index(END) + len(END)
+    page = TablePage(arguments.page, "metal")
     table = measure(arguments.aulec)
-    worse, better = compare(table, allowed(text[begin:end]))
-    for line in worse:
-        print("worse:", line)
-    if arguments.write and (arguments.grown or not worse):
-        arguments.page.write_text(text[:begin] + written(table) + text[end:])
-        better, worse = [], []
-    for line in better:
-        print("better, to be written down (tools/metal-table):", line)
-    print(f"{len(table)} kernels, {len(worse)} worse than {arguments.page.name} says, {len(better)} better")
-    sys.exit(1 if worse or better else 0)
+    worse, better = compare(table, allowed(page.text))
+    judge(page, table, written, worse, better, arguments, "tools/metal-table")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@ from pathlib import Path
 
 from ptxas_report import Refused, kernels
 
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from table_page import TablePage
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARCHS = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120")
 NEWER = ARCHS[2:]  # those with bf16
 GROUPS = "sm_90a"  # of which kernels of groups of warps are listed, whose names say so; the others are those of sm_90
-BEGIN, END = "<!-- ptxas -->", "<!-- /ptxas -->"
 SOME = ("sm_80", "sm_90")
 RECURRENCES = ("linear_attention", "retnet", "gla", "gated_delta")  # whose widths are K and V
 MOST_LINES = 12000  # of PTX of a recurrence's module: ptxas takes a second for 6000, and much more than twice as long for twice as many
@@ -79,11 +81,11 @@ def cell(kernel):
 
 
 def written(table, version):
-    lines = [BEGIN, f"Registers a thread; `+n B`: bytes spilled; `local`: arrays in local memory. {version}.", "",
+    lines = [f"Registers a thread; `+n B`: bytes spilled; `local`: arrays in local memory. {version}.", "",
              "| kernel | " + " | ".join(ARCHS) + " |", "|---|" + "---|" * len(ARCHS)]
     for key, row in table.items():
         lines.append("| " + " ".join(key) + " | " + " | ".join(cell(row[arch]) if arch in row else "" for arch in ARCHS) + " |")
-    return "\n".join(lines + [END])
+    return "\n".join(lines)
 
 
 def allowed(text):
@@ -129,13 +131,12 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--grown", action="store_true")
     arguments = parser.parse_args()
-    text = arguments.page.read_text()
-    begin, end = text.index(BEGIN), text.index(END) + len(END)
+    page = TablePage(arguments.page, "ptxas")
     try:
         table = measure(arguments.aulec, arguments.ptxas, arguments.only, arguments.archs, arguments.part)
     except Refused as error:
         sys.exit(str(error))
-    known = allowed(text[begin:end])
+    known = allowed(page.text)
     grown, shrunk = compare(table, known)
     for line in grown:
         print("more:", line)
@@ -143,13 +144,13 @@ def main():
     if arguments.write and whole and (arguments.grown or not grown):
         said = subprocess.run([arguments.ptxas, "--version"], capture_output=True, text=True).stdout
         version = re.search(r"release ([\d.]+)", said)
-        arguments.page.write_text(text[:begin] + written(table, f"ptxas {version.group(1)}" if version else "ptxas") + text[end:])
+        page.write(written(table, f"ptxas {version.group(1)}" if version else "ptxas"))
         grown, shrunk = [], []
     for line in shrunk:
         print("fewer, to be written down (tools/ptxas-table):", line)
     if not table:
         sys.exit("no such configuration")
-    print(f"{sum(map(len, table.values()))} kernels, {len(grown)} spill more than {arguments.page.name} says, {len(shrunk)} less")
+    print(f"{sum(map(len, table.values()))} kernels, {len(grown)} spill more than {page.name} says, {len(shrunk)} less")
     sys.exit(1 if grown or shrunk else 0)
 
 

@@ -13,7 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-BEGIN, END = "<!-- shapes -->", "<!-- /shapes -->"
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from table_page import TablePage
+
 PROCESSORS, CLOCK = 132, 1.62e9  # of an H100 or H200 at its power limit
 PAIRS = 32 * 32
 
@@ -55,13 +57,12 @@ def main():
     parser.add_argument("page", type=Path)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    text = given.page.read_text()
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    made = "\n".join(table(given.aulec, given.scripts, text[begin:end].split("\n")))
+    page = TablePage(given.page, "shapes")
+    made = "\n".join(table(given.aulec, given.scripts, page.text.split("\n")))
     if given.write:
-        given.page.write_text(text[:begin] + made + text[end:])
-    elif made != text[begin:end]:
-        sys.exit(f"{given.page.name} has another table: tests/driver/forecast_shapes.py --write\n{made}")
+        page.write(made)
+    elif made != page.text:
+        sys.exit(f"{page.name} has another table: tests/driver/forecast_shapes.py --write\n{made}")
 
 
 if __name__ == "__main__":

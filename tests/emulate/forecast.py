@@ -14,7 +14,9 @@ from pathlib import Path
 
 from loops import read
 
-BEGIN, END = "<!-- forecast -->", "<!-- /forecast -->"
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from table_page import TablePage
+
 SIMDS = 4
 MATRIX, OTHERS = 7, 8  # columns of cycles of a row of LOOPS_PAGE
 
@@ -28,7 +30,7 @@ def forecasts(aulec, script, dtype, width, machine):
 
 
 def table(aulec, scripts, loops):
-    lines, known = [BEGIN, "| kernel | machine | forecast | counted, at least | at most |", "|---|---|---|---|---|"], {}
+    lines, known = ["| kernel | machine | forecast | counted, at least | at most |", "|---|---|---|---|---|"], {}
     for (kernel, machine), cells in read(loops.read_text()).items():
         script, dtype, width, operation = kernel.split()
         matrix, others = cells[MATRIX], cells[OTHERS]
@@ -37,7 +39,7 @@ def table(aulec, scripts, loops):
             known[key] = forecasts(aulec, scripts / f"{script}.attn", dtype, width, machine)
         least, most = max(matrix, others) / SIMDS, (matrix + others) / SIMDS
         lines.append(f"| {script} {dtype} {width} {operation} | {machine} | {known[key].get(operation, 0):.0f} | {least:.0f} | {most:.0f} |")
-    return "\n".join(lines + [END])
+    return "\n".join(lines)
 
 
 def main():
@@ -48,13 +50,12 @@ def main():
     parser.add_argument("page", type=Path)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    text = given.page.read_text()
-    begin, end = text.index(BEGIN), text.index(END) + len(END)
+    page = TablePage(given.page, "forecast")
     made = table(given.aulec, given.scripts, given.loops)
     if given.write:
-        given.page.write_text(text[:begin] + made + text[end:])
-    elif made != text[begin:end]:
-        sys.exit(f"{given.page.name} has another table: tests/emulate/forecast.py --write\n{made}")
+        page.write(made)
+    elif made != page.text:
+        sys.exit(f"{page.name} has another table: tests/emulate/forecast.py --write\n{made}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-BEGIN, END = "<!-- loops -->", "<!-- /loops -->"
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
+from table_page import TablePage
+
 HEAD = "| kernel | machine | matrix | vector | LDS | of 16 bits | memory | scalar | waits | matrix cycles | all others' | LDS cycles | conflicts | share |"
 POINT = 1.0
 
@@ -33,12 +35,12 @@ def measure(program, scripts, words):
 
 
 def written(table):
-    lines = [BEGIN, HEAD, "|" + "---|" * (HEAD.count("|") - 1)]
+    lines = [HEAD, "|" + "---|" * (HEAD.count("|") - 1)]
     order = list(dict.fromkeys(kernel for kernel, _ in table))
     for kernel, machine in sorted(table, key=lambda key: order.index(key[0])):
         *numbers, share = table[kernel, machine]
         lines.append(f"| {kernel} | {machine} | " + " | ".join(f"{number:g}" for number in numbers) + f" | {share:.1f} % |")
-    return "\n".join(lines + [END])
+    return "\n".join(lines)
 
 
 def read(text):
@@ -58,11 +60,10 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    text = arguments.page.read_text()
-    begin, end = text.index(BEGIN), text.index(END) + len(END)
-    known, table = read(text[begin:end]), measure(arguments.program, arguments.scripts, arguments.only.split())
+    page = TablePage(arguments.page, "loops")
+    known, table = read(page.text), measure(arguments.program, arguments.scripts, arguments.only.split())
     if arguments.write:
-        arguments.page.write_text(text[:begin] + written({**known, **table} if arguments.only else table) + text[end:])
+        page.write(written({**known, **table} if arguments.only else table))
         return
     bad = 0
     for key, cells in table.items():
@@ -71,7 +72,7 @@ def main():
         bad += not good
         if not good:
             print(f"{' '.join(key)}: {cells[3]:g} reads of 16 bits, {cells[-2]:g} conflicts, share {cells[-1]:.1f} %; the page says {was and (was[3], *was[-2:])}")
-    print(f"{len(table)} kernels, {bad} other than {arguments.page.name} says")
+    print(f"{len(table)} kernels, {bad} other than {page.name} says")
     sys.exit(bad != 0)
 
 
