@@ -48,6 +48,7 @@ static void test_hip(void **state)
     static CaseModule sample;
     Case *c = case_new();
     aule_address at[TENSORS];
+    aule_buffer *buffers[TENSORS] = {0}, *workspace = NULL;
     MockContext context;
     Fixture f = {0};
     (void)state;
@@ -61,10 +62,8 @@ static void test_hip(void **state)
     assert_int_equal(aule_module_from(&sample.module, NULL, &f.module, NULL), AULE_OK);
     f.attention = aule_module_attention(f.module, 0);
     assert_int_equal(aule_device_open("hip", NULL, &f.device, NULL), AULE_OK);
-    for (int t = 0; t < TENSORS; t++) {
-        c->tensors[t].device = (DLDevice){kDLROCM, 0};
-        at[t] = (aule_address){c->storage[t], 0};
-    }
+    assert_int_equal(case_place(c, f.device, TENSORS, buffers, &workspace, NULL), AULE_OK);
+    for (int t = 0; t < TENSORS; t++) at[t] = (aule_address){c->tensors[t].data, 0};
     cuda_mock.idle = 1;
     launch_measure(&f, c, "hip: a memset and two launches, pushed");
     assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
@@ -74,6 +73,8 @@ static void test_hip(void **state)
     launch_measure(&f, c, "hip: the same, new addresses");
     measure_bare();
     cuda_mock.idle = 0;
+    for (int t = 0; t < TENSORS; t++) aule_buffer_free(buffers[t]);
+    aule_buffer_free(workspace);
     aule_device_close(f.device);
     aule_module_close(f.module);
     case_free(c);
