@@ -21,10 +21,15 @@ AuSum rt_sum(const void *bytes, size_t count)
     return sum;
 }
 
-void rt_cache_name(AuText *name, const char *kind, const void *bytes, size_t count, const char *how)
+void rt_cache_name(AuText *name, AuCacheKind kind, const void *bytes, size_t count, const char *how)
 {
+    static const char *const kinds[] = {
+#define KIND(of) #of,
+#include "cache_kinds.def"
+#undef KIND
+    };
     AuSum content = rt_sum(bytes, count), way = rt_sum(how, strlen(how));
-    rt_text_add(name, "%s-%016llx%016llx%016llx", kind, (unsigned long long)content.high,
+    rt_text_add(name, "%s-%016llx%016llx%016llx", kinds[kind], (unsigned long long)content.high,
                 (unsigned long long)content.low, (unsigned long long)(way.high ^ way.low));
 }
 

@@ -14,8 +14,14 @@ typedef struct AuSum {
 } AuSum;
 AuSum rt_sum(const void *bytes, size_t count);
 
-/* Adds the file name of what was made of [bytes] in the way that [how] says: "KIND-SUM". [how] and KIND have no '/'. */
-void rt_cache_name(AuText *name, const char *kind, const void *bytes, size_t count,
+typedef enum AuCacheKind {
+#define KIND(name) CACHE_##name,
+#include "cache_kinds.def"
+#undef KIND
+} AuCacheKind;
+
+/* Adds the file name of what was made of [bytes] in the way that [how] says: "KIND-SUM". [how] has no '/'. */
+void rt_cache_name(AuText *name, AuCacheKind kind, const void *bytes, size_t count,
                    const char *how);
 
 /* The contents of [name], to be freed with rt_free; NULL: there is none that is whole. */

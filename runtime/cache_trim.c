@@ -63,7 +63,11 @@ static bool ends(const char *name, const char *with)
 
 static bool is_code(const char *name)
 {
-    static const char *const kinds[] = {"cuda-", "vulkan-", "levelzero-", "metal-"};
+    static const char *const kinds[] = {
+#define KIND(name) #name "-",
+#include "cache_kinds.def"
+#undef KIND
+    };
     for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
         if (begins(name, kinds[n])) return true;
     return false;

@@ -225,8 +225,20 @@ static void check_mods(AuCheck *c)
     }
 }
 
+/* It begins names of C functions, of types and of kernels. */
+static void check_title(AuCheck *c, const AuItem *attention)
+{
+    const char *name = attention->name.text;
+    const size_t length = strlen(name);
+    if (!length || (name[0] != '_' && name[length - 1] != '_' && !strstr(name, "__"))) return;
+    check_error(c, AU_E0216, attention->name.span,
+                "'%s' cannot name an attention: it begins or ends with '_', or has '__' in it",
+                name);
+}
+
 static AuAttn *check_attention(AuCheck *c, const AuItem *attention)
 {
+    check_title(c, attention);
     begin_graph(c, attention->name.text);
     c->attention = attention;
     c->a->span = attention->name.span;

@@ -116,7 +116,7 @@ aule_status rt_cuda_make(Cuda *c, CudaProgram *p, AuSink sink)
     if (!ptx) return rt_fail_memory(sink);
     memcpy(ptx, p->variant->code, bytes);
     snprintf(how, sizeof how, "sm_%u driver %d", c->capability, c->driver);
-    rt_cache_name(&name, "cuda", ptx, strlen(ptx), how);
+    rt_cache_name(&name, CACHE_cuda, ptx, strlen(ptx), how);
     uint64_t most;
     aule_status status = rt_cache_limit(&most, sink);
     if (!status && is_whole(ptx))

@@ -59,6 +59,46 @@ static MetalId new_pipeline(const Metal *d, MetalKept *kept, MetalId function, M
     return pipeline;
 }
 
+static MetalSize block_of(const aule_launch_v1 *launch)
+{
+    const uint32_t *b = launch->block; /* 0 as on other devices: one thread */
+    return (MetalSize){b[0] ? b[0] : 1, b[1] ? b[1] : 1, b[2] ? b[2] : 1};
+}
+
+/* Metal's bytes of threadgroup memory are a multiple of 16. */
+static uint64_t shared_of(const aule_launch_v1 *launch)
+{
+    return ((uint64_t)launch->shared_bytes + 15) & ~(uint64_t)15;
+}
+
+/* What the encoder would end the process for. */
+static aule_status check_limits(const Metal *d, const aule_launch_v1 *launch, MetalId pipeline,
+                                AuSink sink)
+{
+    const MetalApi *m = &d->api;
+    const uint64_t most = METAL_GET(m, uint64_t, pipeline, most_threads),
+                   width = METAL_GET(m, uint64_t, pipeline, width),
+                   room = METAL_GET(m, uint64_t, d->device, most_shared);
+    const MetalSize block = block_of(launch);
+    if (width != 32)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "metal:%u: simdgroups of %llu threads, kernels are made for 32", d->index,
+                       (unsigned long long)width);
+    if (block.width > most || block.height > most / block.width ||
+        block.depth > most / block.width / block.height)
+        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                       "metal:%u: %s has blocks of %llu x %llu x %llu threads, its registers leave "
+                       "room for %llu",
+                       d->index, launch->entry, (unsigned long long)block.width,
+                       (unsigned long long)block.height, (unsigned long long)block.depth,
+                       (unsigned long long)most);
+    if (shared_of(launch) <= room) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                   "metal:%u: %s needs %llu bytes of threadgroup memory, the device has %llu",
+                   d->index, launch->entry, (unsigned long long)shared_of(launch),
+                   (unsigned long long)room);
+}
+
 static aule_status make_pipeline(Metal *d, const MetalProgram *p, MetalKept *kept, uint32_t n,
                                  AuSink sink)
 {
@@ -76,17 +116,7 @@ static aule_status make_pipeline(Metal *d, const MetalProgram *p, MetalKept *kep
     METAL_GET(m, void, function, release);
     if (!pipeline) return fail_source(d, launch->entry, error, sink);
     p->pipelines[n] = pipeline;
-    const uint64_t most = METAL_GET(m, uint64_t, pipeline, most_threads),
-                   width = METAL_GET(m, uint64_t, pipeline, width);
-    if (width != 32)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                       "metal:%u: simdgroups of %llu threads, kernels are made for 32", d->index,
-                       (unsigned long long)width);
-    if (launch->block[0] > most)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                       "metal:%u: %s has %u threads, its registers leave room for %llu", d->index,
-                       launch->entry, launch->block[0], (unsigned long long)most);
-    return AULE_OK;
+    return check_limits(d, launch, pipeline, sink);
 }
 
 static aule_status make(Metal *d, MetalProgram *p, AuSink sink)
@@ -188,12 +218,11 @@ static aule_status encode(Metal *d, const MetalProgram *p, void *queue, const Au
     if (bytes)
         METAL_CALL(m, void, (MetalId, MetalSel, const void *, uint64_t, uint64_t), encoder,
                    set_bytes, slots, bytes, (uint64_t)0);
-    if (launch->shared_bytes) /* a multiple of 16 */
+    if (launch->shared_bytes)
         METAL_CALL(m, void, (MetalId, MetalSel, uint64_t, uint64_t), encoder, set_shared,
-                   ((uint64_t)launch->shared_bytes + 15) & ~(uint64_t)15, (uint64_t)0);
+                   shared_of(launch), (uint64_t)0);
     const MetalSize grid = {given->grid[0], given->grid[1], given->grid[2]},
-                    block = {launch->block[0], launch->block[1] ? launch->block[1] : 1,
-                             launch->block[2] ? launch->block[2] : 1};
+                    block = block_of(launch);
     METAL_CALL(m, void, (MetalId, MetalSel, MetalSize, MetalSize), encoder, dispatch, grid, block);
     rt_metal_commit(d, queue, commands, encoder);
     return AULE_OK;

@@ -19,11 +19,18 @@ static const char *size_text(char to[32], uint64_t bytes)
     return to;
 }
 
-/* Names that the runtime and the Python package give (runtime/cache_trim.c). */
+/* Names that the runtime and the Python package give. */
 static bool is_kept(const char *name)
 {
+    static const char *const kinds[] = {
+#define KIND(name) #name "-",
+#include "../cache_kinds.def"
+#undef KIND
+    };
     const size_t length = strlen(name);
-    return strncmp(name, "cuda-", 5) == 0 || (length > 3 && strcmp(name + length - 3, ".so") == 0);
+    for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
+        if (strncmp(name, kinds[n], strlen(kinds[n])) == 0) return true;
+    return length > 3 && strcmp(name + length - 3, ".so") == 0;
 }
 
 static void list_file(const char *folder, const char *name)

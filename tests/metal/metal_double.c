@@ -41,6 +41,7 @@ static const MetalDoubleMessage messages[] = {
     {"MTLDevice", "name", "@"},
     {"MTLDevice", "supportsFamily:", "Bq"},
     {"MTLDevice", "recommendedMaxWorkingSetSize", "Q"},
+    {"MTLDevice", "maxThreadgroupMemoryLength", "Q"},
     {"MTLDevice", "newCommandQueue", "@"},
     {"MTLDevice", "newBufferWithLength:options:", "@QQ"},
     {"MTLDevice", "newLibraryWithSource:options:error:", "@@@^"},
@@ -129,12 +130,14 @@ EXPORT void *metal_double_devices(void)
     return all;
 }
 
+enum { MOST_SHARED = 32768 };
 static Answer to_device(const char *selector, const uint64_t *n)
 {
     if (strcmp(selector, "name") == 0)
         return (Answer){(uintptr_t)metal_autorelease(metal_string("double of a GPU")), 0};
     if (strncmp(selector, "supports", 8) == 0)
         return (Answer){n[0] == 5001 || (n[0] == 1007 && !metal_told.old), 0};
+    if (strcmp(selector, "maxThreadgroupMemoryLength") == 0) return (Answer){MOST_SHARED, 0};
     if (strncmp(selector, "recommended", 11) == 0) return (Answer){8ull << 30, 0};
     return (Answer){(uintptr_t)metal_made(selector, n), 0};
 }
@@ -169,6 +172,8 @@ static void run(Object *encoder, const uint64_t *grid, const uint64_t *block)
                                .buffers = encoder->used,
                                .buffer_count = encoder->used_count,
                                .turned = metal_told.turned};
+    if (!launch.threads || launch.threads > 1024 || launch.shared_bytes > MOST_SHARED)
+        metal_broken("a dispatch of no threads, of too many or of too much threadgroup memory");
     if (grid[0] * grid[1] * grid[2] == 0) metal_broken("a dispatch of no threadgroups");
     if (metal_told.gpu_fails || commands->state == 5) {
         commands->state = 5;

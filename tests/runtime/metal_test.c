@@ -415,7 +415,17 @@ static void test_devices_that_cannot(void **state)
     expect_refused(&m->old, 1, AULE_ERROR_DEVICE, "its family is older than Apple7 (M1)");
     expect_refused(&m->width, 16, AULE_ERROR_UNSUPPORTED, "simdgroups of 16 threads");
     expect_refused(&m->most_threads, 16, AULE_ERROR_UNSUPPORTED,
-                   "weigh has 32 threads, its registers leave room for 16");
+                   "weigh has blocks of 32 x 1 x 1 threads, its registers leave room for 16");
+}
+
+/* What Metal would end the process for is refused before an encoder has it. */
+static void test_launches_beyond_limits(void **state)
+{
+    (void)state;
+    int *shared = (int *)&launches[0].shared_bytes, *deep = (int *)&launches[1].block[2];
+    expect_refused(shared, 32769, AULE_ERROR_UNSUPPORTED,
+                   "weigh needs 32784 bytes of threadgroup memory, the device has 32768");
+    expect_refused(deep, 33, AULE_ERROR_UNSUPPORTED, "divide has blocks of 32 x 1 x 33 threads");
 }
 
 int main(void)
@@ -434,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_host_memory),
         cmocka_unit_test(test_a_failed_launch_is_told_once),
         cmocka_unit_test(test_devices_that_cannot),
+        cmocka_unit_test(test_launches_beyond_limits),
         cmocka_unit_test(test_languages),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_matrices_of_other_places),

@@ -241,6 +241,7 @@ class Tool(unittest.TestCase):
             with open(os.path.join(folder, kind + "-" + "c" * 48), "wb") as file:
                 file.write(bytes(1000))
         self.assertIn("4 files, 6.0 KB", self.aule("cache", "size", **where))
+        self.assertEqual(self.aule("cache", "list", **where).count("1.0 KB"), 3)
         self.assertIn("0 files, 0 B", self.aule("cache", "clear", **where))
         self.assertEqual(os.listdir(folder), ["mine.txt"])
         self.refused("'cache empty': expected list, size, prune or clear", "cache", "empty", status=2, **where)
