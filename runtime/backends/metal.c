@@ -1,5 +1,5 @@
 /* metal.c - Apple's GPUs: tensors are MTLBuffers with offsets, memory is shared with the processor, every launch is a command buffer of
- * its own. Nothing of it ran on macOS: tests run it against a double of Apple's libraries (docs/dev/metal.md). */
+ * its own, or is added to one of the caller's. Nothing of it ran on macOS: tests run it against a double of Apple's libraries (docs/dev/metal.md). */
 #include "metal.h"
 
 /* ---- devices */
@@ -130,9 +130,15 @@ static aule_status fill(Metal *d, const aule_device_options *options, AuSink sin
 static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_options *options,
                               void **state, AuSink sink)
 {
+    if (options->queue_kind == AULE_QUEUE_COMMANDS)
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_device_options.queue_kind is AULE_QUEUE_COMMANDS, which is "
+                       "levelzero's; metal has 0 (MTLCommandQueue) and AULE_QUEUE_RECORDED "
+                       "(MTLCommandBuffer)");
     Metal *d = rt_alloc(memory, sizeof *d);
     if (!d) return rt_fail_memory(sink);
-    *d = (Metal){.memory = memory, .index = index};
+    *d = (Metal){
+        .memory = memory, .index = index, .recorded = options->queue_kind == AULE_QUEUE_RECORDED};
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->probing, NULL);
     aule_status status = fill(d, options, sink);
@@ -145,17 +151,28 @@ static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_o
 
 /* ---- commands */
 
-MetalId rt_metal_commands(Metal *d, void *queue, AuSink sink)
+static bool is_recorded(const Metal *d, const void *queue) { return d->recorded && queue; }
+
+aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink sink)
 {
-    MetalId commands = METAL_GET(&d->api, MetalId, queue ? (MetalId)queue : d->queue, commands);
-    if (!commands) rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: commandBuffer: gave none", d->index);
-    return commands;
+    const MetalApi *m = &d->api;
+    if (!is_recorded(d, queue)) {
+        *commands = METAL_GET(m, MetalId, queue ? (MetalId)queue : d->queue, commands);
+        if (*commands) return AULE_OK;
+        return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: commandBuffer: gave none", d->index);
+    }
+    *commands = queue;
+    if (METAL_GET(m, uint64_t, *commands, status) < METAL_STATUS_COMMITTED) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_USAGE,
+                   "metal:%u: the caller's command buffer is committed, nothing can be added to it",
+                   d->index);
 }
 
 void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder)
 {
     const MetalApi *m = &d->api;
     if (encoder) METAL_GET(m, void, encoder, end);
+    if (is_recorded(d, queue)) return;
     if (queue && queue != d->queue) {
         METAL_GET(m, void, commands, commit);
         return;
@@ -192,11 +209,22 @@ aule_status rt_metal_finish(Metal *d, AuSink sink)
 }
 
 /* Work of a queue so far: an empty command buffer behind it. */
+static aule_status refuse_recorded(const Metal *d, const char *what, AuSink sink)
+{
+    return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                   "metal:%u: %s; its owner commits it, waits for it and knows its times", d->index,
+                   what);
+}
+
 static aule_status wait_for(Metal *d, void *queue, AuSink sink)
 {
+    MetalId commands;
     if (!queue || queue == d->queue) return rt_metal_finish(d, sink);
-    MetalId commands = rt_metal_commands(d, queue, sink);
-    if (!commands) return AULE_ERROR_DRIVER;
+    if (is_recorded(d, queue))
+        return refuse_recorded(d, "a command buffer of the caller's cannot be waited for here",
+                               sink);
+    aule_status status = rt_metal_commands(d, queue, &commands, sink);
+    if (status) return status;
     rt_metal_commit(d, queue, commands, NULL);
     return rt_metal_wait(d, commands, sink);
 }
@@ -213,8 +241,9 @@ static aule_status synchronize(void *state, void *queue, AuSink sink)
 static aule_status fill_zero(Metal *d, void *queue, MetalId buffer, MetalRange range, AuSink sink)
 {
     const MetalApi *m = &d->api;
-    MetalId commands = rt_metal_commands(d, queue, sink);
-    if (!commands) return AULE_ERROR_DRIVER;
+    MetalId commands;
+    aule_status status = rt_metal_commands(d, queue, &commands, sink);
+    if (status) return status;
     MetalId encoder = METAL_GET(m, MetalId, commands, blit);
     if (!encoder)
         return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: blitCommandEncoder: gave none",
@@ -326,19 +355,22 @@ typedef struct Point {
 static aule_status event_record(void *state, void *queue, void **event, AuSink sink)
 {
     Metal *d = state;
+    if (is_recorded(d, queue))
+        return refuse_recorded(d, "no event can be recorded in a command buffer of the caller's",
+                               sink);
     Point *point = rt_alloc(d->memory, sizeof *point);
     if (!point) return rt_fail_memory(sink);
     void *pool = d->api.objc_autoreleasePoolPush();
-    MetalId commands = rt_metal_commands(d, queue, sink);
-    if (commands) {
+    MetalId commands;
+    aule_status status = rt_metal_commands(d, queue, &commands, sink);
+    if (!status) {
         *point = (Point){d, METAL_GET(&d->api, MetalId, commands, retain)};
         rt_metal_commit(d, queue, commands, NULL);
         *event = point;
     }
     d->api.objc_autoreleasePoolPop(pool);
-    if (commands) return AULE_OK;
-    rt_free(point);
-    return AULE_ERROR_DRIVER;
+    if (status) rt_free(point);
+    return status;
 }
 
 static aule_status event_wait(void *event, AuSink sink)
@@ -380,6 +412,7 @@ const AuBackend au_backend_metal = {
     .name = "metal",
     .flat = false,
     .in_bytes = true,
+    .kinds_of_queues = true,
     .dl = {kDLMetal},
     .find = find,
     .open = open_metal,

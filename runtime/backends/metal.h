@@ -21,7 +21,7 @@ typedef struct MetalRange {
 
 enum { METAL_FAMILY_APPLE7 = 1007, METAL_FAMILY_METAL3 = 5001 };
 enum { METAL_USAGE_READ = 1, METAL_USAGE_WRITE = 2 };
-enum { METAL_STATUS_ERROR = 5 };
+enum { METAL_STATUS_COMMITTED = 2, METAL_STATUS_ERROR = 5 };
 enum { METAL_LANGUAGE_3 = 3 << 16 }; /* and the minor version */
 enum { METAL_NEWEST = 2 };
 enum { METAL_STATUS_COMPLETED = 4 };
@@ -74,6 +74,7 @@ typedef struct Metal {
     uint32_t index;    /* of the id, metal:N */
     uint32_t language; /* rt_metal_language */
     MetalId device, queue;
+    bool recorded;        /* the caller's queues are command buffers that it commits */
     pthread_mutex_t lock; /* of what follows */
     MetalId sent
         [METAL_SENT]; /* command buffers of the device's own queue that nobody has seen done, oldest first */
@@ -96,9 +97,9 @@ void rt_metal_kept_open(const Metal *d, MetalKept *kept, const aule_variant_v1 *
 void rt_metal_kept_add(const Metal *d, MetalKept *kept, MetalId descriptor);
 void rt_metal_kept_close(const Metal *d, MetalKept *kept, bool good);
 
-/* Commands for a queue (NULL: the device's own): to be encoded, then handed over. */
-MetalId rt_metal_commands(Metal *d, void *queue, AuSink sink);
-/* Ends the encoder and commits; remembers commands of the own queue for rt_metal_finish. */
+/* Commands for a queue (NULL: the device's own), or the caller's: to be encoded, then handed over. */
+aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink sink);
+/* Ends the encoder and commits what is not the caller's; remembers commands of the own queue for rt_metal_finish. */
 void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder);
 aule_status rt_metal_finish(Metal *d, AuSink sink);
 /* Waits; the GPU's error is ours. */

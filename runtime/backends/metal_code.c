@@ -206,8 +206,9 @@ static aule_status encode(Metal *d, const MetalProgram *p, void *queue, const Au
     if (bytes > METAL_MOST_BYTES)
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "metal:%u: %s has %u slots, at most %d fit",
                        d->index, launch->entry, launch->slot_count, METAL_MOST_BYTES / 8);
-    MetalId commands = rt_metal_commands(d, queue, sink);
-    if (!commands) return AULE_ERROR_DRIVER;
+    MetalId commands;
+    aule_status status = rt_metal_commands(d, queue, &commands, sink);
+    if (status) return status;
     MetalId encoder = METAL_GET(m, MetalId, commands, compute);
     if (!encoder)
         return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: computeCommandEncoder: gave none",

@@ -3,6 +3,8 @@
 #include "metal_case.h"
 #include "metal_double.h"
 
+#include "../../runtime/backends/metal.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -418,6 +420,102 @@ static void test_devices_that_cannot(void **state)
                    "weigh has blocks of 32 x 1 x 1 threads, its registers leave room for 16");
 }
 
+/* ---- queues and command buffers of the caller's */
+
+typedef struct Caller {
+    MetalApi m;
+    MetalId all, device, queue, commands;
+    Setup s;
+} Caller;
+
+static void begin_caller(Caller *c, uint32_t kind)
+{
+    AuText why = {.memory = rt_memory(NULL)};
+    open_case(&c->s);
+    assert_true(rt_metal_begin(&c->m, &why));
+    c->all = c->m.MTLCopyAllDevices();
+    c->device = METAL_CALL(&c->m, MetalId, (MetalId, MetalSel, uint64_t), c->all, object_at, 0);
+    c->queue = METAL_GET(&c->m, MetalId, c->device, new_queue);
+    const aule_device_options options = {
+        .struct_size = sizeof options, .queue_kind = kind, .context = c->device};
+    assert_int_equal(aule_device_open("metal:0", &options, &c->s.device, NULL), AULE_OK);
+    assert_int_equal(
+        case_place(c->s.c, c->s.device, FORWARD_TENSORS, c->s.buffers, &c->s.workspace, NULL),
+        AULE_OK);
+    assert_int_equal(aule_plan_new(aule_module_attention(c->s.module, 0), c->s.device,
+                                   &c->s.c->call, &c->s.plan, NULL),
+                     AULE_OK);
+}
+
+static void end_caller(Caller *c)
+{
+    METAL_GET(&c->m, void, c->queue, release);
+    METAL_GET(&c->m, void, c->all, release);
+    close_case(&c->s);
+    expect_nothing_left();
+}
+
+static void test_queue_of_the_caller(void **state)
+{
+    Caller c;
+    (void)state;
+    begin_caller(&c, AULE_QUEUE_DEFAULT);
+    c.s.c->run.queue = c.queue;
+    assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
+    assert_int_equal(aule_device_synchronize(c.s.device, c.queue, NULL), AULE_OK);
+    assert_int_equal(case_fetch(c.s.c, FORWARD_TENSORS, c.s.buffers, NULL), AULE_OK);
+    assert_true(case_is_right(c.s.c));
+    end_caller(&c);
+}
+
+/* Two runs and what the caller puts between them are one command buffer, which nobody but the caller commits. */
+static void test_commands_of_the_caller(void **state)
+{
+    Caller c;
+    aule_error *error = NULL;
+    aule_event *event = NULL;
+    (void)state;
+    begin_caller(&c, AULE_QUEUE_RECORDED);
+    void *pool = c.m.objc_autoreleasePoolPush();
+    c.s.c->run.queue = c.commands = METAL_GET(&c.m, MetalId, c.queue, commands);
+    for (int n = 0; n < 2; n++) {
+        assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
+        METAL_GET(&c.m, void, METAL_GET(&c.m, MetalId, c.commands, compute), end);
+    }
+    expect_error(aule_device_synchronize(c.s.device, c.commands, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "a command buffer of the caller's cannot be waited for");
+    expect_error(aule_event_record(c.s.device, c.commands, &event, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "no event can be recorded in a command buffer");
+    METAL_GET(&c.m, void, c.commands, commit);
+    METAL_GET(&c.m, void, c.commands, wait);
+    assert_int_equal(METAL_GET(&c.m, uint64_t, c.commands, status), METAL_STATUS_COMPLETED);
+    expect_error(aule_plan_run(c.s.plan, &c.s.c->run, &error), &error, AULE_ERROR_USAGE,
+                 "the caller's command buffer is committed");
+    c.m.objc_autoreleasePoolPop(pool);
+    assert_int_equal(case_fetch(c.s.c, FORWARD_TENSORS, c.s.buffers, NULL), AULE_OK);
+    assert_true(case_is_right(c.s.c));
+    /* copies and what names no queue go on the device's own */
+    c.s.c->run.queue = NULL;
+    case_forget(c.s.c);
+    assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
+    assert_int_equal(aule_device_synchronize(c.s.device, NULL, NULL), AULE_OK);
+    assert_int_equal(case_fetch(c.s.c, FORWARD_TENSORS, c.s.buffers, NULL), AULE_OK);
+    assert_true(case_is_right(c.s.c));
+    end_caller(&c);
+}
+
+static void test_kinds_of_queues(void **state)
+{
+    aule_error *error = NULL;
+    aule_device *device = NULL;
+    const aule_device_options options = {.struct_size = sizeof options,
+                                         .queue_kind = AULE_QUEUE_COMMANDS};
+    (void)state;
+    expect_error(aule_device_open("metal:0", &options, &device, &error), &error, AULE_ERROR_USAGE,
+                 "metal has 0 (MTLCommandQueue) and AULE_QUEUE_RECORDED (MTLCommandBuffer)");
+    expect_nothing_left();
+}
+
 /* What Metal would end the process for is refused before an encoder has it. */
 static void test_launches_beyond_limits(void **state)
 {
@@ -445,6 +543,9 @@ int main(void)
         cmocka_unit_test(test_a_failed_launch_is_told_once),
         cmocka_unit_test(test_devices_that_cannot),
         cmocka_unit_test(test_launches_beyond_limits),
+        cmocka_unit_test(test_queue_of_the_caller),
+        cmocka_unit_test(test_commands_of_the_caller),
+        cmocka_unit_test(test_kinds_of_queues),
         cmocka_unit_test(test_languages),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_matrices_of_other_places),
