@@ -85,7 +85,8 @@ class Staged:
         spans = {name: tuple(address(v) + at for at in span(v)) for name, v in views.items()}
         first, end = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
         start = first - (first % 64 if len(views) > 1 else 0)
-        placed = in_place(self._device, first, end)
+        aligned = all(address(v) % (v.tensor.dtype.bits // 8) == 0 for v in views.values())  # as kernels read; a copy begins where it should
+        placed = in_place(self._device, first, end) if aligned else None
         if placed is not None:
             buffer, start = placed
             self._placed.update(views)

@@ -208,6 +208,16 @@ class Calls(unittest.TestCase):
             self.assertNotIn("torch", self.events)
             self.assertEqual(self.events[-1] == "device_synchronize", buffers is not refuse)
 
+    def test_host_tensors_at_odd_addresses(self):
+        """Kernels cannot read them where they are: they are copied, as on devices without such buffers."""
+        def odd(a):
+            return np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(np.float16).reshape(a.shape)
+
+        x = values(13)
+        o = np.zeros(2 * x[0].size + 1, np.uint8)[1:].view(np.float16).reshape(x[0].shape)
+        self.runner.run("forward", dict(zip("qkv", map(odd, x))), {}, {"o": o}, ("o",), "metal:0", False)
+        self.expect(o, x)
+
 
 @unittest.skipIf(DOUBLE or not os.path.isdir(FOLDER), "no double of Metal")
 class StandIn(unittest.TestCase):
