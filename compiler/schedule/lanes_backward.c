@@ -102,9 +102,11 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
     s.query_registers = caps->has_private ? 64 / caps->lanes : 1;
     s.query_tile = s.key_tile = caps->has_private ? 64 : 32;
     s.product_columns = caps->has_private ? caps->registers / 8 : 1;
-    while (!caps->has_private && s.query_tile > s.executors &&
-           s.query_tile * row_bytes > caps->shared_bytes)
+    while (!caps->has_private && s.query_tile > 1 &&
+           s.query_tile * row_bytes > caps->shared_bytes) {
         s.query_tile /= 2, s.key_tile /= 2;
+        if (s.executors > s.query_tile) s.executors = s.query_tile; /* each brings whole rows */
+    }
     AuShape joined = s;
     joined.with_dq = true;
     if (can_join(p) && lanes_back_atom(p, &joined)) joined.key_registers = 128 / caps->lanes;
