@@ -18,7 +18,7 @@ typedef struct Piece {
     LLVMBuilderRef builder;
     LLVMValueRef products[MOST];
     uint32_t count;
-} Piece;
+} Piece; /* what was met since the last border */
 
 static bool is_in(const Piece *p, LLVMValueRef v)
 {

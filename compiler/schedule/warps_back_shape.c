@@ -34,7 +34,8 @@ enum {
 /* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
 static const double APART = 0.84, SPILLED = 1.3, AVOIDED = 4, CROWDED = 1.15, TILE = 1.4,
                     COPY = 13. / 14;
-/* Operands that are read 16 bits at a time, where tiles of both orders do not fit: rather than that any shape whose do, but for one that spills. */
+/* Operands that are read 16 bits at a time, where tiles of both orders do not fit: rather than that any shape whose do, but for one that
+ * spills. No device has told what they cost, so the forecast is without. */
 static const double NARROW = 2;
 
 typedef struct Cost {
