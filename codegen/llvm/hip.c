@@ -102,6 +102,7 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
         good = llvm_is_sound(&unit, diags, first);
     }
     if (good && (gpus[arch - archs].wmma11 || gpus[arch - archs].wmma12)) {
+        hip_pace(unit.module);
         hip_stay(unit.module);
         good = llvm_is_sound(&unit, diags, first);
     }

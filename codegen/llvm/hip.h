@@ -40,6 +40,11 @@ void hip_halves(LLVMModuleRef module);
 
 /* hip_stay.c: products of RDNA do not go behind branches; the module has been optimised. */
 void hip_stay(LLVMModuleRef module);
+bool hip_is_product(LLVMValueRef v); /* a product of RDNA */
+
+/* hip_pace.c: operands of products are not read further ahead than a kernel says, in this attribute of its function; the module has been optimised. */
+#define HIP_PACED "aule-paced"
+void hip_pace(LLVMModuleRef module);
 
 /* hip_matrix.c */
 void hip_mma(AuEmit *e, AuVal v);

@@ -79,6 +79,7 @@ static void add_attributes(AuEmit *e)
                    au_format(e->arena, "%u,%u", threads, threads));
     for (uint32_t n = 0; n < sizeof unused / sizeof *unused; n++)
         emit_attribute(e, function, unused[n], "");
+    if (e->k->paced) emit_attribute(e, function, HIP_PACED, au_format(e->arena, "%u", e->k->paced));
     if (!has_op(e->k, AU_K_BLOCKS)) emit_attribute(e, function, "amdgpu-no-dispatch-ptr", "");
 }
 

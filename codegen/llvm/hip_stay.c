@@ -10,7 +10,7 @@
 
 #include "hip.h"
 
-static bool is_product(LLVMValueRef v)
+bool hip_is_product(LLVMValueRef v)
 {
     static const char name[] = "llvm.amdgcn.wmma.";
     size_t length;
@@ -24,7 +24,7 @@ static bool is_product(LLVMValueRef v)
 /* The next sum of a chain, which stays where the last of it does. */
 static bool is_next(LLVMValueRef user, LLVMValueRef v)
 {
-    return is_product(user) && LLVMGetInstructionParent(user) == LLVMGetInstructionParent(v);
+    return hip_is_product(user) && LLVMGetInstructionParent(user) == LLVMGetInstructionParent(v);
 }
 
 static LLVMValueRef same(LLVMContextRef context, LLVMBuilderRef builder, LLVMValueRef v)
@@ -67,7 +67,7 @@ void hip_stay(LLVMModuleRef module)
             LLVMValueRef v = LLVMGetFirstInstruction(block);
             if (LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(block)) < 2) continue;
             for (; v; v = LLVMGetNextInstruction(v))
-                if (is_product(v)) hold(context, builder, v);
+                if (hip_is_product(v)) hold(context, builder, v);
         }
     }
     LLVMDisposeBuilder(builder);

@@ -149,6 +149,8 @@ typedef struct AuKernel {
         written; /* instructions at most, once a device's generator has written out loops over arrays of lanes, so
                     that some become registers (kernel_written); 0: all loops, or none where that is too much */
     uint32_t
+        paced; /* products at most that operands are read ahead for; 0: as the generator likes */
+    uint32_t
         resident; /* blocks that a processor shall have registers for, whatever they cost; 0: not said */
     AuInstr *instrs; /* [0] is unused */
     uint32_t instr_count, instr_capacity;

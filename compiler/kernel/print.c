@@ -309,6 +309,7 @@ void kernel_print(const AuKernel *k, AuText *out)
     au_text_add(out, " lanes %u warps %u", k->lanes, k->warps);
     if (k->group) au_text_add(out, " group %u", k->group);
     if (k->written) au_text_add(out, " written %u", k->written);
+    if (k->paced) au_text_add(out, " paced %u", k->paced);
     if (k->resident) au_text_add(out, " resident %u", k->resident);
     au_text_add(out, "\n");
     if (k->banner) {

@@ -135,6 +135,7 @@ bool kernel_read_first_line(Reader *r)
     r->k = kernel_new(r->arena, kernel_name, lanes, warps);
     if (accept(r, "group") && !count(r, &r->k->group)) return false;
     if (accept(r, "written") && !count(r, &r->k->written)) return false;
+    if (accept(r, "paced") && !count(r, &r->k->paced)) return false;
     return !accept(r, "resident") || count(r, &r->k->resident);
 }
 

@@ -66,6 +66,12 @@ int32_t warps_keys_width(const Lanes *x);   /* columns of tiles of keys and quer
 int32_t warps_values_width(const Lanes *x); /* of output gradients */
 bool warps_back_passes(const Lanes *x);     /* Do tiles of queries pass through registers? */
 bool warps_back_turns(const Lanes *x);
+/* Do both orders fit because the shape is small alone? Then registers are few, too, for what a lane has of them: products are paced. */
+bool warps_is_cramped(const Lanes *x);
+/* Do a warp's turned keys stay in registers, since shared memory has no room for them? */
+bool warps_turned_keys_are_held(const Lanes *x);
+/* Where warps_back_turns: bytes of all tiles. */
+int32_t warps_turned_bytes(const Lanes *x);
 bool warps_keys_are_direct(const Lanes *x);
 bool warps_keys_are_shared(const Lanes *x);
 void warps_back_layouts(Lanes *x);
@@ -91,7 +97,10 @@ void warps_walk_pairs(Lanes *x);
 void warps_key_gradients(Lanes *x, const char *queries);
 
 /* ---- warps_pieces.c */
-const char *warps_own_keys(Lanes *x); /* where the warp's keys begin in the block */
+const char *warps_own_keys(Lanes *x);  /* where the warp's keys begin in the block */
+void warps_hold_turned_keys(Lanes *x); /* once */
+int32_t warps_paced(const Lanes *x);   /* products that operands are read ahead for */
+int32_t warps_held_turned_keys(const Lanes *x, const WarpsPieces *p); /* registers of a lane */
 void warps_query_gradients(Lanes *x); /* of a tile, further products' too */
 /* Before the first tile there is none that is late; after the last there is one. */
 void warps_begin_late(Lanes *x);

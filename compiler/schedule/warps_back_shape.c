@@ -34,6 +34,9 @@ enum {
 /* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
 static const double APART = 0.84, SPILLED = 1.3, AVOIDED = 4, CROWDED = 1.15, TILE = 1.4,
                     COPY = 13. / 14;
+/* Operands that are read 16 bits at a time, where tiles of both orders do not fit: rather than that any shape whose do, but for one that
+ * spills. No device has told what they cost, so the forecast is without. */
+static const double NARROW = 2;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, held; /* of a lane: all, of pairs, sums, operands that stay */
@@ -91,14 +94,7 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
                              : warps_back_via_shared(x) || warps_dq_is_late(x)
                                  ? 2
                                  : 1; /* dS, and P or dS again */
-    if (warps_back_turns(x)) {
-        const int32_t span = warps_back_swizzle_span(x->p), m = s->query_tile;
-        return WARPS_ALIGNMENT +
-               (s->keys_in_registers ? 0 : x->block * (d_bytes + w->own_e_bytes)) +
-               m * w->row_bytes + statistics + (w->d + w->e) * warps_row_bytes(x->p, span, m) +
-               (warps_back_via_shared(x) ? 2 * x->block * warps_row_bytes(x->p, span, m) : 0) +
-               (x->with_dq ? (w->own + m) * warps_row_bytes(x->p, span, x->block) : 0);
-    }
+    if (warps_back_turns(x)) return warps_turned_bytes(x);
     return WARPS_ALIGNMENT + (warps_keys_are_shared(x) ? x->block * d_bytes : 0) +
            (warps_keys_are_direct(x) ? 0 : x->block * w->own_e_bytes) +
            s->stages * (s->query_tile * w->row_bytes + statistics) +
@@ -147,7 +143,8 @@ static Cost cost_of(const Lanes *x)
     /* Of a pair: its two products, further ones, what else is kept of it. */
     const int32_t kept = 2 + (int32_t)p->hooks->dot_count + warps_kept_values(x);
     const int32_t pairs = s->rows * columns * kept / lanes;
-    const int32_t held = s->keys_in_registers ? s->rows * w.sums * bytes / 4 / lanes : 0;
+    const int32_t held = (s->keys_in_registers ? s->rows * w.sums * bytes / 4 / lanes : 0) +
+                         warps_held_turned_keys(x, &piece);
     const int32_t copied = s->query_tile * (w.d + w.e) * bytes / 16 / s->executors / lanes;
     const int32_t sums = s->rows * w.sums / s->column_parts / lanes;
     return (Cost){
@@ -219,7 +216,7 @@ static bool spills(const Lanes *x, const Cost *cost)
         s->column_parts == 4 && s->rows == 32 && tile_elem(x->p->operand)->bytes == 2;
     const AuTileCaps *caps = x->p->caps;
     if (caps->lone_rows && s->rows > x->atom->m) return true;
-    if (warps_back_passes(x) && cost->copied > MOST_PASSING) return true;
+    if (warps_back_passes(x) && !warps_is_cramped(x) && cost->copied > MOST_PASSING) return true;
     /* Beside a tile that passes through registers pairs were seen to take three and a half. */
     const int32_t passing = warps_back_passes(x) && warps_passes_ahead(x->p) ? cost->pairs / 2 : 0;
     if (caps->back_held &&
@@ -236,6 +233,8 @@ static bool is_crowded(const Lanes *x, const Cost *cost)
 {
     return x->p->attn->mask.i && x->shape->stages > 1 && cost->copied >= MANY_COPIES;
 }
+
+static bool reads_narrowly(const Lanes *x) { return warps_turns(x->p) && !warps_back_turns(x); }
 
 /* Cycles a pair, of all that a processor has at once. */
 static double price(const Lanes *x)
@@ -276,7 +275,7 @@ static bool candidate(uint32_t number, AuShape *out)
 
 bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    double best = 0;
+    double best = 0, forecast = 0;
     AuShape s;
     *why = NULL;
     for (uint32_t n = 0; candidate(n, &s); n++) {
@@ -287,10 +286,10 @@ bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out,
         }
         AuSchedule scratch = {.shape = s};
         const Lanes x = warps_back_begin(arena, NULL, p, &scratch);
-        const double now = price(&x);
-        if (!best || now < best) best = now, *out = s, *why = NULL;
+        const double cycles = price(&x), now = cycles * (reads_narrowly(&x) ? NARROW : 1);
+        if (!best || now < best) best = now, forecast = cycles, *out = s, *why = NULL;
     }
     out->swizzle_span = warps_back_swizzle_span(p);
-    out->forecast = best;
+    out->forecast = forecast;
     return best > 0;
 }

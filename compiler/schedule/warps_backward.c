@@ -104,6 +104,7 @@ static void dkdv(Lanes *x)
     fragments(x);
     warps_issue_keys(x);
     if (x->shape->keys_in_registers) warps_hold_keys(x);
+    if (warps_turned_keys_are_held(x)) warps_hold_turned_keys(x);
     warps_clear_other_channels(x);
     walk_queries(x);
     warps_end_weights(x);
@@ -125,6 +126,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     warps_layouts(&x);
     warps_back_layouts(&x);
     if (warps_back_passes(&x)) warps_pass_tiles(&x);
+    if (warps_is_cramped(&x)) tile_set_option(x.t, "paced", warps_paced(&x));
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */
     const bool own_queries =

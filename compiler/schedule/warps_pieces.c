@@ -53,6 +53,48 @@ int32_t warps_dq_turns(const Lanes *x, const WarpsPieces *p)
     return (p->count + x->shape->executors - 1) / x->shape->executors;
 }
 
+/* They are read where they lie, a number at a time: that is once a block. */
+void warps_hold_turned_keys(Lanes *x)
+{
+    const WarpsPieces p = warps_dq_pieces(x, warps_keys_width(x));
+    const char *row, *channel;
+    tile_sync(x->t, "all");
+    const bool some_idle = warps_begin_piece(x, &p, 0, &row, &channel);
+    tile_load(x->t, "turned_keys", "K[:, %s +: %d] @ %s.B", channel, p.channels, x->atom->name);
+    if (some_idle) tile_end(x->t);
+}
+
+/* Registers of a lane for so much of an operand. */
+static int32_t registers_of(const Lanes *x, AuTileUse use, int32_t rows, int32_t columns)
+{
+    const AuTilePlaces *down = tile_atom_places(x->arena, x->atom, use, 0, rows),
+                       *across = tile_atom_places(x->arena, x->atom, use, 1, columns);
+    if (!down || !across) return 0;
+    return tile_axis_registers(down) * tile_axis_registers(across) *
+           tile_elem(x->p->operand)->bytes / (int32_t)sizeof(float);
+}
+
+int32_t warps_held_turned_keys(const Lanes *x, const WarpsPieces *p)
+{
+    return warps_turned_keys_are_held(x) ? registers_of(x, TILE_B, x->block, p->channels) : 0;
+}
+
+/* With more LLVM was seen to spill (docs/dev/performance-notes.md). */
+int32_t warps_paced(const Lanes *x)
+{
+    enum { AHEAD = 32 }; /* registers */
+    const AuTileAtom *a = x->atom;
+    const int32_t of_one =
+        registers_of(x, TILE_A, a->m, a->k) + registers_of(x, TILE_B, a->k, a->n);
+    return of_one && of_one < AHEAD ? AHEAD / of_one : 1;
+}
+
+static const char *turned_keys(Lanes *x, const WarpsPieces *p, const char *channel)
+{
+    return warps_turned_keys_are_held(x) ? "turned_keys"
+                                         : tile_text(x->t, "KT[%s +: %d, :]", channel, p->channels);
+}
+
 void warps_query_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -63,7 +105,7 @@ void warps_query_gradients(Lanes *x)
         if (warps_back_turns(x))
             tile_product(t, "dq", x->atom, TILE_START,
                          tile_text(t, "dST[%s +: %d, :]", row, p.rows),
-                         tile_text(t, "KT[%s +: %d, :]", channel, p.channels));
+                         turned_keys(x, &p, channel));
         else
             tile_product(t, "dq", x->atom, TILE_START,
                          tile_text(t, "dS[%s:, %s +: %d]", warps_dq_is_late(x) ? "1 - at, " : "",

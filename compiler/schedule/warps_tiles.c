@@ -37,8 +37,8 @@ int32_t warps_values_width(const Lanes *x)
     return x->own_v ? warps_padded(x->atom, x->p->e) : warps_keys_width(x);
 }
 
-/* Is there room for both orders: of 64 keys and values with the keys turned, where registers do not hold them, and of 32 queries and output
- * gradients? */
+/* Is there room for both orders whatever the shape: of 64 keys and values with the keys turned, where registers do not hold them, and of 32
+ * queries and output gradients? */
 static bool both_orders_fit(const Lanes *x)
 {
     enum { KEYS = 64, QUERIES = 32 };
@@ -49,14 +49,57 @@ static bool both_orders_fit(const Lanes *x)
            (3 * KEYS / 2 + 2 * QUERIES) * row + WARPS_ALIGNMENT <= x->p->caps->shared_bytes;
 }
 
+/* Bytes of all tiles where both orders are stored, [keys]: of keys, too. */
+static int32_t bytes_of_both(const Lanes *x, bool keys)
+{
+    const AuShape *s = x->shape;
+    const int32_t span = warps_back_swizzle_span(x->p), m = s->query_tile, d = warps_keys_width(x),
+                  e = warps_padded(x->atom, x->p->e);
+    const int32_t row = warps_row_bytes(x->p, span, d) + warps_row_bytes(x->p, span, e),
+                  turned = warps_row_bytes(x->p, span, m),
+                  pairs = warps_row_bytes(x->p, span, x->block);
+    const int32_t of_keys = s->keys_in_registers ? 0 : x->block * row,
+                  of_queries = m * row + (d + e) * turned,
+                  statistics = (int32_t)sizeof(float) * (int32_t)back_row_count(x, true) * m,
+                  shared = warps_back_via_shared(x) ? 2 * x->block * turned : 0,
+                  of_dq = x->with_dq ? m * pairs + (keys ? d * pairs : 0) : 0;
+    return WARPS_ALIGNMENT + of_keys + of_queries + statistics + shared + of_dq;
+}
+
+/* Can a warp hold what it takes of the turned keys: is that the same for every tile, and from where? */
+static bool may_hold_turned_keys(const Lanes *x)
+{
+    const WarpsPieces p = warps_dq_pieces(x, warps_keys_width(x));
+    return !both_orders_fit(x) && x->with_dq && !x->shape->keys_in_registers &&
+           warps_dq_turns(x, &p) == 1;
+}
+
+static bool both_orders_fit_shape(const Lanes *x)
+{
+    return bytes_of_both(x, !may_hold_turned_keys(x)) <= x->p->caps->shared_bytes;
+}
+
 bool warps_back_passes(const Lanes *x)
 {
     return warps_passes(x->p) && x->own_v && !x->p->hooks->dot_count &&
-           (!warps_turns(x->p) || both_orders_fit(x));
+           (!warps_turns(x->p) || both_orders_fit(x) || both_orders_fit_shape(x));
 }
 
 /* Do tiles that products contract along the rows of tensors lie turned (warps_turned.c)? */
 bool warps_back_turns(const Lanes *x) { return warps_turns(x->p) && warps_back_passes(x); }
+
+bool warps_is_cramped(const Lanes *x) { return warps_back_turns(x) && !both_orders_fit(x); }
+
+bool warps_turned_keys_are_held(const Lanes *x)
+{
+    return warps_back_turns(x) && may_hold_turned_keys(x) &&
+           bytes_of_both(x, true) > x->p->caps->shared_bytes;
+}
+
+int32_t warps_turned_bytes(const Lanes *x)
+{
+    return bytes_of_both(x, !warps_turned_keys_are_held(x));
+}
 
 /* Do keys and values that registers hold come there past shared memory, and their gradients leave so? */
 bool warps_keys_are_direct(const Lanes *x)
@@ -93,7 +136,8 @@ static void turned_memories(Lanes *x)
     warps_tile(x, TILE_NAME("QT"), "d", warps_keys_width(x), "q", m, 1);
     warps_tile(x, TILE_NAME("dOT"), "e", warps_values_width(x), "q", m, 1);
     if (!x->with_dq) return;
-    warps_tile(x, TILE_NAME("KT"), "d", warps_keys_width(x), "kv", x->block, 1);
+    if (!warps_turned_keys_are_held(x))
+        warps_tile(x, TILE_NAME("KT"), "d", warps_keys_width(x), "kv", x->block, 1);
     warps_tile(x, TILE_NAME("dST"), "q", m, "kv", x->block, 1);
 }
 
@@ -211,7 +255,8 @@ void warps_issue_keys(Lanes *x)
     if (warps_back_turns(x)) {
         tile_load(t, "k_rows", "%v @ turned_k pad 0", keys);
         if (!direct) tile_store(t, "k_rows -> K[%s, :]", share.to);
-        if (x->with_dq) tile_store(t, "k_rows -> KT[:, %s]", share.to);
+        if (x->with_dq && !warps_turned_keys_are_held(x))
+            tile_store(t, "k_rows -> KT[:, %s]", share.to);
     } else if (warps_keys_are_shared(x))
         warps_issue(x, TILE_NAME("tk"), keys, tile_part(t, "K[%s, :]", share.to));
     if (x->own_v && !direct)

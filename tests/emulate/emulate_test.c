@@ -35,6 +35,7 @@ static const ExecCase all[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=19 T=67 D=256 E=256", NULL, "nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=41 T=37 D=256 E=16", NULL, NULL},
     {"mha.attn", "B=1 H=2 Hk=2 S=43 T=35 D=16 E=16", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=45 T=70 D=128 E=128", NULL, "nan odd"},
 };
 static const ExecCase widths[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=37 D=256 E=256", NULL, "nan"},

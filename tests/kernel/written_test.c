@@ -61,10 +61,10 @@ static void the_limit_is_read_and_printed(void **state)
     (void)state;
     Bench b = bench_new();
     AuText text = {.arena = b.arena};
-    kernel_print(bench_kernel(&b, "kernel k lanes 32 warps 1 written 95 resident 2\n{\n}\n"),
-                 &text);
+    kernel_print(
+        bench_kernel(&b, "kernel k lanes 32 warps 1 written 95 paced 4 resident 2\n{\n}\n"), &text);
     assert_non_null(
-        strstr(au_text_str(&text), "kernel k lanes 32 warps 1 written 95 resident 2\n"));
+        strstr(au_text_str(&text), "kernel k lanes 32 warps 1 written 95 paced 4 resident 2\n"));
     bench_free(&b);
 }
 
