@@ -114,6 +114,7 @@ typedef struct Copy {
     const AuTileExpr *from, *to;
     const AuTileType *type; /* of the source's view */
     bool contiguous;
+    enum { COPY_TESTED, COPY_INSIDE, COPY_OUTSIDE } row; /* what is known of the present one */
     AuPoint point;
     AuVal in_row; /* lanes past the end of the last axis, i1; none: all inside */
 } Copy;
@@ -124,15 +125,21 @@ static void copy_element(AuLower *l, Copy *c)
     const AuScalar scalar = lower_scalar(c->from->memory->type.elem);
     AuVal inside, target_inside, none = {0};
     const bool from_global = c->from->memory->space == TILE_GLOBAL;
-    const AuVal at =
-        lower_address(l, c->from, &c->point, OUTSIDE_TESTED, &inside, c->contiguous && from_global);
     const AuVal target = lower_address(l, c->to, &c->point, OUTSIDE_TESTED, &target_inside, false);
+    if (c->row == COPY_OUTSIDE) {
+        const AuVal v = pad_value(l, c->s->move.pad, lower_scalar(c->to->memory->type.elem));
+        kernel_store(l->k, to->mem, target, v, c->in_row);
+        return;
+    }
+    const AuVal at = lower_address(l, c->from, &c->point,
+                                   c->row == COPY_INSIDE ? OUTSIDE_TRUSTED : OUTSIDE_TESTED,
+                                   &inside, c->contiguous && from_global);
     const AuVal when = when_value(l, c->s->move.when, &c->point);
     /* A guard belongs to the side that may be outside: the source of a padded copy, else the
      * destination. */
-    if (c->s->move.pad)
+    if (c->s->move.pad && c->row == COPY_TESTED)
         inside = lower_both(l, inside, when);
-    else
+    else if (!c->s->move.pad)
         target_inside = lower_both(l, target_inside, when);
     inside = lower_both(l, inside, c->in_row);
     AuVal v = kernel_load(l->k, from->mem, at, 1, inside,
@@ -144,7 +151,7 @@ static void copy_element(AuLower *l, Copy *c)
 }
 
 /* Along the last axis, a vector of lanes at a time. */
-static void copy_rows(AuLower *l, Copy *c)
+static void copy_row(AuLower *l, Copy *c)
 {
     AuKernel *k = l->k;
     const AuTileAxis *last = &c->type->axes[c->type->count - 1];
@@ -158,6 +165,41 @@ static void copy_rows(AuLower *l, Copy *c)
         copy_element(l, c);
         c->point.count--;
     }
+}
+
+/* Whether the source has a row, where that is one question for all of it and nothing else is asked; none: it has. */
+static bool asks_once(AuLower *l, const Copy *c, AuVal *inside)
+{
+    const uint32_t last = c->from->memory->type.count - 1;
+    const AuTileExpr *to = c->to;
+    if (!c->contiguous || !c->s->move.pad || c->point.count + 1 != c->type->count) return false;
+    if (c->type->axes[c->point.count].name != lower_view_axis(c->from, last)) return false;
+    for (uint32_t n = 0; n < to->memory->type.count; n++)
+        if (lower_may_be_outside(to, n)) return false;
+    if (lower_may_be_outside(c->from, last)) return false;
+    AuPoint first = c->point;
+    first.at[first.count++] =
+        (AuCoord){.axis = c->type->axes[c->point.count].name, .index = kernel_i32(l->k, 0)};
+    lower_address(l, c->from, &first, OUTSIDE_TESTED, inside, true);
+    *inside = lower_both(l, *inside, when_value(l, c->s->move.when, &first));
+    return true;
+}
+
+static void copy_rows(AuLower *l, Copy *c)
+{
+    AuVal inside = {0};
+    if (!asks_once(l, c, &inside) || !inside.i) {
+        copy_row(l, c);
+        return;
+    }
+    kernel_if(l->k, inside);
+    c->row = COPY_INSIDE;
+    copy_row(l, c);
+    kernel_else(l->k);
+    c->row = COPY_OUTSIDE;
+    copy_row(l, c);
+    kernel_end(l->k);
+    c->row = COPY_TESTED;
 }
 
 static void copy_axes(AuLower *l, Copy *c, uint32_t depth)

@@ -8,13 +8,13 @@
  *     scores   s[j] = sum over channels q . k[j]     a few keys at a time; a sum over the lanes each
  *     weights  as in other schedules, keys along the lanes
  *     output   o += p[j] v[j] */
+#include "decode_rows.h"
 #include "key_groups.h"
 #include "key_storage.h"
 
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
     PART = 1024,    /* keys of a block */
-    AT_ONCE = 4,    /* keys whose products are under way together */
     NEAR = 8 * 1024 /* numbers of a tile of keys and values: the first cache */
 };
 
@@ -47,7 +47,8 @@ static void memories(Lanes *x)
     tile_private(t, "ACC", "f32[q:%d, e:%d]", ROWS, x->p->e);
     tile_private(t, "K", "f32[kv:%d, d:%d]", keys, x->p->d);
     tile_private(t, "V", "f32[kv:%d, e:%d]", keys, x->p->e);
-    tile_private(t, "S", "f32[q:1, kv:%d]", keys);
+    tile_private(t, "S", "f32[q:%d, kv:%d]", ROWS, keys);
+    if (x->p->hooks->has_scale) tile_private(t, "SCALE", "f32[q:%d]", ROWS);
     for (uint32_t n = 1; n < 3; n++)
         if (lanes_has_codes(x, n)) lanes_code_memory(x, n);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
@@ -69,12 +70,13 @@ static void fragments(Lanes *x)
     AuTileBuild *t = x->t;
     tile_frag(t, "raw", "%s[d:%d] @ along_lanes", x->operand, x->p->d);
     tile_frag(t, "query", "f32[d:%d] @ along_lanes", x->p->d);
-    tile_frag(t, "keys", "f32[kv:%d, d:%d] @ a_row_along", AT_ONCE, x->p->d);
-    tile_frag(t, "values", "f32[kv:%d, e:%d] @ a_row_along", AT_ONCE, x->p->e);
-    tile_frag(t, "some", "f32[kv:%d] like keys", AT_ONCE);
     tile_frag(t, "score", "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
+    tile_frag(t, "factor", "f32[q:1] like score = 0.0");
+    const DecodeBundle all = decode_bundle(x, DECODE_TOGETHER), one = decode_bundle(x, 1);
+    decode_declare(x, &all);
+    decode_declare(x, &one);
 }
 
 static const char *heads_of_group(Lanes *x)
@@ -84,12 +86,12 @@ static const char *heads_of_group(Lanes *x)
 
 /* Row `row` of a group's: its sequence, its head, its query. One that its sequence has not, fewer than its group's first, is another's: what
  * comes of it is nobody's. */
-static void set_row_of_group(Lanes *x)
+static void set_row_of_group(Lanes *x, const char *row)
 {
     AuTileBuild *t = x->t;
     const char *group = heads_of_group(x);
-    lanes_name_group_rows(x, "(first_row + row)");
-    tile_set(t, "of", "%s", lanes_row_in_sequence(x, "(first_row + row)"));
+    lanes_name_group_rows(x, tile_text(t, "(first_row + %s)", row));
+    tile_set(t, "of", "%s", lanes_row_in_sequence(x, tile_text(t, "(first_row + %s)", row)));
     tile_set(t, "h", "hk * %s + of %% %s", group, group);
     tile_set(t, "mb", "of / %s", group);
     if (!x->p->attn->queries.layout) return;
@@ -99,18 +101,23 @@ static void set_row_of_group(Lanes *x)
 }
 
 /* Row [row] of the block: of a group's its sequence; its head, its query, where its values are. */
-static void begin_rows(Lanes *x)
+static void name_row(Lanes *x, const char *row)
 {
     AuTileBuild *t = x->t;
     const char *s = lanes_query_end(x);
-    tile_for_range(t, "row", "0", "rows");
     if (x->of_group)
-        set_row_of_group(x);
+        set_row_of_group(x, row);
     else {
-        tile_set(t, "h", "hk * %s + row / %s", heads_of_group(x), s);
-        tile_set(t, "mb", "row %% %s", s);
+        tile_set(t, "h", "hk * %s + %s / %s", heads_of_group(x), row, s);
+        tile_set(t, "mb", "%s %% %s", row, s);
     }
     tile_set(t, "i", "mb + iota(q:1)");
+}
+
+static void begin_rows(Lanes *x)
+{
+    tile_for_range(x->t, "row", "0", tile_text(x->t, "min(rows, %d)", ROWS));
+    name_row(x, "row");
 }
 
 static void put_states(Lanes *x, const char *to)
@@ -126,51 +133,57 @@ static void get_states(Lanes *x, const char *states, const char *from)
                   tile_text(x->t, from, n));
 }
 
+/* Bundles are whole: behind the last row they have it again, for nobody. */
 static void begin_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    begin_rows(x);
+    tile_set(t, "bundled", "(rows + %d) / %d * %d", DECODE_TOGETHER - 2, DECODE_TOGETHER,
+             DECODE_TOGETHER);
+    tile_for_range(t, "place", "0", tile_text(t, "min(max(rows, bundled), %d)", ROWS));
+    name_row(x, "min(place, rows - 1)");
     tile_load(t, "raw", "q[%s, :]", lanes_row_place(x, LANES_QUERIES, "h", "mb"));
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", x->p->hooks->has_q_mod ? "q_mod(f32(raw), b, h, mb, 0, c)" : "f32(raw)");
-    tile_store(t, "query -> Q[row, :]");
+    tile_store(t, "query -> Q[place, :]");
     lanes_begin_states(x);
-    put_states(x, "STATE%u[row +: 1]");
+    put_states(x, "STATE%u[place +: 1]");
+    if (x->p->hooks->has_scale) {
+        tile_set(t, "factor", "fill(row_like, 1.0)");
+        tile_store(t, "factor -> SCALE[place +: 1]");
+    }
     tile_set(t, "acc", "fill(acc, 0.0)");
-    tile_store(t, "acc -> ACC[row +: 1, :]");
+    tile_store(t, "acc -> ACC[place +: 1, :]");
     tile_end(t);
 }
 
-/* Keys or values of the tile that are under way together. */
-static void load_some(Lanes *x, const char *to, const char *from)
+typedef void Product(Lanes *x, const DecodeBundle *of, const char *first);
+
+/* Rows in bundles; one that is left over goes alone. Ends are numbers, so that no row is asked whether it is inside. */
+static void of_all_rows(Lanes *x, Product *product)
 {
     AuTileBuild *t = x->t;
-    tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / AT_ONCE));
-    tile_load(t, to, "%s[turn * %d +: %d, :]", from, AT_ONCE, AT_ONCE);
+    const DecodeBundle all = decode_bundle(x, DECODE_TOGETHER), one = decode_bundle(x, 1);
+    tile_for_range(t, "bundle", "0",
+                   tile_text(t, "min(bundled / %d, %d)", DECODE_TOGETHER, ROWS / DECODE_TOGETHER));
+    product(x, &all, tile_text(t, "bundle * %d", DECODE_TOGETHER));
+    tile_end(t);
+    tile_for_range(t, "row", "bundled", tile_text(t, "min(rows, %d)", ROWS));
+    product(x, &one, "row");
+    tile_end(t);
 }
 
-static void score_row(Lanes *x)
+static void weigh_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_load(t, "query", "Q[row, :]");
-    load_some(x, "keys", "K");
-    tile_set(t, "some", "reduce_sum(keys * query, d)");
-    tile_store(t, "some -> S[0, turn * %d +: %d]", AT_ONCE, AT_ONCE);
+    begin_rows(x);
+    get_states(x, "state", "STATE%u[row +: 1]");
+    tile_load(t, "score", "S[row +: 1, :]");
+    lanes_scores_of(x, "n", LANES_MASK_ALWAYS);
+    lanes_online(x);
+    put_states(x, "STATE%u[row +: 1]");
+    tile_store(t, "p -> S[row +: 1, :]");
+    if (x->p->hooks->has_scale) tile_store(t, "scale -> SCALE[row +: 1]");
     tile_end(t);
-    tile_load(t, "score", "S");
-}
-
-static void sum_row(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_load(t, "acc", "ACC[row +: 1, :]");
-    lanes_scale_sums(x);
-    tile_store(t, "p -> S");
-    load_some(x, "values", "V");
-    tile_load(t, "some", "S[0, turn * %d +: %d]", AT_ONCE, AT_ONCE);
-    tile_set(t, "acc", "acc + reduce_sum(values * some, kv)");
-    tile_end(t);
-    tile_store(t, "acc -> ACC[row +: 1, :]");
 }
 
 /* Tiles first .. last of keys, for the block's rows. */
@@ -180,15 +193,10 @@ static void walk_keys(Lanes *x)
     begin_queries(x);
     tile_for_range(t, "n", "first", "last");
     copy_rows(x, 1, "K");
+    of_all_rows(x, decode_scores);
+    weigh_rows(x);
     copy_rows(x, 2, "V");
-    begin_rows(x);
-    get_states(x, "state", "STATE%u[row +: 1]");
-    score_row(x);
-    lanes_scores_of(x, "n", LANES_MASK_ALWAYS);
-    lanes_online(x);
-    put_states(x, "STATE%u[row +: 1]");
-    sum_row(x);
-    tile_end(t);
+    of_all_rows(x, decode_sums);
     tile_end(t);
 }
 
@@ -370,6 +378,7 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     lanes_decode_begin(&x);
     lanes_decode_share_keys(&x);
+    tile_set_option(x.t, "fused", 1);
     /* Whether few are all that there are is nothing that a sequence says of itself. */
     out->by_batch = !p->invariant && (out->shares_keys || p->attn->queries.layout);
     const char *lanes = tile_text(x.t, "lane:%d@1", p->caps->lanes);

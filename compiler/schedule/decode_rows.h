@@ -1,0 +1,29 @@
+/* decode_rows.h - the products of lanes_decode: some query rows together with a tile of keys, then with one of values.
+ *
+ * Channels lie along the lanes. A vector of keys or values is read from the first cache once for all rows of a bundle, and sums stay in
+ * registers: half of those of the machine, the other half has operands. Scores of a bundle's rows and keys are vectors of sums over
+ * some channels each while the channels pass, and are added up over the lanes at the end.
+ *
+ *     S[rows, kv] = sum over d of Q[rows, d] K[kv, d]        ACC[rows, e] = ACC SCALE + sum over kv of S[rows, kv] V[kv, e]
+ *
+ * Memories, which the caller declares: Q f32[q, d], K f32[kv, d], V f32[kv, e], ACC f32[q, e], S f32[q, kv], SCALE f32[q]. */
+#ifndef AU_SCHEDULE_DECODE_ROWS_H
+#define AU_SCHEDULE_DECODE_ROWS_H
+
+#include "lanes.h"
+
+enum { DECODE_TOGETHER = 4 }; /* rows of a bundle; more would leave no registers for keys */
+
+typedef struct DecodeBundle {
+    int32_t rows;
+    int32_t keys;     /* whose scores are under way together */
+    int32_t channels; /* of the output, whose sums are */
+} DecodeBundle;
+
+DecodeBundle decode_bundle(const Lanes *x, int32_t rows);
+void decode_declare(Lanes *x, const DecodeBundle *of);
+/* Of rows [first] .. of the block. */
+void decode_scores(Lanes *x, const DecodeBundle *of, const char *first);
+void decode_sums(Lanes *x, const DecodeBundle *of, const char *first);
+
+#endif
