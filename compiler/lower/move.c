@@ -255,3 +255,42 @@ void lower_each_store(AuLower *l, const AuTileStmt *s)
     lower_each(l, &spaces, store_point, &m);
     kernel_end(l->k);
 }
+
+/* ---- what will be read soon */
+
+static void prefetch_rows(AuLower *l, const AuTileExpr *view, AuPoint *p)
+{
+    enum { LINE = 64 }; /* bytes, of x86 and of most AArch64 */
+    AuKernel *k = l->k;
+    const uint32_t n = p->count;
+    const AuTileAxis *axis = &view->type->axes[n];
+    const bool last = n + 1 == view->type->count;
+    const int32_t line = LINE / tile_elem(view->memory->type.elem)->bytes;
+    const AuVal none = {0}, at = last ? none
+                                      : kernel_for(k, kernel_i32(k, 0), kernel_i32(k, axis->size),
+                                                   1, AU_UNROLL_NEVER);
+    for (int32_t first = 0; first < (last ? axis->size : 1); first += line) {
+        p->at[p->count++] =
+            (AuCoord){.axis = axis->name, .index = last ? kernel_i32(k, first) : at};
+        if (last)
+            kernel_prefetch(k, lower_memory(l, view->memory)->mem,
+                            lower_address(l, view, p, OUTSIDE_CLAMPED, NULL, true));
+        else
+            prefetch_rows(l, view, p);
+        p->count--;
+    }
+    if (!last) kernel_end(k);
+}
+
+/* By cores alone: the lanes of others read on while they wait. Rows whose elements do not lie side by side are left as they are. */
+void lower_prefetch(AuLower *l, const AuTileStmt *s)
+{
+    const AuTileExpr *view = s->ahead.view;
+    const AuLowerMemory *from = lower_memory(l, view->memory);
+    AuPoint p = {.count = 0};
+    if (!l->r.unit->vectors) return;
+    kernel_if(l->k, kernel_op2(l->k, AU_K_EQ, from->strides[view->memory->type.count - 1],
+                               kernel_i64(l->k, 1)));
+    prefetch_rows(l, view, &p);
+    kernel_end(l->k);
+}

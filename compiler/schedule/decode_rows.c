@@ -1,5 +1,6 @@
 /* decode_rows.c - see decode_rows.h. */
 #include "decode_rows.h"
+#include "key_layout.h"
 
 enum { VALUES = 4 }; /* keys whose values are under way together */
 
@@ -24,15 +25,38 @@ void decode_declare(Lanes *x, const DecodeBundle *of)
     const int32_t lanes = x->p->caps->lanes;
     tile_frag(t, tile_text(t, "keys%d", of->rows), "f32[kv:%d, d:%d] @ a_row_along", of->keys,
               lanes);
-    tile_frag(t, tile_text(t, "values%d", of->rows), "f32[kv:%d, e:%d] @ a_row_along", VALUES,
-              of->channels);
+    for (int32_t n = 0; n < 2; n++)
+        tile_frag(t, tile_text(t, n ? "before%d" : "value%d", of->rows), "f32[e:%d] @ along_lanes",
+                  of->channels);
     for (int32_t r = 0; r < of->rows; r++) {
         tile_frag(t, of_row(x, of, "query", r), "f32[d:%d] @ along_lanes", lanes);
-        tile_frag(t, of_row(x, of, "total", r), "f32[kv:%d, d:%d] like keys%d = 0.0", of->keys, lanes,
-                  of->rows);
-        tile_frag(t, of_row(x, of, "sum", r), "f32[q:1, e:%d] @ a_row_along", of->channels);
-        tile_frag(t, of_row(x, of, "some", r), "f32[kv:%d] like values%d", VALUES, of->rows);
+        tile_frag(t, of_row(x, of, "total", r), "f32[kv:%d, d:%d] like keys%d = 0.0", of->keys,
+                  lanes, of->rows);
+        tile_frag(t, of_row(x, of, "sum", r), "f32[e:%d] @ along_lanes = 0.0", of->channels);
     }
+}
+
+/* The first rows bring what is copied next: its lines come while there is work to do. */
+static void bring(Lanes *x, uint32_t n, const char *tile, const char *first, const char *key,
+                  int32_t count)
+{
+    tile_if(x->t, "%s == 0", first);
+    lanes_prefetch(x, n, tile, key, count);
+    tile_end(x->t);
+}
+
+/* A part of the next tile's keys with each part of the output's channels, or with each step of them. */
+static void bring_keys(Lanes *x, const DecodeBundle *of, const char *first, bool in_step)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile, parts = x->p->e / of->channels, steps = keys / VALUES,
+                  each = keys / parts;
+    const bool by_step = each % steps == 0 && each >= steps;
+    if (keys % parts || by_step != in_step) return;
+    const int32_t count = by_step ? each / steps : each;
+    const char *key = by_step ? tile_text(t, "(part_of_row * %d + turn) * %d", steps, count)
+                              : tile_text(t, "part_of_row * %d", count);
+    bring(x, 1, "(n + 1)", first, key, count);
 }
 
 void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
@@ -40,6 +64,7 @@ void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes, d = x->p->d;
     tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / of->keys));
+    bring(x, 2, "n", first, tile_text(t, "turn * %d", of->keys), of->keys);
     for (int32_t r = 0; r < of->rows; r++) {
         const char *total = of_row(x, of, "total", r);
         tile_set(t, total, "fill(%s, 0.0)", total);
@@ -61,31 +86,38 @@ void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
     tile_end(t);
 }
 
+/* What the tile adds is summed apart, as products do it. */
 void decode_sums(Lanes *x, const DecodeBundle *of, const char *first)
 {
     AuTileBuild *t = x->t;
+    const bool scales = x->p->hooks->has_scale;
     tile_for_range(t, "part_of_row", "0", tile_text(t, "%d", x->p->e / of->channels));
+    bring_keys(x, of, first, false);
     const char *columns = tile_text(t, "part_of_row * %d +: %d", of->channels, of->channels);
-    for (int32_t r = 0; r < of->rows; r++)
-        tile_load(t, of_row(x, of, "sum", r), "ACC[%s + %d +: 1, %s]", first, r, columns);
-    for (int32_t r = 0; r < of->rows && x->p->hooks->has_scale; r++) {
-        const char *sum = of_row(x, of, "sum", r);
-        tile_load(t, "factor", "SCALE[%s + %d +: 1] like row_like", first, r);
-        tile_set(t, sum, "%s * factor", sum);
-    }
-    tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / VALUES));
-    tile_load(t, tile_text(t, "values%d", of->rows), "V[turn * %d +: %d, %s]", VALUES, VALUES,
-              columns);
-    for (int32_t r = 0; r < of->rows; r++)
-        tile_load(t, of_row(x, of, "some", r), "S[%s + %d, turn * %d +: %d]", first, r, VALUES,
-                  VALUES);
     for (int32_t r = 0; r < of->rows; r++) {
         const char *sum = of_row(x, of, "sum", r);
-        tile_set(t, sum, "%s + reduce_sum(values%d * %s, kv)", sum, of->rows,
-                 of_row(x, of, "some", r));
+        tile_set(t, sum, "fill(%s, 0.0)", sum);
+    }
+    tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / VALUES));
+    bring_keys(x, of, first, true);
+    for (int32_t key = 0; key < VALUES; key++) {
+        const char *value = tile_text(t, "value%d", of->rows);
+        tile_load(t, value, "V[turn * %d + %d, %s]", VALUES, key, columns);
+        for (int32_t r = 0; r < of->rows; r++)
+            tile_load(t, of_row(x, of, "weight", r), "S[%s + %d, turn * %d + %d]", first, r, VALUES,
+                      key);
+        for (int32_t r = 0; r < of->rows; r++) {
+            const char *sum = of_row(x, of, "sum", r);
+            tile_set(t, sum, "%s + %s * %s", sum, value, of_row(x, of, "weight", r));
+        }
     }
     tile_end(t);
-    for (int32_t r = 0; r < of->rows; r++)
-        tile_store(t, "%s -> ACC[%s + %d +: 1, %s]", of_row(x, of, "sum", r), first, r, columns);
+    for (int32_t r = 0; r < of->rows; r++) {
+        const char *before = tile_text(t, "before%d", of->rows), *sum = of_row(x, of, "sum", r);
+        tile_load(t, before, "ACC[%s + %d, %s]", first, r, columns);
+        if (scales) tile_load(t, "factor", "SCALE[%s + %d]", first, r);
+        tile_set(t, sum, "%s%s + %s", before, scales ? " * factor" : "", sum);
+        tile_store(t, "%s -> ACC[%s + %d, %s]", sum, first, r, columns);
+    }
     tile_end(t);
 }

@@ -14,8 +14,10 @@
 
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
-    PART = 1024,    /* keys of a block */
-    NEAR = 8 * 1024 /* numbers of a tile of keys and values: the first cache */
+    PART = 1024, /* keys of a block */
+    NEAR =
+        4 *
+        1024 /* numbers of a tile of keys and values: half of the first cache, of which the next ones take the rest */
 };
 
 static const char *parts_of(Lanes *x, const char *keys)
@@ -73,7 +75,6 @@ static void fragments(Lanes *x)
     tile_frag(t, "score", "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
-    tile_frag(t, "factor", "f32[q:1] like score = 0.0");
     const DecodeBundle all = decode_bundle(x, DECODE_TOGETHER), one = decode_bundle(x, 1);
     decode_declare(x, &all);
     decode_declare(x, &one);
@@ -148,8 +149,8 @@ static void begin_queries(Lanes *x)
     lanes_begin_states(x);
     put_states(x, "STATE%u[place +: 1]");
     if (x->p->hooks->has_scale) {
-        tile_set(t, "factor", "fill(row_like, 1.0)");
-        tile_store(t, "factor -> SCALE[place +: 1]");
+        tile_set(t, "row_like", "fill(row_like, 1.0)");
+        tile_store(t, "row_like -> SCALE[place +: 1]");
     }
     tile_set(t, "acc", "fill(acc, 0.0)");
     tile_store(t, "acc -> ACC[place +: 1, :]");

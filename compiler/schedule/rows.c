@@ -176,6 +176,20 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
               share);
 }
 
+void lanes_prefetch(Lanes *x, uint32_t n, const char *tile, const char *first, int32_t count)
+{
+    AuTileBuild *t = x->t;
+    const LanesRows view = lanes_operand_rows(x, n, ":");
+    const char *rows = tile_text(t, "%s * %d + %s", tile, x->shape->key_tile, first);
+    if (view.head) {
+        tile_set(t, "soon", "%s + iota(kv:%d)", rows, count);
+        tile_prefetch(t, "%v", lanes_at_pages(x, view, "soon"));
+        return;
+    }
+    const char *start = lanes_row_start(x, LANES_KEYS);
+    tile_prefetch(t, "%v", lanes_at(x, view, tile_text(t, "%s%s +: %d", start, rows, count)));
+}
+
 void lanes_core(Lanes *x, void (*memories)(Lanes *x))
 {
     const bool shared = lanes_shares_tiles(x);
