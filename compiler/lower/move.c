@@ -171,15 +171,15 @@ static void copy_row(AuLower *l, Copy *c)
 static bool asks_once(AuLower *l, const Copy *c, AuVal *inside)
 {
     const uint32_t last = c->from->memory->type.count - 1;
-    const AuTileExpr *to = c->to;
+    AuVal there = {0};
     if (!c->contiguous || !c->s->move.pad || c->point.count + 1 != c->type->count) return false;
     if (c->type->axes[c->point.count].name != lower_view_axis(c->from, last)) return false;
-    for (uint32_t n = 0; n < to->memory->type.count; n++)
-        if (lower_may_be_outside(to, n)) return false;
     if (lower_may_be_outside(c->from, last)) return false;
     AuPoint first = c->point;
     first.at[first.count++] =
         (AuCoord){.axis = c->type->axes[c->point.count].name, .index = kernel_i32(l->k, 0)};
+    lower_address(l, c->to, &first, OUTSIDE_TESTED, &there, false);
+    if (there.i) return false;
     lower_address(l, c->from, &first, OUTSIDE_TESTED, inside, true);
     *inside = lower_both(l, *inside, when_value(l, c->s->move.when, &first));
     return true;

@@ -13,6 +13,8 @@ DecodeBundle decode_bundle(const Lanes *x, int32_t rows)
     return of;
 }
 
+int32_t decode_brought(const Lanes *x) { return x->shape->key_tile / 4; }
+
 /* The name of what row [row] of a bundle has. */
 static const char *of_row(Lanes *x, const DecodeBundle *of, const char *name, int32_t row)
 {
@@ -36,27 +38,28 @@ void decode_declare(Lanes *x, const DecodeBundle *of)
     }
 }
 
-/* The first rows bring what is copied next: its lines come while there is work to do. */
-static void bring(Lanes *x, uint32_t n, const char *tile, const char *first, const char *key,
-                  int32_t count)
-{
-    tile_if(x->t, "%s == 0", first);
-    lanes_prefetch(x, n, tile, key, count);
-    tile_end(x->t);
-}
-
-/* A part of the next tile's keys with each part of the output's channels, or with each step of them. */
-static void bring_keys(Lanes *x, const DecodeBundle *of, const char *first, bool in_step)
+/* The first rows bring what is copied next: its lines come while there is work to do. Step [step] of so many brings its share of keys (1)
+ * or values (2) [from] .. [to] of tile [tile]. */
+static void bring(Lanes *x, uint32_t n, const char *tile, const char *first, const char *step,
+                  int32_t steps, int32_t from, int32_t to)
 {
     AuTileBuild *t = x->t;
-    const int32_t keys = x->shape->key_tile, parts = x->p->e / of->channels, steps = keys / VALUES,
-                  each = keys / parts;
-    const bool by_step = each % steps == 0 && each >= steps;
-    if (keys % parts || by_step != in_step) return;
-    const int32_t count = by_step ? each / steps : each;
-    const char *key = by_step ? tile_text(t, "(part_of_row * %d + turn) * %d", steps, count)
-                              : tile_text(t, "part_of_row * %d", count);
-    bring(x, 1, "(n + 1)", first, key, count);
+    const int32_t each = (to - from + steps - 1) / steps;
+    if (to <= from) return;
+    tile_if(t, "%s == 0 && %s < %d", first, step, (to - from + each - 1) / each);
+    lanes_prefetch(x, n, tile, tile_text(t, "%d + %s * %d", from, step, each), each);
+    tile_end(t);
+}
+
+/* With each part of the output's channels, or with each step of them. */
+static void bring_keys(Lanes *x, const DecodeBundle *of, const char *first, bool in_step)
+{
+    const int32_t keys = x->shape->key_tile, from = decode_brought(x),
+                  parts = x->p->e / of->channels, steps = keys / VALUES;
+    if (in_step != (keys - from >= parts * steps)) return;
+    const char *step =
+        in_step ? tile_text(x->t, "(part_of_row * %d + turn)", steps) : "part_of_row";
+    bring(x, 1, "(n + 1)", first, step, in_step ? parts * steps : parts, from, keys);
 }
 
 void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
@@ -64,7 +67,8 @@ void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes, d = x->p->d;
     tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / of->keys));
-    bring(x, 2, "n", first, tile_text(t, "turn * %d", of->keys), of->keys);
+    bring(x, 2, "n", first, "turn", x->shape->key_tile / of->keys, decode_brought(x),
+          x->shape->key_tile - decode_brought(x));
     for (int32_t r = 0; r < of->rows; r++) {
         const char *total = of_row(x, of, "total", r);
         tile_set(t, total, "fill(%s, 0.0)", total);

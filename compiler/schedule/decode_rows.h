@@ -20,6 +20,8 @@ typedef struct DecodeBundle {
     int32_t channels; /* of the output, whose sums are */
 } DecodeBundle;
 
+/* Of the next tile as many rows come while this one is copied, and while scores become weights; the others with the products. */
+int32_t decode_brought(const Lanes *x);
 DecodeBundle decode_bundle(const Lanes *x, int32_t rows);
 void decode_declare(Lanes *x, const DecodeBundle *of);
 /* Of rows [first] .. of the block. */

@@ -15,6 +15,7 @@
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
     PART = 1024, /* keys of a block */
+    COPIED = 4,  /* that are copied together */
     NEAR =
         4 *
         1024 /* numbers of a tile of keys and values: half of the first cache, of which the next ones take the rest */
@@ -57,14 +58,20 @@ static void memories(Lanes *x)
         tile_private(t, tile_text(t, "STATE%u", n), "f32[q:%d]", ROWS);
 }
 
+/* A few rows at a time, and with them the first ones of what is copied next are brought. */
 static void copy_rows(Lanes *x, uint32_t n, const char *to)
 {
-    if (!lanes_has_codes(x, n)) {
-        lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(to));
-        return;
-    }
-    lanes_copy_codes(x, n);
-    lanes_make_rows(x, n, to);
+    AuTileBuild *t = x->t;
+    const bool codes = lanes_has_codes(x, n);
+    const int32_t keys = x->shape->key_tile, some = decode_brought(x) / (keys / COPIED);
+    tile_for_range(t, "slice", "0", tile_text(t, "%d", keys / COPIED));
+    if (some)
+        lanes_prefetch(x, n == 1 ? 2 : 1, n == 1 ? "n" : "(n + 1)",
+                       tile_text(t, "slice * %d", some), some);
+    lanes_copy_some(x, n, tile_text(t, "slice * %d", COPIED), COPIED,
+                    TILE_NAME(codes ? lanes_codes_of(n) : to));
+    tile_end(t);
+    if (codes) lanes_make_rows(x, n, to);
 }
 
 static void fragments(Lanes *x)
@@ -176,6 +183,8 @@ static void of_all_rows(Lanes *x, Product *product)
 static void weigh_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const int32_t some = decode_brought(x);
+    if (some) lanes_prefetch(x, 2, "n", tile_text(t, "%d", x->shape->key_tile - some), some);
     begin_rows(x);
     get_states(x, "state", "STATE%u[row +: 1]");
     tile_load(t, "score", "S[row +: 1, :]");
