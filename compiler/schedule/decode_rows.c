@@ -2,12 +2,16 @@
 #include "decode_rows.h"
 #include "key_layout.h"
 
-enum { VALUES = 4 }; /* keys whose values are under way together */
+enum {
+    VALUES = 4,   /* keys whose values are under way together */
+    MOST_KEYS = 4 /* whose scores are: more registers along an axis would be a loop */
+};
 
 DecodeBundle decode_bundle(const Lanes *x, int32_t rows)
 {
     const int32_t lanes = x->p->caps->lanes, sums = x->p->caps->registers / 2;
     DecodeBundle of = {.rows = rows, .keys = sums / rows, .channels = sums / rows * lanes};
+    if (of.keys > MOST_KEYS) of.keys = MOST_KEYS;
     while (x->shape->key_tile % of.keys) of.keys /= 2;
     while (x->p->e % of.channels) of.channels -= lanes;
     return of;
