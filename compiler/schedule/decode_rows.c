@@ -1,6 +1,7 @@
 /* decode_rows.c - see decode_rows.h. */
 #include "decode_rows.h"
 #include "key_layout.h"
+#include "key_storage.h"
 
 enum {
     VALUES = 4,   /* keys whose values are under way together */
@@ -19,6 +20,11 @@ DecodeBundle decode_bundle(const Lanes *x, int32_t rows)
 
 int32_t decode_brought(const Lanes *x) { return x->shape->key_tile / 4; }
 
+const char *decode_tile_elem(Lanes *x, uint32_t n)
+{
+    return lanes_has_codes(x, n) ? "f32" : x->operand;
+}
+
 /* The name of what row [row] of a bundle has. */
 static const char *of_row(Lanes *x, const DecodeBundle *of, const char *name, int32_t row)
 {
@@ -29,15 +35,15 @@ void decode_declare(Lanes *x, const DecodeBundle *of)
 {
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes;
-    tile_frag(t, tile_text(t, "keys%d", of->rows), "f32[kv:%d, d:%d] @ a_row_along", of->keys,
-              lanes);
-    for (int32_t n = 0; n < 2; n++)
-        tile_frag(t, tile_text(t, n ? "before%d" : "value%d", of->rows), "f32[e:%d] @ along_lanes",
-                  of->channels);
+    tile_frag(t, tile_text(t, "keys%d", of->rows), "%s[kv:%d, d:%d] @ a_row_along",
+              decode_tile_elem(x, 1), of->keys, lanes);
+    tile_frag(t, tile_text(t, "value%d", of->rows), "%s[e:%d] @ along_lanes",
+              decode_tile_elem(x, 2), of->channels);
+    tile_frag(t, tile_text(t, "before%d", of->rows), "f32[e:%d] @ along_lanes", of->channels);
     for (int32_t r = 0; r < of->rows; r++) {
         tile_frag(t, of_row(x, of, "query", r), "f32[d:%d] @ along_lanes", lanes);
-        tile_frag(t, of_row(x, of, "total", r), "f32[kv:%d, d:%d] like keys%d = 0.0", of->keys,
-                  lanes, of->rows);
+        tile_frag(t, of_row(x, of, "total", r), "f32[kv:%d, d:%d] @ a_row_along = 0.0", of->keys,
+                  lanes);
         tile_frag(t, of_row(x, of, "sum", r), "f32[e:%d] @ along_lanes = 0.0", of->channels);
     }
 }
@@ -85,7 +91,7 @@ void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
                   lanes);
     for (int32_t r = 0; r < of->rows; r++) {
         const char *total = of_row(x, of, "total", r);
-        tile_set(t, total, "%s + keys%d * %s", total, of->rows, of_row(x, of, "query", r));
+        tile_set(t, total, "%s + f32(keys%d) * %s", total, of->rows, of_row(x, of, "query", r));
     }
     tile_end(t);
     for (int32_t r = 0; r < of->rows; r++)
@@ -116,7 +122,7 @@ void decode_sums(Lanes *x, const DecodeBundle *of, const char *first)
                       key);
         for (int32_t r = 0; r < of->rows; r++) {
             const char *sum = of_row(x, of, "sum", r);
-            tile_set(t, sum, "%s + %s * %s", sum, value, of_row(x, of, "weight", r));
+            tile_set(t, sum, "%s + f32(%s) * %s", sum, value, of_row(x, of, "weight", r));
         }
     }
     tile_end(t);

@@ -6,7 +6,7 @@
  *
  *     S[rows, kv] = sum over d of Q[rows, d] K[kv, d]        ACC[rows, e] = ACC SCALE + sum over kv of S[rows, kv] V[kv, e]
  *
- * Memories, which the caller declares: Q f32[q, d], K f32[kv, d], V f32[kv, e], ACC f32[q, e], S f32[q, kv], SCALE f32[q]. */
+ * Memories, which the caller declares: Q f32[q, d], K [kv, d], V [kv, e], ACC f32[q, e], S f32[q, kv], SCALE f32[q]. */
 #ifndef AU_SCHEDULE_DECODE_ROWS_H
 #define AU_SCHEDULE_DECODE_ROWS_H
 
@@ -22,6 +22,9 @@ typedef struct DecodeBundle {
 
 /* Of the next tile as many rows come while this one is copied, and while scores become weights; the others with the products. */
 int32_t decode_brought(const Lanes *x);
+/* Element type of tiles of keys (1) or values (2): as they are passed, converted where they are multiplied, so that tiles of 16 bits have
+ * twice as many keys. Elements of codes are f32. */
+const char *decode_tile_elem(Lanes *x, uint32_t n);
 DecodeBundle decode_bundle(const Lanes *x, int32_t rows);
 void decode_declare(Lanes *x, const DecodeBundle *of);
 /* Of rows [first] .. of the block. */

@@ -14,11 +14,9 @@
 
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
-    PART = 1024, /* keys of a block */
-    COPIED = 4,  /* that are copied together */
-    NEAR =
-        4 *
-        1024 /* numbers of a tile of keys and values: half of the first cache, of which the next ones take the rest */
+    PART = 1024,     /* keys of a block */
+    COPIED = 4,      /* that are copied together */
+    NEAR = 16 * 1024 /* bytes of a tile: half of the first cache; the next one takes the rest */
 };
 
 static const char *parts_of(Lanes *x, const char *keys)
@@ -48,8 +46,8 @@ static void memories(Lanes *x)
     const int32_t keys = x->shape->key_tile;
     tile_private(t, "Q", "f32[q:%d, d:%d]", ROWS, x->p->d);
     tile_private(t, "ACC", "f32[q:%d, e:%d]", ROWS, x->p->e);
-    tile_private(t, "K", "f32[kv:%d, d:%d]", keys, x->p->d);
-    tile_private(t, "V", "f32[kv:%d, e:%d]", keys, x->p->e);
+    tile_private(t, "K", "%s[kv:%d, d:%d]", decode_tile_elem(x, 1), keys, x->p->d);
+    tile_private(t, "V", "%s[kv:%d, e:%d]", decode_tile_elem(x, 2), keys, x->p->e);
     tile_private(t, "S", "f32[q:%d, kv:%d]", ROWS, keys);
     if (x->p->hooks->has_scale) tile_private(t, "SCALE", "f32[q:%d]", ROWS);
     for (uint32_t n = 1; n < 3; n++)
@@ -427,8 +425,9 @@ const char *schedule_lanes_decode_fit(AuArena *arena, const AuProblem *p, AuShap
 bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     (void)arena;
-    *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = 8};
-    while (out->key_tile > p->caps->lanes && out->key_tile * (p->d + p->e) > NEAR)
+    *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = p->caps->registers / 2};
+    while (out->key_tile > p->caps->lanes &&
+           out->key_tile * (p->d + p->e) * tile_elem(p->operand)->bytes > NEAR)
         out->key_tile /= 2;
     *why = refusal(p);
     return !*why;

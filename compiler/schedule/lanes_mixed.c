@@ -41,6 +41,7 @@ AuSchedule *schedule_lanes_mixed(AuArena *arena, AuDiags *diags, const AuProblem
     if (!lanes_forward_begin(arena, diags, many, out, &x)) return NULL;
     if (!x.makes_elements)
         tile_layout(x.t, "a_row_along", "reg", tile_text(x.t, "lane:%d@1", p->caps->lanes));
+    tile_set_option(x.t, "fused", 1);
     out->by_batch = !p->invariant;
     return lanes_forward_built(&x, diags, kernels);
 }
