@@ -22,7 +22,7 @@ int32_t decode_brought(const Lanes *x) { return x->shape->key_tile / 4; }
 
 const char *decode_tile_elem(Lanes *x, uint32_t n)
 {
-    return lanes_has_codes(x, n) ? "f32" : x->operand;
+    return lanes_is_stored(x, n) ? "f32" : x->operand;
 }
 
 /* The name of what row [row] of a bundle has. */

@@ -23,7 +23,7 @@ typedef struct DecodeBundle {
 /* Of the next tile as many rows come while this one is copied, and while scores become weights; the others with the products. */
 int32_t decode_brought(const Lanes *x);
 /* Element type of tiles of keys (1) or values (2): as they are passed, converted where they are multiplied, so that tiles of 16 bits have
- * twice as many keys. Elements of codes are f32. */
+ * twice as many keys. Codes become f32. */
 const char *decode_tile_elem(Lanes *x, uint32_t n);
 DecodeBundle decode_bundle(const Lanes *x, int32_t rows);
 void decode_declare(Lanes *x, const DecodeBundle *of);

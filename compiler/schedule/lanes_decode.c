@@ -425,10 +425,10 @@ const char *schedule_lanes_decode_fit(AuArena *arena, const AuProblem *p, AuShap
 bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     (void)arena;
+    const bool codes = p->attn->storage[0].as || p->attn->storage[1].as;
+    const int32_t bytes = tile_elem(codes ? TILE_F32 : p->operand)->bytes * (p->d + p->e);
     *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = p->caps->registers / 2};
-    while (out->key_tile > p->caps->lanes &&
-           out->key_tile * (p->d + p->e) * tile_elem(p->operand)->bytes > NEAR)
-        out->key_tile /= 2;
+    while (out->key_tile > p->caps->lanes && out->key_tile * bytes > NEAR) out->key_tile /= 2;
     *why = refusal(p);
     return !*why;
 }
