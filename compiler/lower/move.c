@@ -123,17 +123,18 @@ static void copy_element(AuLower *l, Copy *c)
 {
     AuLowerMemory *from = lower_memory(l, c->from->memory), *to = lower_memory(l, c->to->memory);
     const AuScalar scalar = lower_scalar(c->from->memory->type.elem);
-    AuVal inside, target_inside, none = {0};
+    AuVal inside = {0}, target_inside, none = {0}, at = {0};
     const bool from_global = c->from->memory->space == TILE_GLOBAL;
+    if (c->row != COPY_OUTSIDE)
+        at = lower_address(l, c->from, &c->point,
+                           c->row == COPY_INSIDE ? OUTSIDE_TRUSTED : OUTSIDE_TESTED, &inside,
+                           c->contiguous && from_global);
     const AuVal target = lower_address(l, c->to, &c->point, OUTSIDE_TESTED, &target_inside, false);
     if (c->row == COPY_OUTSIDE) {
         const AuVal v = pad_value(l, c->s->move.pad, lower_scalar(c->to->memory->type.elem));
         kernel_store(l->k, to->mem, target, v, c->in_row);
         return;
     }
-    const AuVal at = lower_address(l, c->from, &c->point,
-                                   c->row == COPY_INSIDE ? OUTSIDE_TRUSTED : OUTSIDE_TESTED,
-                                   &inside, c->contiguous && from_global);
     const AuVal when = when_value(l, c->s->move.when, &c->point);
     /* A guard belongs to the side that may be outside: the source of a padded copy, else the
      * destination. */
