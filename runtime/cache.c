@@ -23,14 +23,10 @@ AuSum rt_sum(const void *bytes, size_t count)
 
 void rt_cache_name(AuText *name, AuCacheKind kind, const void *bytes, size_t count, const char *how)
 {
-    static const char *const kinds[] = {
-#define KIND(of) #of,
-#include "cache_kinds.def"
-#undef KIND
-    };
     AuSum content = rt_sum(bytes, count), way = rt_sum(how, strlen(how));
-    rt_text_add(name, "%s-%016llx%016llx%016llx", kinds[kind], (unsigned long long)content.high,
-                (unsigned long long)content.low, (unsigned long long)(way.high ^ way.low));
+    rt_text_add(name, "%s%016llx%016llx%016llx", rt_cache_prefix(kind),
+                (unsigned long long)content.high, (unsigned long long)content.low,
+                (unsigned long long)(way.high ^ way.low));
 }
 
 /* ---- the folder */

@@ -7,18 +7,13 @@
 #define AU_RUNTIME_CACHE_H
 
 #include "base.h"
+#include "cache_names.h"
 
 /* A sum of contents in 128 bits: no two files of a cache meet by chance. Not for adversaries; the folder has none. */
 typedef struct AuSum {
     uint64_t low, high;
 } AuSum;
 AuSum rt_sum(const void *bytes, size_t count);
-
-typedef enum AuCacheKind {
-#define KIND(name) CACHE_##name,
-#include "cache_kinds.def"
-#undef KIND
-} AuCacheKind;
 
 /* Adds the file name of what was made of [bytes] in the way that [how] says: "KIND-SUM". [how] has no '/'. */
 void rt_cache_name(AuText *name, AuCacheKind kind, const void *bytes, size_t count,

@@ -50,35 +50,17 @@ aule_status rt_cache_limit(uint64_t *most, AuSink sink)
 
 /* ---- what there is */
 
-static bool begins(const char *name, const char *with)
-{
-    return strncmp(name, with, strlen(with)) == 0;
-}
-
 static bool ends(const char *name, const char *with)
 {
     const size_t length = strlen(name), tail = strlen(with);
     return length >= tail && strcmp(name + length - tail, with) == 0;
 }
 
-static bool is_code(const char *name)
-{
-    static const char *const kinds[] = {
-#define KIND(name) #name "-",
-#include "cache_kinds.def"
-#undef KIND
-    };
-    for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
-        if (begins(name, kinds[n])) return true;
-    return false;
-}
-
-/* Files of other names are not the cache's. */
 static bool read_entry(int folder, const char *name, Kept *kept)
 {
     struct stat facts;
     *kept = (Kept){.is_part = ends(name, ".part")};
-    if (strlen(name) >= NAME_BYTES || !(kept->is_part || ends(name, ".so") || is_code(name)) ||
+    if (strlen(name) >= NAME_BYTES || !(kept->is_part || rt_cache_has(name)) ||
         fstatat(folder, name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode))
         return false;
     strcpy(kept->name, name);

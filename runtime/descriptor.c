@@ -26,6 +26,11 @@ const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index)
     return STEP(aule_launch_v1, variant->launches, index);
 }
 
+uint32_t rt_block(const aule_launch_v1 *launch, int axis)
+{
+    return launch->block[axis] ? launch->block[axis] : 1;
+}
+
 uint32_t rt_map_count(const aule_launch_v1 *launch)
 {
     return launch->struct_size < offsetof(aule_launch_v1, flags) ? 0 : launch->map_count;

@@ -18,6 +18,8 @@ const aule_param_v1 *rt_param(const aule_attention_v1 *attention, uint32_t index
 const aule_variant_v1 *rt_variant(const aule_attention_v1 *attention, uint32_t index);
 const aule_launch_v1 *rt_launch(const aule_variant_v1 *variant, uint32_t index);
 
+uint32_t rt_block(const aule_launch_v1 *launch, int axis); /* threads; one where 0 is said */
+
 /* 0 for artifacts of before there were any. */
 uint32_t rt_map_count(const aule_launch_v1 *launch);
 /* May it be launched before the one before it, of the same run, has ended? */

@@ -220,7 +220,13 @@ static aule_status check_queue_kind(const AuBackend *backend, uint32_t kind, AuS
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_device_options.queue_kind is %u, expected 0 to %d", kind,
                        AULE_QUEUE_COMMANDS);
-    if (!kind || backend->kinds_of_queues) return AULE_OK;
+    if (!kind || backend->queues[kind]) return AULE_OK;
+    if (backend->queues[AULE_QUEUE_RECORDED])
+        return rt_fail(sink, AULE_ERROR_USAGE,
+                       "aule_device_options.queue_kind is %u, %s has 0 (%s) and "
+                       "AULE_QUEUE_RECORDED (%s)",
+                       kind, backend->name, backend->queues[AULE_QUEUE_DEFAULT],
+                       backend->queues[AULE_QUEUE_RECORDED]);
     return rt_fail(sink, AULE_ERROR_USAGE,
                    "aule_device_options.queue_kind is %u, %s has queues of one kind: 0", kind,
                    backend->name);

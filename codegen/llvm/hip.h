@@ -41,6 +41,8 @@ void hip_halves(LLVMModuleRef module);
 /* hip_stay.c: products of RDNA do not go behind branches; the module has been optimised. */
 void hip_stay(LLVMModuleRef module);
 bool hip_is_product(LLVMValueRef v); /* a product of RDNA */
+/* The same by an empty text of assembly, where the builder is; [effects]: nothing with effects passes it. */
+LLVMValueRef hip_same(LLVMBuilderRef builder, LLVMValueRef v, bool effects);
 
 /* hip_pace.c: operands of products are not read further ahead than a kernel says, in this attribute of its function; the module has been optimised. */
 #define HIP_PACED "aule-paced"

@@ -27,15 +27,20 @@ static bool is_next(LLVMValueRef user, LLVMValueRef v)
     return hip_is_product(user) && LLVMGetInstructionParent(user) == LLVMGetInstructionParent(v);
 }
 
-static LLVMValueRef same(LLVMContextRef context, LLVMBuilderRef builder, LLVMValueRef v)
+LLVMValueRef hip_same(LLVMBuilderRef builder, LLVMValueRef v, bool effects)
 {
-    static const char convergent[] = "convergent";
     LLVMTypeRef of = LLVMTypeOf(v), type = LLVMFunctionType(of, &of, 1, false);
     LLVMValueRef text =
-        LLVMGetInlineAsm(type, "", 0, "=v,0", 4, false, false, LLVMInlineAsmDialectATT, false);
+        LLVMGetInlineAsm(type, "", 0, "=v,0", 4, effects, false, LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(builder, type, text, &v, 1, "");
+}
+
+static LLVMValueRef staying(LLVMContextRef context, LLVMBuilderRef builder, LLVMValueRef v)
+{
+    static const char convergent[] = "convergent";
     const unsigned kind = LLVMGetEnumAttributeKindForName(convergent, sizeof convergent - 1);
     LLVMPositionBuilderBefore(builder, LLVMGetNextInstruction(v));
-    LLVMValueRef made = LLVMBuildCall2(builder, type, text, &v, 1, "");
+    LLVMValueRef made = hip_same(builder, v, false);
     LLVMAddCallSiteAttribute(made, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                              LLVMCreateEnumAttribute(context, kind, 0));
     return made;
@@ -49,7 +54,7 @@ static void hold(LLVMContextRef context, LLVMBuilderRef builder, LLVMValueRef v)
         LLVMValueRef user = LLVMGetUser(use);
         next = LLVMGetNextUse(use);
         if (user == held || is_next(user, v)) continue;
-        if (!held) held = same(context, builder, v);
+        if (!held) held = staying(context, builder, v);
         for (int n = 0; n < LLVMGetNumOperands(user); n++)
             if (LLVMGetOperand(user, (unsigned)n) == v) LLVMSetOperand(user, (unsigned)n, held);
         next = LLVMGetFirstUse(v); /* the list is another now */

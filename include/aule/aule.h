@@ -174,7 +174,7 @@ AULE_API void aule_device_list_free(aule_device_list *list);
  * ze_command_list_handle_t. RECORDED, levelzero: a ze_command_list_handle_t that its owner closes and executes, each time with the addresses and
  * parameters of the call; it cannot be waited for here, and events on it must outlive what is executed. RECORDED, metal: an
  * id<MTLCommandBuffer> without an open encoder, which its owner commits and waits for; it has no events (GPUStartTime is its own). COMMANDS,
- * levelzero: a ze_command_queue_handle_t. Each has its own: RECORDED is refused where there is none (AULE_ERROR_USAGE). */
+ * levelzero: a ze_command_queue_handle_t. A kind that a backend does not have is refused (AULE_ERROR_USAGE). */
 typedef enum aule_queue_kind {
     AULE_QUEUE_DEFAULT = 0,
     AULE_QUEUE_RECORDED = 1,

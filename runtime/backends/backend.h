@@ -65,11 +65,13 @@ struct AuRun {
 
 typedef struct AuBackend {
     uint32_t api_version;
-    const char *name;     /* "cpu": in ids of devices, and the target of artifacts */
-    bool flat;            /* memory has addresses; else tensors are handles with offsets */
-    bool in_bytes;        /* not flat: offsets of handles are bytes, else elements */
-    bool kinds_of_queues; /* takes aule_device_options.queue_kind */
-    DLDeviceType dl[4];   /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
+    const char *name; /* "cpu": in ids of devices, and the target of artifacts */
+    bool flat;        /* memory has addresses; else tensors are handles with offsets */
+    bool in_bytes;    /* not flat: offsets of handles are bytes, else elements */
+    const char
+        *queues[AULE_QUEUE_COMMANDS + 1]; /* what a queue of each aule_queue_kind is; NULL: has
+                                                    none, or all of one kind */
+    DLDeviceType dl[4]; /* kinds of DLPack devices whose memory it reads, 0-terminated if fewer */
 
     /* Calls rt_found for each device, or once with available 0 and the reason. Never fails but for memory. */
     aule_status (*find)(AuFinder *finder, AuSink sink);

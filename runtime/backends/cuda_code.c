@@ -116,7 +116,7 @@ aule_status rt_cuda_make(Cuda *c, CudaProgram *p, AuSink sink)
     if (!ptx) return rt_fail_memory(sink);
     memcpy(ptx, p->variant->code, bytes);
     snprintf(how, sizeof how, "sm_%u driver %d", c->capability, c->driver);
-    rt_cache_name(&name, CACHE_cuda, ptx, strlen(ptx), how);
+    rt_cache_name(&name, CACHE_CUDA, ptx, strlen(ptx), how);
     uint64_t most;
     aule_status status = rt_cache_limit(&most, sink);
     if (!status && is_whole(ptx))
@@ -168,8 +168,7 @@ static aule_status find_kernels(Cuda *c, CudaProgram *p, AuSink sink)
     for (uint32_t i = 0; i < p->variant->launch_count; i++) {
         CudaKernel *kernel = &p->kernels[i];
         kernel->launch = rt_launch(p->variant, i);
-        for (int axis = 0; axis < 3; axis++)
-            kernel->block[axis] = kernel->launch->block[axis] ? kernel->launch->block[axis] : 1;
+        for (int axis = 0; axis < 3; axis++) kernel->block[axis] = rt_block(kernel->launch, axis);
         CUresult code =
             c->cu.cuModuleGetFunction(&kernel->function, p->module, kernel->launch->entry);
         aule_status status = code ? rt_cuda_fail(c, sink, AULE_ERROR_ARTIFACT,

@@ -98,8 +98,7 @@ static aule_status make_kernel(LevelZero *z, Program *p, Kernel *kernel,
     const ze_kernel_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_KERNEL_DESC,
                                    .pKernelName = launch->entry};
     uint32_t block[3];
-    for (int axis = 0; axis < 3; axis++)
-        block[axis] = launch->block[axis] ? launch->block[axis] : 1;
+    for (int axis = 0; axis < 3; axis++) block[axis] = rt_block(launch, axis);
     aule_status status = check_block(z, launch, block, sink);
     if (status) return status;
     kernel->held = rt_alloc_array(z->heap, launch->slot_count, sizeof *kernel->held);

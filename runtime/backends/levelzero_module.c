@@ -72,7 +72,7 @@ static void name_of(const LevelZero *z, const aule_variant_v1 *variant, AuText *
     rt_text_add(&how, " %x %x %u %s", z->facts.of.vendorId, z->facts.of.deviceId,
                 z->facts.driver.driverVersion, flags_of(variant));
     if (!how.failed)
-        rt_cache_name(name, CACHE_levelzero, variant->code, (size_t)variant->code_bytes,
+        rt_cache_name(name, CACHE_LEVELZERO, variant->code, (size_t)variant->code_bytes,
                       rt_text_str(&how));
     name->failed |= how.failed;
     rt_text_free(&how);

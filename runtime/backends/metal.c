@@ -130,11 +130,6 @@ static aule_status fill(Metal *d, const aule_device_options *options, AuSink sin
 static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_options *options,
                               void **state, AuSink sink)
 {
-    if (options->queue_kind == AULE_QUEUE_COMMANDS)
-        return rt_fail(sink, AULE_ERROR_USAGE,
-                       "aule_device_options.queue_kind is AULE_QUEUE_COMMANDS, which is "
-                       "levelzero's; metal has 0 (MTLCommandQueue) and AULE_QUEUE_RECORDED "
-                       "(MTLCommandBuffer)");
     Metal *d = rt_alloc(memory, sizeof *d);
     if (!d) return rt_fail_memory(sink);
     *d = (Metal){
@@ -208,7 +203,6 @@ aule_status rt_metal_finish(Metal *d, AuSink sink)
     return status;
 }
 
-/* Work of a queue so far: an empty command buffer behind it. */
 static aule_status refuse_recorded(const Metal *d, const char *what, AuSink sink)
 {
     return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
@@ -216,6 +210,7 @@ static aule_status refuse_recorded(const Metal *d, const char *what, AuSink sink
                    what);
 }
 
+/* Work of a queue so far: an empty command buffer behind it. */
 static aule_status wait_for(Metal *d, void *queue, AuSink sink)
 {
     MetalId commands;
@@ -412,7 +407,7 @@ const AuBackend au_backend_metal = {
     .name = "metal",
     .flat = false,
     .in_bytes = true,
-    .kinds_of_queues = true,
+    .queues = {"MTLCommandQueue", "MTLCommandBuffer"},
     .dl = {kDLMetal},
     .find = find,
     .open = open_metal,

@@ -61,8 +61,7 @@ static MetalId new_pipeline(const Metal *d, MetalKept *kept, MetalId function, M
 
 static MetalSize block_of(const aule_launch_v1 *launch)
 {
-    const uint32_t *b = launch->block; /* 0 as on other devices: one thread */
-    return (MetalSize){b[0] ? b[0] : 1, b[1] ? b[1] : 1, b[2] ? b[2] : 1};
+    return (MetalSize){rt_block(launch, 0), rt_block(launch, 1), rt_block(launch, 2)};
 }
 
 /* Metal's bytes of threadgroup memory are a multiple of 16. */

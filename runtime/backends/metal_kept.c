@@ -33,7 +33,7 @@ static bool name_of(const Metal *d, const aule_variant_v1 *v, AuText *name)
                *device = rt_metal_words(m, METAL_GET(m, MetalId, d->device, name));
     rt_text_add(&how, "%s, %s, 3.%u", version, device, d->language);
     if (!how.failed)
-        rt_cache_name(name, CACHE_metal, v->code, (size_t)v->code_bytes, rt_text_str(&how));
+        rt_cache_name(name, CACHE_METAL, v->code, (size_t)v->code_bytes, rt_text_str(&how));
     const bool good = version[0] && device[0] && !how.failed && !name->failed;
     rt_text_free(&how);
     return good;

@@ -227,7 +227,7 @@ aule_status rt_opencl_launch(void *state, void *program, void *queue, const AuLa
     cl_command_queue on = queue ? queue : o->queue;
     size_t global[3], local[3];
     for (int axis = 0; axis < 3; axis++) {
-        local[axis] = launch->block[axis] ? launch->block[axis] : 1;
+        local[axis] = rt_block(launch, axis);
         global[axis] = (size_t)given->grid[axis] * local[axis];
     }
     aule_status status = rt_opencl_check(sink, "the caller's queue", order(o, on));

@@ -32,7 +32,7 @@ static void name_of(const Vulkan *v, const VulkanKept *kept, AuText *name)
     add_uuid(&how, v->facts.of.cache_uuid);
     rt_text_add(&how, " %x %x %x %d", v->facts.of.vendor, v->facts.of.device,
                 v->facts.of.driver_version, v->fused);
-    if (!how.failed) rt_cache_name(name, CACHE_vulkan, kept->code, kept->bytes, rt_text_str(&how));
+    if (!how.failed) rt_cache_name(name, CACHE_VULKAN, kept->code, kept->bytes, rt_text_str(&how));
     name->failed |= how.failed;
     rt_text_free(&how);
 }

@@ -1,6 +1,8 @@
 /* cache.c - `aule cache`: what is kept on disk, and letting go of it. */
 #include "command.h"
 
+#include "../cache_names.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,20 +19,6 @@ static const char *size_text(char to[32], uint64_t bytes)
     for (; size >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) size /= 1000;
     snprintf(to, 32, "%.*f %s", unit && size < 99.5 ? 1 : 0, size, units[unit]);
     return to;
-}
-
-/* Names that the runtime and the Python package give. */
-static bool is_kept(const char *name)
-{
-    static const char *const kinds[] = {
-#define KIND(name) #name "-",
-#include "../cache_kinds.def"
-#undef KIND
-    };
-    const size_t length = strlen(name);
-    for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
-        if (strncmp(name, kinds[n], strlen(kinds[n])) == 0) return true;
-    return length > 3 && strcmp(name + length - 3, ".so") == 0;
 }
 
 static void list_file(const char *folder, const char *name)
@@ -52,7 +40,7 @@ static int list(const char *folder)
     DIR *entries = opendir(folder);
     if (!entries) return command_fail(EXIT_FILE, "%s: %s", folder, strerror(errno));
     for (struct dirent *e; (e = readdir(entries));)
-        if (is_kept(e->d_name)) list_file(folder, e->d_name);
+        if (rt_cache_has(e->d_name)) list_file(folder, e->d_name);
     closedir(entries);
     return 0;
 }
