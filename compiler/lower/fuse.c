@@ -218,6 +218,16 @@ static AuVal is_anywhere(AuLower *l, const AuTileVar *test)
     return kernel_op1(k, AU_K_ANY, some);
 }
 
+static void emit_half(AuLower *l, Run *run, const AuTileStmt *branch, bool otherwise)
+{
+    for (uint32_t n = 0; n < run->count; n++) {
+        if (run->items[n].branch != branch || run->items[n].otherwise != otherwise) continue;
+        Group g = {.run = run};
+        AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, &run->items[n]);
+        emit_group(l, &g);
+    }
+}
+
 /* Loads of a branch, then its items, one after the other. */
 static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
 {
@@ -227,11 +237,10 @@ static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
     for (uint32_t n = 0; n < branch->branch.then.count; n++)
         if (branch->branch.then.at[n]->kind == TILE_S_LOAD)
             lower_load(l, branch->branch.then.at[n]);
-    for (uint32_t n = 0; n < run->count; n++) {
-        if (run->items[n].branch != branch) continue;
-        Group g = {.run = run};
-        AU_PUSH(l->arena, g.items.at, g.items.count, g.items.capacity, &run->items[n]);
-        emit_group(l, &g);
+    emit_half(l, run, branch, false);
+    if (branch->branch.other.count) {
+        kernel_else(l->k);
+        emit_half(l, run, branch, true);
     }
     kernel_end(l->k);
     l->r.in_branch = before;

@@ -29,7 +29,8 @@ typedef struct Item {
                                   [taken] on */
     uint32_t first_count, taken;
     AuVal *even;              /* warps, 16 bits: by register, what waits for its neighbour */
-    const AuTileStmt *branch; /* warps: the `if` that it stands in, or NULL */
+    const AuTileStmt *branch; /* warps: the `if` that it stands in, or NULL, */
+    bool otherwise;           /* in its other half */
 } Item;
 
 typedef struct Run {

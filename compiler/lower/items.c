@@ -203,7 +203,7 @@ static void decide_stores(Run *run)
     }
 }
 
-/* !(reduce_top(x) .. < limit) that a vote alone asks for: true in all lanes' parts of a row, or in one. */
+/* !(reduce_top(x) .. < limit), or of another maximum, that a vote alone asks for: true in all lanes' parts of a row, or in one. */
 static bool is_only_asked(const Run *run, const AuTileVar *var, const AuTileExpr *value)
 {
     const AuLower *l = run->l;
@@ -239,6 +239,10 @@ static void add_branch(Run *run, const AuTileStmt *s)
     uint32_t level = 0;
     for (uint32_t n = 0; n < s->branch.then.count; n++)
         add_assignment(run, s->branch.then.at[n], s);
+    const uint32_t other = run->count;
+    for (uint32_t n = 0; n < s->branch.other.count; n++)
+        add_assignment(run, s->branch.other.at[n], s);
+    for (uint32_t n = other; n < run->count; n++) run->items[n].otherwise = true;
     for (uint32_t n = first; n < run->count; n++) at_least(&level, run->items[n].level);
     for (uint32_t n = first; n < run->count; n++) run->items[n].level = level;
 }

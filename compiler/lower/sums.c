@@ -20,16 +20,17 @@ AuTileExpr *lower_in_parts(AuLower *l, AuTileExpr *e)
     return copy;
 }
 
-/* A copy whose reduce_top, if it is an increasing function of that, is marked as a part. */
+/* A copy whose maximum, if it is an increasing function of that, is marked as a part. */
 AuTileExpr *lower_asked_in_parts(AuLower *l, AuTileExpr *e)
 {
     const AuTileExpr *factor = e->op == TILE_X_MUL ? e->args.at[1] : NULL;
     const bool increases = e->op == TILE_X_NOT || e->op == TILE_X_LT || e->op == TILE_X_ADD ||
                            (factor && factor->op == TILE_X_FLOAT && factor->number > 0);
-    if (e->op != TILE_X_REDUCE_TOP && !increases) return e;
+    const bool reduces = e->op == TILE_X_REDUCE_TOP || e->op == TILE_X_REDUCE_MAX;
+    if (!reduces && !increases) return e;
     AuTileExpr *copy = AU_NEW(l->arena, AuTileExpr);
     *copy = *e;
-    if (e->op == TILE_X_REDUCE_TOP) {
+    if (reduces) {
         copy->integer = LOWER_IN_PARTS;
         return copy;
     }

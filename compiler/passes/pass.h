@@ -37,6 +37,7 @@ bool pass_is_list_loop(const AuTileStmt *s);
 
 void pass_statistics(Pass *p); /* statistics.c */
 void pass_lag(Pass *p);        /* lag.c */
+void pass_tanh(Pass *p);       /* tanh.c */
 void pass_sink(Pass *p);       /* sink.c */
 void pass_waits(Pass *p);      /* waits.c */
 void pass_places(Pass *p);     /* places.c */

@@ -105,9 +105,11 @@ bool tile_is_in_run(const AuTileStmt *s)
     const AuTileExpr *value = tile_assigned(s);
     const bool opaque = s->var && s->var->type && s->var->type->opaque;
     if (s->kind != TILE_S_IF) return value && value->op != TILE_X_CUMSUM && !opaque;
-    bool good = s->branch.test->op == TILE_X_ANYWHERE && !s->branch.other.count;
+    bool good = s->branch.test->op == TILE_X_ANYWHERE;
     for (uint32_t n = 0; n < s->branch.then.count && good; n++)
         good = s->branch.then.at[n]->kind == TILE_S_LOAD || tile_assigned(s->branch.then.at[n]);
+    for (uint32_t n = 0; n < s->branch.other.count && good; n++)
+        good = tile_assigned(s->branch.other.at[n]);
     return good;
 }
 

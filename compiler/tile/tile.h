@@ -103,7 +103,8 @@ uint32_t tile_count_reads(const AuTileExpr *e, const AuTileVar *var);    /* of N
 uint32_t tile_count_uses(const AuTileStmts *body, const AuTileVar *var); /* reads and assignments */
 uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTileVar *var);
 bool tile_reads_memory(const AuTileStmts *body, const AuTileMemory *memory); /* anywhere in it */
-/* Assignments, but for those of running sums and of opaque fragments, and an `if anywhere(x)` of assignments and loads between them. */
+/* Assignments, but for those of running sums and of opaque fragments, and an `if anywhere(x)` of assignments and loads, whose other half has
+ * assignments alone, between them. */
 bool tile_is_in_run(const AuTileStmt *s);
 
 /* What a role does with one of its variables (counts.c). Of several ways, be it halves of a branch or loops over the segments of a

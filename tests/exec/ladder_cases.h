@@ -28,6 +28,7 @@ static const ExecCase cases[] = {
     {"relu.attn", "B=1 H=1 S=10 T=70 D=16 E=16", NULL, NULL},
     {"retention.attn", "B=1 H=1 S=30 T=30 D=16 E=16", NULL, NULL},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=70 T=70 D=16 E=16", "window=20", "repeat"},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=90 T=110 D=64 E=32", "cap=3.0", "nan"},
     {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=13 T=21 D=16", NULL, "repeat"},
     {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, "dfinals"},
     /* distances of positions: near, far, gradients of the slope */
@@ -125,6 +126,8 @@ static const ExecCase wide_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", "window=90", "turned nan"},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=132 T=190 D=64 E=64", "cap=3.0", "nan"},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=132 T=150 D=128 E=128", "cap=0.125", "forward"},
     /* blocks that stay, with a tile of its own for results of another width */
     {"../../../attn_scripts/documents.attn", "B=2 H=1 S=132 D=64 E=128", NULL, "stays forward sorted"},
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=2 S=200 T=40 D=128 E=64", NULL, "stays forward"},
@@ -516,6 +519,7 @@ static const ExecCase wave_cases[] = {
     {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=32", NULL, "sorted dfinals"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=32 E=64", "window=20", NULL},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", "cap=3.0", "odd"},
 };
 /* What products of pairs must not take as it lies: odd widths, of further products too, and values that are channels of the keys. */
 static const char *const cores[] = {"kernel-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v3", "kernel-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx",

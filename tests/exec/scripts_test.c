@@ -11,6 +11,7 @@
 
 // clang-format off
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
+#define SOFTCAP   "../../../attn_scripts/softcap.attn"
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define CROSS     "../../../attn_scripts/cross.attn"
 #define LOW       "../../exec/sums/low.attn"
@@ -43,6 +44,10 @@ static const ExecCase cases[] = {
     {LEFT, "B=1 H=1 Hk=1 Hv=1 S=1 T=37 D=16 E=16", "left=5", NULL},
     {LEFT, "B=2 H=4 Hk=2 Hv=1 S=200 T=200 D=32 E=16", "left=5", NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=260 D=64 E=64", "window=100", "big"},
+    /* tanh of what is near 0 in some tiles and not in others (passes/tanh.c); of what is always far, and never */
+    {SOFTCAP, "B=1 H=2 Hk=1 S=150 T=190 D=64 E=64", "cap=3.0", "odd"},
+    {SOFTCAP, "B=1 H=2 Hk=2 S=70 T=97 D=128 E=64", "cap=0.125", "big"},
+    {SOFTCAP, "B=1 H=2 Hk=1 S=40 T=33 D=64 E=64", "cap=30000.0", "poison"},
     {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=64 E=64", NULL, "sorted"},
     {"documents_bias_sink.attn", "B=1 H=1 S=1 T=1 D=64 E=64", NULL, "sorted"},
     {"documents_bias_sink.attn", "B=1 H=2 S=200 T=200 D=32 E=64", NULL, "sorted odd"},

@@ -9,6 +9,7 @@
 static const Case cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32", NULL},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32", NULL},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32", "cap=3"},
     {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=150 D=16 E=16", "window=20"},
     {"documents_bias_sink.attn", "B=2 H=1 S=90 T=90 D=16 E=16", NULL},
     {"dropout.attn", "B=1 H=1 Hk=1 S=37 T=77 D=16 E=16", "rate=0.25 seed=123456789"},

@@ -1,0 +1,270 @@
+/* tanh.c - tanh of what is near 0, which scores under a soft cap nearly always are.
+ *
+ * tanh takes a power of two and a reciprocal, of which a GPU makes an eighth as many as products, beside a dozen other operations. Up to 3/4
+ * it is a polynomial of six products. So executors ask whether all arguments of a tile are below that, by the largest of each row:
+ *
+ *     x = tanh(x * c) * d        wild = !(reduce_max(abs(x), kv) < 0.75 / c)
+ *                                if anywhere(wild) { x = tanh(x * c) * d } else { x = x * P(x * x) }
+ *
+ * where P has c and d in its coefficients if both are known, else x = x * factor * P(x * factor * (x * factor)) * d. NaN is no maximum, and P keeps
+ * it. The branch has its two halves so that the tile need not be kept beside the result. A matrix whose elements lie nobody knows where must
+ * not be set in one half alone: some drivers set it for all subgroups of a block if one of them does. There the polynomial is computed always, of
+ * a copy, and tanh in place of it.
+ *
+ * tanh(x) = x (1 + c3 u + .. + c0 u^4), u = x^2, fitted so that the largest relative error on [0, 3/4] is least, 7e-7: 12 ulp, where the targets'
+ * tanh has up to 8. So it is for products of 16-bit operands only, whose weights lose 3e-5 by it under a cap of 50. */
+#include "pass.h"
+
+#include <math.h>
+
+enum { MOST_FACTORS = 4 };
+
+static const double limit = 0.75,
+                    terms[] = {0.0131058244, -0.0502779405, 0.132682366, -0.333296676, 1};
+enum { TERMS = sizeof terms / sizeof *terms };
+
+/* ---- what is looked for */
+
+static AuTileExpr *find_tanh(AuTileExpr *e, uint32_t *count)
+{
+    AuTileExpr *found = NULL;
+    if (e->op == TILE_X_TANH) ++*count, found = e;
+    for (uint32_t n = 0; n < e->args.count && *count < 2; n++) {
+        AuTileExpr *inner = e->args.at[n] ? find_tanh(e->args.at[n], count) : NULL;
+        found = found ? found : inner;
+    }
+    return found;
+}
+
+/* A fragment whose axes both lie in registers and lanes, or in matrices. */
+static bool is_of_pairs(const AuTileType *type)
+{
+    return type->elem == TILE_F32 && type->count == 2 && type->axes[0].places &&
+           type->axes[1].places;
+}
+
+/* A tile times numbers that all pairs share. */
+typedef struct Scaled {
+    const AuTileVar *tile; /* NULL: it is something else */
+    struct {
+        AuTileExpr *by;
+        bool divides;
+    } factors[MOST_FACTORS];
+    uint32_t count;
+    double product; /* of the factors; NaN: not all of them are known */
+} Scaled;
+
+static Scaled scaled(AuTileExpr *e)
+{
+    Scaled s = {.product = 1};
+    for (; e->op == TILE_X_MUL || e->op == TILE_X_DIV; s.count++) {
+        const bool second = e->op == TILE_X_MUL && !e->args.at[0]->type->count;
+        AuTileExpr *by = e->args.at[second ? 0 : 1];
+        if (by->type->count || s.count == MOST_FACTORS) return s;
+        const double value = by->op == TILE_X_FLOAT ? by->number : (double)NAN;
+        s.factors[s.count].by = by, s.factors[s.count].divides = e->op == TILE_X_DIV;
+        s.product = e->op == TILE_X_MUL ? s.product * value : s.product / value;
+        e = e->args.at[second ? 1 : 0];
+    }
+    if (e->op == TILE_X_NAME && e->var && is_of_pairs(e->var->type)) s.tile = e->var;
+    return s;
+}
+
+/* Does the role multiply 16-bit operands by matrix units? */
+static bool multiplies_halves(const AuTileStmts *body)
+{
+    const uint32_t halves = 1u << TILE_F16 | 1u << TILE_BF16;
+    bool found = false;
+    for (uint32_t n = 0; n < body->count && !found; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        found = s->kind == TILE_S_PRODUCT && s->product.atom->elems & halves &&
+                !(s->product.atom->elems & 1u << TILE_F32);
+        for (uint32_t i = 0; i < parts.body_count && !found; i++)
+            found = multiplies_halves(parts.bodies[i]);
+    }
+    return found;
+}
+
+/* ---- what it becomes */
+
+static AuTileExpr *number(Pass *p, double value, AuSpan span)
+{
+    AuTileExpr *e = pass_expr(p, TILE_X_FLOAT, NULL, NULL, span);
+    e->number = (double)(float)value;
+    return e;
+}
+
+/* The expression with [by] for the node [of]. */
+static AuTileExpr *with(Pass *p, AuTileExpr *e, const AuTileExpr *of, AuTileExpr *by)
+{
+    if (e == of) return by;
+    AuTileExpr *copy = AU_NEW(p->arena, AuTileExpr);
+    *copy = *e;
+    copy->args = (AuTileExprs){0};
+    for (uint32_t n = 0; n < e->args.count; n++)
+        AU_PUSH(p->arena, copy->args.at, copy->args.count, copy->args.capacity,
+                e->args.at[n] ? with(p, e->args.at[n], of, by) : NULL);
+    return copy;
+}
+
+/* x P(x x) */
+static AuTileExpr *polynomial(Pass *p, AuTileExpr *x, const double *by)
+{
+    const AuSpan at = x->span;
+    AuTileExpr *u = pass_expr(p, TILE_X_MUL, x, x, at), *sum = number(p, by[0], at);
+    for (uint32_t n = 1; n < TERMS; n++)
+        sum = pass_expr(p, TILE_X_ADD, pass_expr(p, TILE_X_MUL, sum, u, at), number(p, by[n], at),
+                        at);
+    return pass_expr(p, TILE_X_MUL, x, sum, at);
+}
+
+static const char *scalar(Pass *p, const char *name, AuTileExpr *value, AuTileStmts *out)
+{
+    AuTileType *type = AU_NEW(p->arena, AuTileType);
+    *type = (AuTileType){.elem = TILE_F32};
+    name = pass_new_var(p, name, type)->name;
+    pass_push(p, out, pass_assignment(p, name, value, value->span));
+    return name;
+}
+
+/* The product of the factors, and up to where tiles are near 0: numbers, or scalars that are made once. */
+static void factor_of(Pass *p, const Scaled *s, AuSpan at, AuTileExpr *out[2], AuTileStmts *before)
+{
+    AuTileExpr *e = NULL;
+    out[0] = number(p, s->product, at), out[1] = number(p, limit / fabs(s->product), at);
+    if (isfinite(out[0]->number) && isfinite(out[1]->number)) return;
+    for (uint32_t n = s->count; n-- > 0;) {
+        AuTileExpr *by = s->factors[n].by;
+        if (s->factors[n].divides)
+            e = pass_expr(p, TILE_X_DIV, e ? e : number(p, 1, at), by, at);
+        else
+            e = e ? pass_expr(p, TILE_X_MUL, e, by, at) : by;
+    }
+    out[0] = pass_name(p, scalar(p, "factor", e, before), at);
+    e = pass_expr(p, TILE_X_DIV, number(p, limit, at), pass_expr(p, TILE_X_ABS, out[0], NULL, at),
+                  at);
+    out[1] = pass_name(p, scalar(p, "limit", e, before), at);
+}
+
+/* !(reduce_max(abs(tile), axis) < end), along the second axis */
+static AuTileStmt *is_wild(Pass *p, const AuTileVar *tile, AuTileExpr *end, const char **name)
+{
+    const AuSpan at = end->span;
+    const AuTileType *type = tile->type;
+    AuTileType *truth = AU_NEW(p->arena, AuTileType);
+    *truth = (AuTileType){.elem = TILE_BOOL, .count = 1, .axes = type->axes};
+    *name = pass_new_var(p, "wild", truth)->name;
+    AuTileExpr *size = pass_expr(p, TILE_X_ABS, pass_name(p, tile->name, at), NULL, at),
+               *largest = pass_expr(p, TILE_X_REDUCE_MAX, size, NULL, at);
+    AU_PUSH(p->arena, largest->names.at, largest->names.count, largest->names.capacity,
+            type->axes[1].name);
+    AuTileExpr *below = pass_expr(p, TILE_X_LT, largest, end, at);
+    return pass_assignment(p, *name, pass_expr(p, TILE_X_NOT, below, NULL, at), at);
+}
+
+typedef struct Found {
+    AuTileStmt *s;
+    AuTileExpr *value, *tanh;
+    Scaled x; /* its argument */
+} Found;
+
+static bool find(AuTileStmt *s, Found *f)
+{
+    uint32_t count = 0;
+    *f = (Found){.s = s, .value = tile_assigned(s)};
+    if (s->kind != TILE_S_ASSIGN || !s->var || !f->value || !is_of_pairs(s->var->type))
+        return false;
+    f->tanh = find_tanh(f->value, &count);
+    if (count != 1) return false;
+    f->x = scaled(f->tanh->args.at[0]);
+    return f->x.tile;
+}
+
+/* Reads of the tile in arguments of tanh, the only ones of their statements. */
+static uint32_t arguments(const AuTileStmts *body, const AuTileVar *tile)
+{
+    uint32_t found = 0;
+    for (uint32_t n = 0; n < body->count; n++) {
+        const AuTileParts parts = tile_parts(body->at[n]);
+        Found f;
+        for (uint32_t i = 0; i < parts.body_count; i++) found += arguments(parts.bodies[i], tile);
+        found += find(body->at[n], &f) && f.x.tile == tile && tile_count_reads(f.value, tile) == 1;
+    }
+    return found;
+}
+
+/* May the tile hold tanh once it has been read? Nobody else reads what it was, or the statement sets it. */
+static bool is_free(const Pass *p, const Found *f)
+{
+    const AuTileStmts *body = &p->role->body;
+    return tile_count_reads(f->value, f->x.tile) == 1 &&
+           (f->s->var == f->x.tile ||
+            tile_count_reads_in(body->at, body->count, f->x.tile) == arguments(body, f->x.tile));
+}
+
+/* The polynomial's coefficients with the factors in them; false: some are no normal numbers, or not known. */
+static bool fold(const Found *f, double by[TERMS])
+{
+    bool good = true;
+    for (uint32_t n = 0; n < TERMS; n++) {
+        by[n] = terms[n] * pow(f->x.product, 2 * (TERMS - 1 - n) + 1);
+        good &= isnormal((float)by[n]) != 0;
+    }
+    return good;
+}
+
+static AuTileStmt *assignment(Pass *p, const Found *f, AuTileExpr *value)
+{
+    return pass_assignment(p, f->x.tile->name, value, f->s->span);
+}
+
+static void replace(Pass *p, const Found *f, bool by_place, AuTileStmts *out)
+{
+    const AuSpan at = f->s->span;
+    const char *tile = f->x.tile->name, *wild;
+    AuTileExpr *factor[2], *x = pass_name(p, tile, at);
+    double by[TERMS];
+    const bool folds = fold(f, by);
+    factor_of(p, &f->x, at, factor, out);
+    pass_push(p, out, is_wild(p, f->x.tile, factor[1], &wild));
+    if (by_place) {
+        const char *copy = pass_new_var(p, "argument", f->x.tile->type)->name;
+        pass_push(p, out, pass_assignment(p, copy, x, at));
+        x = pass_name(p, copy, at);
+    }
+    AuTileExpr *scaled = pass_expr(p, TILE_X_MUL, x, factor[0], at),
+               *exact = pass_expr(p, TILE_X_TANH, scaled, NULL, at);
+    AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_IF, .span = at};
+    s->branch.test = pass_expr(p, TILE_X_ANYWHERE, pass_name(p, wild, at), NULL, at);
+    pass_push(p, &s->branch.then, assignment(p, f, exact));
+    pass_push(p, by_place ? out : &s->branch.other,
+              assignment(p, f, folds ? polynomial(p, x, by) : polynomial(p, scaled, terms)));
+    pass_push(p, out, s);
+    AuTileExpr *value = with(p, f->value, f->tanh, pass_name(p, tile, at));
+    pass_push(p, out, pass_assignment(p, f->s->var->name, value, at));
+}
+
+static void walk(Pass *p, AuTileStmts *body, bool by_place)
+{
+    AuTileStmts out = {0};
+    for (uint32_t n = 0; n < body->count; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        Found f;
+        const bool asks = s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE;
+        for (uint32_t i = 0; i < parts.body_count && !asks; i++) walk(p, parts.bodies[i], by_place);
+        if (find(s, &f) && is_free(p, &f))
+            replace(p, &f, by_place, &out);
+        else
+            pass_push(p, &out, s);
+    }
+    *body = out;
+}
+
+void pass_tanh(Pass *p)
+{
+    if (multiplies_halves(&p->role->body))
+        walk(p, &p->role->body, tile_is_by_place(&p->role->body));
+}
