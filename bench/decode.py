@@ -1,8 +1,8 @@
 """Measures attention of one or a few queries over long caches, beside torch's, in one process.
 
-    python bench/decode.py [--device cuda] [--dtype bf16] [--filter WORD] [--peers sdpa,cudnn,fa2] [--rounds N] [--pages 16,64,128]
+    python bench/decode.py [--device cuda|cpu] [--dtype bf16] [--filter WORD] [--peers sdpa,cudnn,fa2] [--rounds N] [--pages 16,64,128]
                            [--storage e4m3,i8:token] [--artifacts DIR,DIR..] [--write docs/performance.md --marker decode]
-    python bench/decode.py --compile DIR [--arch sm_90] [--shape ROW] [--storage e4m3,i8:token]
+    python bench/decode.py --compile DIR [--target cuda|cpu] [--arch sm_90] [--shape ROW] [--storage e4m3,i8:token]
     python bench/decode.py --check [--storage e4m3,i8:token] [--artifacts DIR]
     python bench/decode.py --ragged [--dtype bf16] [--filter WORD] [--artifacts DIR]
     python bench/decode.py --schedule [--dtype bf16] [--filter WORD] [--artifacts DIR]
@@ -10,7 +10,8 @@
 
 Each call of a turn has a cache of its own, so many that the far cache of the device does not hold them; the calls of a turn are one
 CUDA graph. Bytes are those of the keys and values of all sequences, read once. Errors are against float64, of one group of heads,
-over the largest value. `paged` has the same keys in pages drawn at random from a pool. --check calls sequences of all
+over the largest value. On a processor the calls of a turn follow each other, the least time of all turns counts, --dtype may name several types, and a column has the time in which all
+threads read the same caches (their sum by torch). `paged` has the same keys in pages drawn at random from a pool. --check calls sequences of all
 lengths in pages of all sizes, with NaN wherever no sequence is and wild entries behind each. --compile writes the artifacts for a machine
 without the compiler, where --artifacts names the folder; of further folders there are further columns. --storage adds columns, and checks, of
 caches in 8 bits: bytes are then those that are stored, scales of tokens among them, and errors are against float64 on the elements, scale
@@ -45,7 +46,8 @@ class Decode:
 
     @property
     def name(self) -> str:
-        return f"B {self.B}, {self.H}/{self.Hk}, S {self.S}, T {self.T}" + (f", pages of {self.page}" if self.page else "")
+        width = f", width {self.D}" if self.D != 128 else ""
+        return f"B {self.B}, {self.H}/{self.Hk}, S {self.S}, T {self.T}{width}" + (f", pages of {self.page}" if self.page else "")
 
     def bytes(self, dtype: torch.dtype) -> int:
         return 2 * self.B * self.Hk * self.T * self.D * dtype.itemsize
@@ -54,6 +56,9 @@ class Decode:
 DENSE = [Decode(1, 1024), Decode(1, 8192), Decode(1, 65536), Decode(8, 8192), Decode(64, 1024), Decode(64, 8192), Decode(8, 8192, S=4),
          Decode(8, 8192, H=8), Decode(8, 8192, H=40, S=2)]
 PAGED = [Decode(1, 65536), Decode(8, 8192), Decode(64, 8192)]
+HOST_DENSE = [Decode(B, T) for B in (1, 8) for T in (8192, 32768)]
+HOST_DENSE += [Decode(1, 8192, S=4), Decode(1, 8192, H=8), Decode(1, 32768, D=64), Decode(1, 65536, H=1, Hk=1), Decode(1, 65536, H=1, Hk=1, D=64)]
+HOST_PAGED = [Decode(1, 32768), Decode(8, 8192)]
 
 
 def dense(case: Decode, dtype: torch.dtype, device: str, copies: int):
@@ -130,13 +135,21 @@ class Own:
         return lambda: f(q, k, v, **pages)
 
 
+class Read:
+    """The caches' numbers added up, by as many threads as torch has."""
+
+    name = "read"
+
+    def call(self, case: Decode, q, k, v):
+        return lambda: [x.view(torch.float32).sum() for x in (k, v)]
+
+
 def suffix(storage: str) -> str:
     return "_" + storage.replace(":", "_") if storage else ""
 
 
-def row(case: Decode, peers: list, a) -> dict:
+def row(case: Decode, peers: list, dtype: torch.dtype, a) -> dict:
     torch.manual_seed(1)
-    dtype = TYPES[a.dtype]
     copies = max(2, min(64, -(-FAR // case.bytes(dtype))))
     q, caches = dense(case, dtype, a.device, copies)
     want, pages = {p.name: p.want(case, q, caches[-1]) if isinstance(p, Own) else exact(case, q, caches[-1]) for p in peers}, {}
@@ -147,17 +160,20 @@ def row(case: Decode, peers: list, a) -> dict:
         caches = [in_pages(case, cache, table) for cache in caches]
     errors, graphs, kept = {}, {}, []
     for peer in peers:
+        if isinstance(peer, Read):
+            errors[peer.name], graphs[peer.name] = 0.0, graph_of([peer.call(case, q, *cache) for cache in caches], a.device)
+            continue
         if case.page and not isinstance(peer, Own):
             continue
 
         def prepare():
             calls = [peer.call(case, q, *cache, **pages) for cache in caches]
             kept.append(calls)  # graphs do not keep what calls made for themselves
-            return error(case, first_of(calls[-1]()), want[peer.name]), graph_of(calls)
+            return error(case, first_of(calls[-1]()), want[peer.name]), graph_of(calls, a.device)
 
         if made := usable(f"{peer.name}, {case.name}", prepare):
             errors[peer.name], graphs[peer.name] = made
-    seconds = graph_seconds(graphs, copies, a.rounds)
+    seconds = graph_seconds(graphs, copies, a.rounds, a.device)
     read = {p.name: p.bytes(case, dtype) if isinstance(p, Own) else case.bytes(dtype) for p in peers}
     return {name: (s * 1e6, read[name] / s * 1e-9, errors[name]) for name, s in seconds.items()}
 
@@ -256,6 +272,46 @@ def compile_artifacts(a) -> None:
             compile_artifact(SCRIPTS / f"{script}.attn", out, "cuda", a.arch, a.dtype, ["D=128"], "--no-grad", *layout, *shape, *how)
 
 
+def cases_of(a) -> list:
+    dense_cases, paged = (DENSE, PAGED) if a.device.startswith("cuda") else (HOST_DENSE, HOST_PAGED)
+    return dense_cases + [Decode(c.B, c.T, page=int(page)) for c in paged for page in a.pages.split(",") if page]
+
+
+def shares(found: dict, names: list) -> str:
+    """On a processor: our speed of reading's, and of the fastest peer's."""
+    own, read = found.get(names[0]), found.get(Read.name)
+    others = [r[0] for n, r in found.items() if n != Read.name and not n.startswith("aule")]
+    return f" {read[0] / own[0] * 100:.0f} % | " + (f"{min(others) / own[0]:.2g}x |" if others else " |") if own and read else " | |"
+
+
+def cell(r: tuple, on_cuda: bool, name: str) -> str:
+    time_of = f"{r[0]:.3g} us" if on_cuda else f"{r[0] * 1e-3:.3g} ms"
+    return f"{time_of}, {r[1]:.{0 if on_cuda else 1}f} GB/s" + ("" if name == Read.name else f", {r[2]:.0e}")
+
+
+def compare(a) -> None:
+    on_cuda = a.device.startswith("cuda")
+    folders = [Path(f) for f in a.artifacts.split(",") if f] or [None]
+    peers = [Own(f, "aule" if n == 0 else f"aule {f.name}") for n, f in enumerate(folders)]
+    peers += [Own(folders[0], f"aule {storage}", storage) for storage in a.storage.split(",") if storage]
+    peers += [x for x in (usable(name, PEERS[name]) for name in a.peers.split(",") if name) if x]
+    peers += [] if on_cuda else [Read()]
+    names, types = [x.name for x in peers], a.dtype.split(",")
+    heads = names if on_cuda else [*names, "aule of read", "aule / best peer"]
+    lines = [f"| case | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    for case, dtype in [(case, dtype) for dtype in types for case in cases_of(a)]:
+        if a.filter not in case.name:
+            continue
+        found = row(case, peers, TYPES[dtype], a)
+        cells = [cell(r, on_cuda, n) if (r := found.get(n)) else "" for n in names]
+        lines.append(f"| {case.name}{f', {dtype}' if len(types) > 1 else ''} | {' | '.join(cells)} |" + ("" if on_cuda else shares(found, names)))
+        note(lines[-1])
+        if on_cuda:
+            torch.cuda.empty_cache()
+    ceiling = f" Copy: {copy_rate(a.device):.0f} GB/s." if on_cuda else ""
+    tell(a, f"{a.dtype}, width 128{'' if on_cuda else ' unless said'}.{ceiling} {'Median' if on_cuda else f'Least of {a.rounds}'} times, largest error against float64.", lines)
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("peers", "sdpa,cudnn,fa2"), ("pages", "16,64,128"), ("artifacts", ""),
@@ -279,22 +335,7 @@ def main() -> None:
         return prefixes.check(a) if a.check else prefixes.measure(a)
     if a.check:
         return check(a)
-    folders = [Path(f) for f in a.artifacts.split(",") if f] or [None]
-    peers = [Own(f, "aule" if n == 0 else f"aule {f.name}") for n, f in enumerate(folders)]
-    peers += [Own(folders[0], f"aule {storage}", storage) for storage in a.storage.split(",") if storage]
-    peers += [x for x in (usable(name, PEERS[name]) for name in a.peers.split(",") if name) if x]
-    names = [x.name for x in peers]
-    cases = DENSE + [Decode(c.B, c.T, page=int(page)) for c in PAGED for page in a.pages.split(",") if page]
-    lines = [f"| case | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    for case in cases:
-        if a.filter not in case.name:
-            continue
-        found = row(case, peers, a)
-        cells = [f"{r[0]:.3g} us, {r[1]:.0f} GB/s, {r[2]:.0e}" if (r := found.get(n)) else "" for n in names]
-        lines.append(f"| {case.name} | {' | '.join(cells)} |")
-        note(lines[-1])
-        torch.cuda.empty_cache()
-    tell(a, f"{a.dtype}, width 128. Copy: {copy_rate(a.device):.0f} GB/s. Median times, largest error against float64.", lines)
+    compare(a)
 
 
 if __name__ == "__main__":

@@ -46,10 +46,23 @@ def median_seconds(calls: dict[str, Callable], device: str, rounds: int, least_s
     return {name: statistics.median(t) for name, t in times.items()}
 
 
-def graph_of(calls: list):
+class Turn:
+    """Calls one after the other, where there are no graphs."""
+
+    def __init__(self, calls: list) -> None:
+        self.calls = calls
+
+    def replay(self) -> None:
+        for call in self.calls:
+            call()
+
+
+def graph_of(calls: list, device: str = "cuda"):
     """One replay is a turn of all calls."""
     for call in calls:
         call()
+    if not device.startswith("cuda"):
+        return Turn(calls)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -58,15 +71,19 @@ def graph_of(calls: list):
     return graph
 
 
-def graph_seconds(graphs: dict, copies: int, rounds: int) -> dict:
-    """Of one of the [copies] calls of each graph, the median; the first turn is not counted."""
-    times = {name: [] for name in graphs}
+def graph_seconds(graphs: dict, copies: int, rounds: int, device: str = "cuda") -> dict:
+    """Of one of the [copies] calls of each graph, the median; the first turn is not counted. On a processor the least: what else runs there only
+    adds; and each turn waits until the threads of the one before, which spin for a while, sleep."""
+    times, on_cuda = {name: [] for name in graphs}, device.startswith("cuda")
+    once, repeats = (_seconds_cuda, 3) if on_cuda else (_seconds_cpu, 1)
     for turn in range(rounds + 1):
         for name, graph in graphs.items():
-            seconds = _seconds_cuda(graph.replay, 3) / copies
+            if not on_cuda:
+                time.sleep(0.05)
+            seconds = once(graph.replay, repeats) / copies
             if turn:
                 times[name].append(seconds)
-    return {name: statistics.median(t) for name, t in times.items()}
+    return {name: (statistics.median if on_cuda else min)(t) for name, t in times.items()}
 
 
 def matmul_ceiling(device: str, dtype: torch.dtype) -> float:

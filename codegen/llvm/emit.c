@@ -127,6 +127,7 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_LANE: emit_set(e, v, emit_int(e, AU_I32, 0, 1), false); return;
     case AU_K_LOAD: emit_load(e, v); return;
     case AU_K_STORE: emit_store(e, v); return;
+    case AU_K_PREFETCH: emit_prefetch(e, in); return;
     case AU_K_ATOMIC_ADD: emit_atomic_add(e, v); return;
     case AU_K_ATOMIC_INC: emit_atomic_inc(e, v); return;
     case AU_K_MATMUL: emit_matmul(e, v); return;

@@ -168,6 +168,7 @@ LLVMValueRef emit_lane_array(AuEmit *e, const AuMemory *mem, bool vectors);
 LLVMTypeRef emit_stored(const AuEmit *e, AuScalar scalar,
                         uint32_t count); /* in memory: i1 is a byte */
 LLVMValueRef emit_step(AuEmit *e, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index);
+void emit_prefetch(AuEmit *e, const AuInstr *in);
 LLVMValueRef emit_address(AuEmit *e, AuMem mem, AuVal index); /* of a uniform index, or lane 0's */
 /* <lanes * width x ptr>: of each lane [width] neighbours. */
 LLVMValueRef emit_pointers(AuEmit *e, AuMem mem, AuVal index, uint32_t width);

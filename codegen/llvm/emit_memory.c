@@ -366,3 +366,13 @@ void emit_store(AuEmit *e, AuVal id)
     else
         plain_store(e, &a, at, v);
 }
+
+/* For reading, into all caches. */
+void emit_prefetch(AuEmit *e, const AuInstr *in)
+{
+    enum { READING = 0, NEAREST = 3, DATA = 1 };
+    LLVMValueRef at = emit_address(e, in->mem, kernel_operand(e->k, in, 0));
+    LLVMValueRef arguments[4] = {at, emit_int(e, AU_I32, READING, 1),
+                                 emit_int(e, AU_I32, NEAREST, 1), emit_int(e, AU_I32, DATA, 1)};
+    emit_call(e, "llvm.prefetch", LLVMTypeOf(at), NULL, arguments, 4);
+}

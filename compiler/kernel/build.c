@@ -265,6 +265,11 @@ void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal fro
 
 void kernel_copy_commit(AuKernel *k) { kernel_emit(k, (AuInstr){.op = AU_K_COPY_COMMIT}, NULL, 0); }
 
+void kernel_prefetch(AuKernel *k, AuMem mem, AuVal index)
+{
+    kernel_emit(k, (AuInstr){.op = AU_K_PREFETCH, .mem = mem}, &index, 1);
+}
+
 void kernel_copy_wait(AuKernel *k, uint32_t groups)
 {
     kernel_emit(k, (AuInstr){.op = AU_K_COPY_WAIT, .imm = groups}, NULL, 0);

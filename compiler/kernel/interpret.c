@@ -206,6 +206,7 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_BARRIER: barrier(m, e, s); return;
     case AU_K_GRID_NEXT:
     case AU_K_GRID_WAIT: return; /* the kernels before have ended */
+    case AU_K_PREFETCH: return;
     case AU_K_LOAD:
     case AU_K_STORE:
     case AU_K_ATOMIC_ADD:

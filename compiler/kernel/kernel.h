@@ -311,6 +311,7 @@ void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool 
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */
 void kernel_copy_commit(AuKernel *k);
+void kernel_prefetch(AuKernel *k, AuMem mem, AuVal index);
 void kernel_copy_wait(AuKernel *k, uint32_t groups); /* but the latest so many */
 AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands,
                   uint32_t count); /* any other */

@@ -160,6 +160,13 @@ static void check_access(AuVerifier *v, uint32_t i)
     check_constant_index(v, i, m, moved.width);
 }
 
+static void check_prefetch(AuVerifier *v, uint32_t i)
+{
+    verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
+    if (v->k->mems[v->k->instrs[i].mem.i].space != AU_GLOBAL)
+        verify_wrong(v, AU_E0807, i, "what is not global memory is near");
+}
+
 /* ---- other operations of core.def */
 
 void verify_range(AuVerifier *v, uint32_t i, int64_t low, int64_t high)
@@ -245,6 +252,7 @@ static void check_core(AuVerifier *v, uint32_t i)
     case AU_K_STORE:
     case AU_K_ATOMIC_ADD:
     case AU_K_ATOMIC_INC: check_access(v, i); break;
+    case AU_K_PREFETCH: check_prefetch(v, i); break;
     case AU_K_VEC: check_vec(v, i); break;
     case AU_K_ELEMENT: verify_range(v, i, 0, (int64_t)verify_type_at(v, in, 0).width - 1); break;
     case AU_K_SLICE: verify_slice(v, i); break;

@@ -148,6 +148,7 @@ static AuVal composed(AuLower *l, AuTileOp op, const AuVal *a, bool real)
     }
     case TILE_X_SIGN: return sign(l, a[0]);
     case TILE_X_RELU: return kernel_op2(k, AU_K_MAX, a[0], kernel_f32(k, 0));
+    case TILE_X_FMA: return kernel_op3(k, AU_K_FMA, a[0], a[1], a[2]);
     case TILE_X_LOGADDEXP: return logaddexp(l, a[0], a[1]);
     default:
         lower_refuse(l, "operation %d has no lowering (%s)", (int)op, real ? "f32" : "i32");

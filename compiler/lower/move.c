@@ -114,6 +114,8 @@ typedef struct Copy {
     const AuTileExpr *from, *to;
     const AuTileType *type; /* of the source's view */
     bool contiguous;
+    enum { COPY_TESTED, COPY_INSIDE, COPY_OUTSIDE } row; /* what is known of the present one */
+    int32_t width;                                       /* neighbours that a lane takes together */
     AuPoint point;
     AuVal in_row; /* lanes past the end of the last axis, i1; none: all inside */
 } Copy;
@@ -122,20 +124,27 @@ static void copy_element(AuLower *l, Copy *c)
 {
     AuLowerMemory *from = lower_memory(l, c->from->memory), *to = lower_memory(l, c->to->memory);
     const AuScalar scalar = lower_scalar(c->from->memory->type.elem);
-    AuVal inside, target_inside, none = {0};
+    AuVal inside = {0}, target_inside, none = {0}, at = {0};
     const bool from_global = c->from->memory->space == TILE_GLOBAL;
-    const AuVal at =
-        lower_address(l, c->from, &c->point, OUTSIDE_TESTED, &inside, c->contiguous && from_global);
+    if (c->row != COPY_OUTSIDE)
+        at = lower_address(l, c->from, &c->point,
+                           c->row == COPY_INSIDE ? OUTSIDE_TRUSTED : OUTSIDE_TESTED, &inside,
+                           c->contiguous && from_global);
     const AuVal target = lower_address(l, c->to, &c->point, OUTSIDE_TESTED, &target_inside, false);
+    if (c->row == COPY_OUTSIDE) {
+        const AuVal v = pad_value(l, c->s->move.pad, lower_scalar(c->to->memory->type.elem));
+        kernel_store(l->k, to->mem, target, v, c->in_row);
+        return;
+    }
     const AuVal when = when_value(l, c->s->move.when, &c->point);
     /* A guard belongs to the side that may be outside: the source of a padded copy, else the
      * destination. */
-    if (c->s->move.pad)
+    if (c->s->move.pad && c->row == COPY_TESTED)
         inside = lower_both(l, inside, when);
-    else
+    else if (!c->s->move.pad)
         target_inside = lower_both(l, target_inside, when);
     inside = lower_both(l, inside, c->in_row);
-    AuVal v = kernel_load(l->k, from->mem, at, 1, inside,
+    AuVal v = kernel_load(l->k, from->mem, at, (uint32_t)c->width, inside,
                           inside.i ? pad_value(l, c->s->move.pad, scalar) : none);
     if (c->from->memory->type.elem != c->to->memory->type.elem)
         v = lower_encoded(l, c->to->memory->type.elem,
@@ -143,14 +152,35 @@ static void copy_element(AuLower *l, Copy *c)
     kernel_store(l->k, to->mem, target, v, lower_both(l, target_inside, c->in_row));
 }
 
+/* Numbers that stay what they are fill a register of the machine: of a row that is inside, to one whose elements lie side by side. */
+static int32_t neighbours(AuLower *l, const Copy *c, int32_t lanes)
+{
+    enum { LANE = 4 }; /* bytes */
+    const AuTileAxis *last = &c->type->axes[c->type->count - 1];
+    const AuTileMemory *to = c->to->memory;
+    const AuLowerMemory *place = lower_memory(l, to);
+    const int32_t bytes = tile_elem(to->type.elem)->bytes;
+    const bool plain = !place->packed && !place->pair_axis && !place->part &&
+                       place->swizzle_span <= 16 &&
+                       lower_view_axis(c->to, to->type.count - 1) == last->name;
+    if (c->row != COPY_INSIDE || to->space != TILE_PRIVATE_MEMORY || !plain || bytes >= LANE)
+        return 1;
+    if (c->from->memory->type.elem != to->type.elem) return 1;
+    return last->size % (lanes * LANE / bytes) ? 1 : LANE / bytes;
+}
+
 /* Along the last axis, a vector of lanes at a time. */
-static void copy_rows(AuLower *l, Copy *c)
+static void copy_row(AuLower *l, Copy *c)
 {
     AuKernel *k = l->k;
     const AuTileAxis *last = &c->type->axes[c->type->count - 1];
-    const int32_t lanes = (int32_t)k->lanes;
+    c->width = neighbours(l, c, (int32_t)k->lanes);
+    const AuVal lane = c->width == 1
+                           ? kernel_lane(k)
+                           : kernel_op2(k, AU_K_MUL, kernel_lane(k), kernel_i32(k, c->width));
+    const int32_t lanes = (int32_t)k->lanes * c->width;
     for (int32_t first = 0; first < last->size; first += lanes) {
-        const AuVal index = kernel_op2(k, AU_K_ADD, kernel_lane(k), kernel_i32(k, first));
+        const AuVal index = kernel_op2(k, AU_K_ADD, lane, kernel_i32(k, first));
         c->in_row = first + lanes > last->size
                         ? kernel_op2(k, AU_K_LT, index, kernel_i32(k, last->size))
                         : (AuVal){0};
@@ -158,6 +188,41 @@ static void copy_rows(AuLower *l, Copy *c)
         copy_element(l, c);
         c->point.count--;
     }
+}
+
+/* Whether the source has a row, where that is one question for all of it and nothing else is asked; none: it has. */
+static bool asks_once(AuLower *l, const Copy *c, AuVal *inside)
+{
+    const uint32_t last = c->from->memory->type.count - 1;
+    AuVal there = {0};
+    if (!c->contiguous || !c->s->move.pad || c->point.count + 1 != c->type->count) return false;
+    if (c->type->axes[c->point.count].name != lower_view_axis(c->from, last)) return false;
+    if (lower_may_be_outside(c->from, last)) return false;
+    AuPoint first = c->point;
+    first.at[first.count++] =
+        (AuCoord){.axis = c->type->axes[c->point.count].name, .index = kernel_i32(l->k, 0)};
+    lower_address(l, c->to, &first, OUTSIDE_TESTED, &there, false);
+    if (there.i) return false;
+    lower_address(l, c->from, &first, OUTSIDE_TESTED, inside, true);
+    *inside = lower_both(l, *inside, when_value(l, c->s->move.when, &first));
+    return true;
+}
+
+static void copy_rows(AuLower *l, Copy *c)
+{
+    AuVal inside = {0};
+    if (!asks_once(l, c, &inside) || !inside.i) {
+        copy_row(l, c);
+        return;
+    }
+    kernel_if(l->k, inside);
+    c->row = COPY_INSIDE;
+    copy_row(l, c);
+    kernel_else(l->k);
+    c->row = COPY_OUTSIDE;
+    copy_row(l, c);
+    kernel_end(l->k);
+    c->row = COPY_TESTED;
 }
 
 static void copy_axes(AuLower *l, Copy *c, uint32_t depth)
@@ -211,5 +276,44 @@ void lower_each_store(AuLower *l, const AuTileStmt *s)
     }
     kernel_if(l->k, lower_memory(l, s->move.dest->memory)->present);
     lower_each(l, &spaces, store_point, &m);
+    kernel_end(l->k);
+}
+
+/* ---- what will be read soon */
+
+static void prefetch_rows(AuLower *l, const AuTileExpr *view, AuPoint *p)
+{
+    enum { LINE = 64 }; /* bytes, of x86 and of most AArch64 */
+    AuKernel *k = l->k;
+    const uint32_t n = p->count;
+    const AuTileAxis *axis = &view->type->axes[n];
+    const bool last = n + 1 == view->type->count;
+    const int32_t line = LINE / tile_elem(view->memory->type.elem)->bytes;
+    const AuVal none = {0}, at = last ? none
+                                      : kernel_for(k, kernel_i32(k, 0), kernel_i32(k, axis->size),
+                                                   1, AU_UNROLL_NEVER);
+    for (int32_t first = 0; first < (last ? axis->size : 1); first += line) {
+        p->at[p->count++] =
+            (AuCoord){.axis = axis->name, .index = last ? kernel_i32(k, first) : at};
+        if (last)
+            kernel_prefetch(k, lower_memory(l, view->memory)->mem,
+                            lower_address(l, view, p, OUTSIDE_CLAMPED, NULL, true));
+        else
+            prefetch_rows(l, view, p);
+        p->count--;
+    }
+    if (!last) kernel_end(k);
+}
+
+/* By cores alone: the lanes of others read on while they wait. Rows whose elements do not lie side by side are left as they are. */
+void lower_prefetch(AuLower *l, const AuTileStmt *s)
+{
+    const AuTileExpr *view = s->ahead.view;
+    const AuLowerMemory *from = lower_memory(l, view->memory);
+    AuPoint p = {.count = 0};
+    if (!l->r.unit->vectors) return;
+    kernel_if(l->k, kernel_op2(l->k, AU_K_EQ, from->strides[view->memory->type.count - 1],
+                               kernel_i64(l->k, 1)));
+    prefetch_rows(l, view, &p);
     kernel_end(l->k);
 }

@@ -29,6 +29,7 @@ const AuUnit *lower_unit(const AuTileModule *module, const AuTileRole *role);
 /* Statements that the units lower. */
 void lower_load(AuLower *l, const AuTileStmt *s);
 void lower_move(AuLower *l, const AuTileStmt *s);
+void lower_prefetch(AuLower *l, const AuTileStmt *s);
 void lower_product(AuLower *l, const AuTileStmt *s);
 
 #endif

@@ -138,6 +138,7 @@ static void statement(AuLower *l, const AuTileStmt *s)
     case TILE_S_PRIVATE: lower_add_buffer(l, s->memory); break;
     case TILE_S_LOAD: note(l, s), lower_load(l, s); break;
     case TILE_S_MOVE: note(l, s), lower_move(l, s); break;
+    case TILE_S_PREFETCH: note(l, s), lower_prefetch(l, s); break;
     case TILE_S_PRODUCT: note(l, s), lower_product(l, s); break;
     case TILE_S_WAIT: lower_wait(l, s); break;
     case TILE_S_ACQUIRE:

@@ -40,11 +40,11 @@ static const char *token_of(Lanes *x, uint32_t n)
     return tile_text(x->t, "token_of_%s", axis_of(n));
 }
 
-static const char *codes_of(uint32_t n) { return n == 1 ? "K_codes" : "V_codes"; }
+const char *lanes_codes_of(uint32_t n) { return n == 1 ? "K_codes" : "V_codes"; }
 
 void lanes_code_memory(Lanes *x, uint32_t n)
 {
-    lanes_memory(x, TILE_NAME(codes_of(n)),
+    lanes_memory(x, TILE_NAME(lanes_codes_of(n)),
                  tile_text(x->t, "%s[kv:%d, %s:%d]", lanes_stored_elem(x, n), x->shape->key_tile,
                            axis_of(n), lanes_stored_width(x, n, width_of(x, n))));
 }
@@ -132,7 +132,7 @@ static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *
     if (halves || !at.group)
         tile_set(t, channel, "%siota(%s:%d)",
                  whole ? "" : tile_text(t, "group_of_row * %d + ", columns), axis, columns);
-    tile_load(t, codes, "%s[%s, %s] @ %s", codes_of(n), rows,
+    tile_load(t, codes, "%s[%s, %s] @ %s", lanes_codes_of(n), rows,
               halves ? tile_text(t, "%s / 2", channel) : span, e->layout);
     tile_set(t, codes, "%s", elements(x, n, e, codes, at));
     const char *value = tile_text(t, "%s(%s)", x->operand, codes);
@@ -158,7 +158,7 @@ void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e)
 
 void lanes_copy_codes(Lanes *x, uint32_t n)
 {
-    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(codes_of(n)));
+    lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(lanes_codes_of(n)));
 }
 
 void lanes_make_rows(Lanes *x, uint32_t n, const char *to)

@@ -50,6 +50,7 @@ void lanes_code_memory(Lanes *x, uint32_t n);
 /* copies tile `n` of keys to it, and makes the elements of the tile [to] of the rows that the executor has copied. Where lanes are threads
  * they meet between the two. */
 void lanes_copy_codes(Lanes *x, uint32_t n);
+const char *lanes_codes_of(uint32_t n); /* the memory where they come to lie */
 void lanes_make_rows(Lanes *x, uint32_t n, const char *to);
 /* The same of codes that came otherwise, */
 typedef struct LanesElements {

@@ -8,14 +8,15 @@
  *     scores   s[j] = sum over channels q . k[j]     a few keys at a time; a sum over the lanes each
  *     weights  as in other schedules, keys along the lanes
  *     output   o += p[j] v[j] */
+#include "decode_rows.h"
 #include "key_groups.h"
 #include "key_storage.h"
 
 enum {
     ROWS = SCHEDULE_DECODE_ROWS,
-    PART = 1024,    /* keys of a block */
-    AT_ONCE = 4,    /* keys whose products are under way together */
-    NEAR = 8 * 1024 /* numbers of a tile of keys and values: the first cache */
+    PART = 1024,     /* keys of a block */
+    COPIED = 4,      /* that are copied together */
+    NEAR = 16 * 1024 /* bytes of a tile: half of the first cache; the next one takes the rest */
 };
 
 static const char *parts_of(Lanes *x, const char *keys)
@@ -45,23 +46,30 @@ static void memories(Lanes *x)
     const int32_t keys = x->shape->key_tile;
     tile_private(t, "Q", "f32[q:%d, d:%d]", ROWS, x->p->d);
     tile_private(t, "ACC", "f32[q:%d, e:%d]", ROWS, x->p->e);
-    tile_private(t, "K", "f32[kv:%d, d:%d]", keys, x->p->d);
-    tile_private(t, "V", "f32[kv:%d, e:%d]", keys, x->p->e);
-    tile_private(t, "S", "f32[q:1, kv:%d]", keys);
+    tile_private(t, "K", "%s[kv:%d, d:%d]", decode_tile_elem(x, 1), keys, x->p->d);
+    tile_private(t, "V", "%s[kv:%d, e:%d]", decode_tile_elem(x, 2), keys, x->p->e);
+    tile_private(t, "S", "f32[q:%d, kv:%d]", ROWS, keys);
+    if (x->p->hooks->has_scale) tile_private(t, "SCALE", "f32[q:%d]", ROWS);
     for (uint32_t n = 1; n < 3; n++)
         if (lanes_has_codes(x, n)) lanes_code_memory(x, n);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_private(t, tile_text(t, "STATE%u", n), "f32[q:%d]", ROWS);
 }
 
+/* A few rows at a time, and with them the first ones of what is copied next are brought. */
 static void copy_rows(Lanes *x, uint32_t n, const char *to)
 {
-    if (!lanes_has_codes(x, n)) {
-        lanes_copy_tile(x, LANES_KEYS, lanes_operand_rows(x, n, ":"), TILE_NAME(to));
-        return;
-    }
-    lanes_copy_codes(x, n);
-    lanes_make_rows(x, n, to);
+    AuTileBuild *t = x->t;
+    const bool codes = lanes_has_codes(x, n);
+    const int32_t keys = x->shape->key_tile, some = decode_brought(x) / (keys / COPIED);
+    tile_for_range(t, "slice", "0", tile_text(t, "%d", keys / COPIED));
+    if (some)
+        lanes_prefetch(x, n == 1 ? 2 : 1, n == 1 ? "n" : "(n + 1)",
+                       tile_text(t, "slice * %d", some), some);
+    lanes_copy_some(x, n, tile_text(t, "slice * %d", COPIED), COPIED,
+                    TILE_NAME(codes ? lanes_codes_of(n) : to));
+    tile_end(t);
+    if (codes) lanes_make_rows(x, n, to);
 }
 
 static void fragments(Lanes *x)
@@ -69,12 +77,12 @@ static void fragments(Lanes *x)
     AuTileBuild *t = x->t;
     tile_frag(t, "raw", "%s[d:%d] @ along_lanes", x->operand, x->p->d);
     tile_frag(t, "query", "f32[d:%d] @ along_lanes", x->p->d);
-    tile_frag(t, "keys", "f32[kv:%d, d:%d] @ a_row_along", AT_ONCE, x->p->d);
-    tile_frag(t, "values", "f32[kv:%d, e:%d] @ a_row_along", AT_ONCE, x->p->e);
-    tile_frag(t, "some", "f32[kv:%d] like keys", AT_ONCE);
     tile_frag(t, "score", "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
+    const DecodeBundle all = decode_bundle(x, DECODE_TOGETHER), one = decode_bundle(x, 1);
+    decode_declare(x, &all);
+    decode_declare(x, &one);
 }
 
 static const char *heads_of_group(Lanes *x)
@@ -84,12 +92,12 @@ static const char *heads_of_group(Lanes *x)
 
 /* Row `row` of a group's: its sequence, its head, its query. One that its sequence has not, fewer than its group's first, is another's: what
  * comes of it is nobody's. */
-static void set_row_of_group(Lanes *x)
+static void set_row_of_group(Lanes *x, const char *row)
 {
     AuTileBuild *t = x->t;
     const char *group = heads_of_group(x);
-    lanes_name_group_rows(x, "(first_row + row)");
-    tile_set(t, "of", "%s", lanes_row_in_sequence(x, "(first_row + row)"));
+    lanes_name_group_rows(x, tile_text(t, "(first_row + %s)", row));
+    tile_set(t, "of", "%s", lanes_row_in_sequence(x, tile_text(t, "(first_row + %s)", row)));
     tile_set(t, "h", "hk * %s + of %% %s", group, group);
     tile_set(t, "mb", "of / %s", group);
     if (!x->p->attn->queries.layout) return;
@@ -99,18 +107,23 @@ static void set_row_of_group(Lanes *x)
 }
 
 /* Row [row] of the block: of a group's its sequence; its head, its query, where its values are. */
-static void begin_rows(Lanes *x)
+static void name_row(Lanes *x, const char *row)
 {
     AuTileBuild *t = x->t;
     const char *s = lanes_query_end(x);
-    tile_for_range(t, "row", "0", "rows");
     if (x->of_group)
-        set_row_of_group(x);
+        set_row_of_group(x, row);
     else {
-        tile_set(t, "h", "hk * %s + row / %s", heads_of_group(x), s);
-        tile_set(t, "mb", "row %% %s", s);
+        tile_set(t, "h", "hk * %s + %s / %s", heads_of_group(x), row, s);
+        tile_set(t, "mb", "%s %% %s", row, s);
     }
     tile_set(t, "i", "mb + iota(q:1)");
+}
+
+static void begin_rows(Lanes *x)
+{
+    tile_for_range(x->t, "row", "0", tile_text(x->t, "min(rows, %d)", ROWS));
+    name_row(x, "row");
 }
 
 static void put_states(Lanes *x, const char *to)
@@ -126,51 +139,59 @@ static void get_states(Lanes *x, const char *states, const char *from)
                   tile_text(x->t, from, n));
 }
 
+/* Bundles are whole: behind the last row they have it again, for nobody. */
 static void begin_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    begin_rows(x);
+    tile_set(t, "bundled", "(rows + %d) / %d * %d", DECODE_TOGETHER - 2, DECODE_TOGETHER,
+             DECODE_TOGETHER);
+    tile_for_range(t, "place", "0", tile_text(t, "min(max(rows, bundled), %d)", ROWS));
+    name_row(x, "min(place, rows - 1)");
     tile_load(t, "raw", "q[%s, :]", lanes_row_place(x, LANES_QUERIES, "h", "mb"));
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", x->p->hooks->has_q_mod ? "q_mod(f32(raw), b, h, mb, 0, c)" : "f32(raw)");
-    tile_store(t, "query -> Q[row, :]");
+    tile_store(t, "query -> Q[place, :]");
     lanes_begin_states(x);
-    put_states(x, "STATE%u[row +: 1]");
+    put_states(x, "STATE%u[place +: 1]");
+    if (x->p->hooks->has_scale) {
+        tile_set(t, "row_like", "fill(row_like, 1.0)");
+        tile_store(t, "row_like -> SCALE[place +: 1]");
+    }
     tile_set(t, "acc", "fill(acc, 0.0)");
-    tile_store(t, "acc -> ACC[row +: 1, :]");
+    tile_store(t, "acc -> ACC[place +: 1, :]");
     tile_end(t);
 }
 
-/* Keys or values of the tile that are under way together. */
-static void load_some(Lanes *x, const char *to, const char *from)
+typedef void Product(Lanes *x, const DecodeBundle *of, const char *first);
+
+/* Rows in bundles; one that is left over goes alone. Ends are numbers, so that no row is asked whether it is inside. */
+static void of_all_rows(Lanes *x, Product *product)
 {
     AuTileBuild *t = x->t;
-    tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / AT_ONCE));
-    tile_load(t, to, "%s[turn * %d +: %d, :]", from, AT_ONCE, AT_ONCE);
+    const DecodeBundle all = decode_bundle(x, DECODE_TOGETHER), one = decode_bundle(x, 1);
+    tile_for_range(t, "bundle", "0",
+                   tile_text(t, "min(bundled / %d, %d)", DECODE_TOGETHER, ROWS / DECODE_TOGETHER));
+    product(x, &all, tile_text(t, "bundle * %d", DECODE_TOGETHER));
+    tile_end(t);
+    tile_for_range(t, "row", "bundled", tile_text(t, "min(rows, %d)", ROWS));
+    product(x, &one, "row");
+    tile_end(t);
 }
 
-static void score_row(Lanes *x)
+static void weigh_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_load(t, "query", "Q[row, :]");
-    load_some(x, "keys", "K");
-    tile_set(t, "some", "reduce_sum(keys * query, d)");
-    tile_store(t, "some -> S[0, turn * %d +: %d]", AT_ONCE, AT_ONCE);
+    const int32_t some = decode_brought(x);
+    if (some) lanes_prefetch(x, 2, "n", tile_text(t, "%d", x->shape->key_tile - some), some);
+    begin_rows(x);
+    get_states(x, "state", "STATE%u[row +: 1]");
+    tile_load(t, "score", "S[row +: 1, :]");
+    lanes_scores_of(x, "n", LANES_MASK_ALWAYS);
+    lanes_online(x);
+    put_states(x, "STATE%u[row +: 1]");
+    tile_store(t, "p -> S[row +: 1, :]");
+    if (x->p->hooks->has_scale) tile_store(t, "scale -> SCALE[row +: 1]");
     tile_end(t);
-    tile_load(t, "score", "S");
-}
-
-static void sum_row(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_load(t, "acc", "ACC[row +: 1, :]");
-    lanes_scale_sums(x);
-    tile_store(t, "p -> S");
-    load_some(x, "values", "V");
-    tile_load(t, "some", "S[0, turn * %d +: %d]", AT_ONCE, AT_ONCE);
-    tile_set(t, "acc", "acc + reduce_sum(values * some, kv)");
-    tile_end(t);
-    tile_store(t, "acc -> ACC[row +: 1, :]");
 }
 
 /* Tiles first .. last of keys, for the block's rows. */
@@ -180,15 +201,10 @@ static void walk_keys(Lanes *x)
     begin_queries(x);
     tile_for_range(t, "n", "first", "last");
     copy_rows(x, 1, "K");
+    of_all_rows(x, decode_scores);
+    weigh_rows(x);
     copy_rows(x, 2, "V");
-    begin_rows(x);
-    get_states(x, "state", "STATE%u[row +: 1]");
-    score_row(x);
-    lanes_scores_of(x, "n", LANES_MASK_ALWAYS);
-    lanes_online(x);
-    put_states(x, "STATE%u[row +: 1]");
-    sum_row(x);
-    tile_end(t);
+    of_all_rows(x, decode_sums);
     tile_end(t);
 }
 
@@ -408,9 +424,10 @@ const char *schedule_lanes_decode_fit(AuArena *arena, const AuProblem *p, AuShap
 bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     (void)arena;
-    *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = 8};
-    while (out->key_tile > p->caps->lanes && out->key_tile * (p->d + p->e) > NEAR)
-        out->key_tile /= 2;
+    const bool codes = p->attn->storage[0].as || p->attn->storage[1].as;
+    const int32_t bytes = tile_elem(codes ? TILE_F32 : p->operand)->bytes * (p->d + p->e);
+    *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = p->caps->registers / 2};
+    while (out->key_tile > p->caps->lanes && out->key_tile * bytes > NEAR) out->key_tile /= 2;
     *why = refusal(p);
     return !*why;
 }

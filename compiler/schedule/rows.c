@@ -137,6 +137,12 @@ AuTileHandle lanes_memory(Lanes *x, AuTileHandle name, const char *type)
                                  : tile_private(x->t, name, "%s", type);
 }
 
+static const char *when_at_inside(Lanes *x)
+{
+    return x->p->attn->mask.i ? "at >= k_low && at < k_high"
+                              : tile_text(x->t, "at < %s", lanes_key_end(x));
+}
+
 /* Rows in pages are gathered, those of the tile that the sequence has and the mask's range. */
 static void copy_pages(Lanes *x, LanesRows view, AuTileHandle to)
 {
@@ -146,8 +152,7 @@ static void copy_pages(Lanes *x, LanesRows view, AuTileHandle to)
     const char *own = shared ? tile_text(t, "self * %d", share) : "0";
     tile_set(t, "at", "n * %d + %s + iota(kv:%d)", rows, own, share);
     const AuTileHandle pages = lanes_at_pages(x, view, "at");
-    const char *when = x->p->attn->mask.i ? "at >= k_low && at < k_high"
-                                          : tile_text(t, "at < %s", lanes_key_end(x));
+    const char *when = when_at_inside(x);
     if (shared)
         tile_copy(t, "%v -> %v[%s +: %d, :] pad 0 when %s", pages, to, own, share, when);
     else
@@ -174,6 +179,37 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
         tile_text(x->t, "%s%s * %d + self * %d +: %d%s", start, tile, rows, share, share, limits);
     tile_copy(x->t, "%v -> %v[self * %d +: %d, :] pad 0", lanes_at(x, view, span), to, share,
               share);
+}
+
+void lanes_copy_some(Lanes *x, uint32_t n, const char *first, int32_t count, AuTileHandle to)
+{
+    AuTileBuild *t = x->t;
+    const LanesRows view = lanes_operand_rows(x, n, ":");
+    const char *rows = tile_text(t, "n * %d + %s", x->shape->key_tile, first);
+    if (view.head) {
+        tile_set(t, "at", "%s + iota(kv:%d)", rows, count);
+        tile_copy(t, "%v -> %v[%s +: %d, :] pad 0 when %s", lanes_at_pages(x, view, "at"), to,
+                  first, count, when_at_inside(x));
+        return;
+    }
+    const char *span = tile_text(t, "%s%s +: %d%s", lanes_row_start(x, LANES_KEYS), rows, count,
+                                 lanes_limits(x, "k"));
+    tile_copy(t, "%v -> %v[%s +: %d, :] pad 0", lanes_at(x, view, span), to, first, count);
+}
+
+void lanes_prefetch(Lanes *x, uint32_t n, const char *tile, const char *first, int32_t count)
+{
+    AuTileBuild *t = x->t;
+    const LanesRows view = lanes_operand_rows(x, n, ":");
+    const char *rows = tile_text(t, "%s * %d + %s", tile, x->shape->key_tile, first);
+    if (view.head) {
+        const char *soon = tile_text(t, "soon%d", count);
+        tile_set(t, soon, "%s + iota(kv:%d)", rows, count);
+        tile_prefetch(t, "%v", lanes_at_pages(x, view, soon));
+        return;
+    }
+    const char *start = lanes_row_start(x, LANES_KEYS);
+    tile_prefetch(t, "%v", lanes_at(x, view, tile_text(t, "%s%s +: %d", start, rows, count)));
 }
 
 void lanes_core(Lanes *x, void (*memories)(Lanes *x))

@@ -335,6 +335,11 @@ void tile_copy_(AuTileBuild *t, AuTileWhere at, AuTileTemplate text)
     statement(t, at, filled(t, "copy %s", tile_text_(t, at, text)));
 }
 
+void tile_prefetch_(AuTileBuild *t, AuTileWhere at, AuTileTemplate text)
+{
+    statement(t, at, filled(t, "prefetch %s", tile_text_(t, at, text)));
+}
+
 void tile_async_copy_(AuTileBuild *t, AuTileWhere at, const char *token, AuTileTemplate text)
 {
     const char *views = tile_text_(t, at, text);

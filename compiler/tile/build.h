@@ -131,6 +131,9 @@ void tile_store_(AuTileBuild *t, AuTileWhere at, AuTileTemplate text);
 void tile_atomic_add_(AuTileBuild *t, AuTileWhere at, AuTileTemplate text);
 #define tile_copy(t, ...) tile_copy_(t, TILE_WHERE, TILE_TEMPLATE(__VA_ARGS__))
 void tile_copy_(AuTileBuild *t, AuTileWhere at, AuTileTemplate text);
+
+#define tile_prefetch(t, ...) tile_prefetch_(t, TILE_WHERE, TILE_TEMPLATE(__VA_ARGS__))
+void tile_prefetch_(AuTileBuild *t, AuTileWhere at, AuTileTemplate text);
 /* token NULL: into a stage */
 #define tile_async_copy(t, token, ...)                                                             \
     tile_async_copy_(t, TILE_WHERE, TILE_WORD(token), TILE_TEMPLATE(__VA_ARGS__))

@@ -386,6 +386,7 @@ static bool do_stmt(Flow *f, const AuTileStmt *s)
         return use(f, s->load.source, false) && use(f, s->load.when, false) &&
                use(f, s->load.pad, false) && set(f, s->var);
     case TILE_S_MOVE: return do_move(f, s);
+    case TILE_S_PREFETCH: return use(f, s->ahead.view, false);
     case TILE_S_PRODUCT: return do_product(f, s);
     case TILE_S_WAIT: return do_wait(f, s);
     case TILE_S_ACQUIRE:

@@ -233,6 +233,9 @@ struct AuTileStmt {
             AuTileVar **vars, *after_var; /* verified */
         } close;
         struct {
+            AuTileExpr *view; /* of a tensor; rows outside of it are not meant */
+        } ahead;
+        struct {
             const char *name;
             AuTileExpr *index; /* or NULL */
             bool fences; /* `fence self`: units that go on by themselves see what lanes wrote */

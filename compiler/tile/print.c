@@ -186,6 +186,10 @@ void tile_print_stmt(const AuTileStmt *s, AuText *out)
         break;
     case TILE_S_LOAD: print_load(s, out); break;
     case TILE_S_MOVE: print_move(s, out); break;
+    case TILE_S_PREFETCH:
+        au_text_add(out, "prefetch ");
+        tile_print_expr(s->ahead.view, out);
+        break;
     case TILE_S_PRODUCT: print_product(s, out); break;
     case TILE_S_WAIT:
         au_text_add(out, "wait ");

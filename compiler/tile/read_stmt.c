@@ -346,6 +346,14 @@ static AuTileStmt *read_assignment(Reader *r, uint32_t begin)
     return s;
 }
 
+static AuTileStmt *read_prefetch(Reader *r, uint32_t begin)
+{
+    AuTileStmt *s = new_stmt(r, TILE_S_PREFETCH, begin);
+    s->ahead.view = read_ref(r);
+    s->span = span_from(r, begin);
+    return s;
+}
+
 AuTileStmt *read_statement(Reader *r)
 {
     const uint32_t begin = token(r)->begin;
@@ -356,6 +364,7 @@ AuTileStmt *read_statement(Reader *r)
     if (accept(r, "async")) return read_transfer(r, begin, true, NULL);
     for (uint32_t op = 0; op < 4; op++)
         if (is(r, tile_move_names[op])) return read_transfer(r, begin, false, NULL);
+    if (accept(r, "prefetch")) return read_prefetch(r, begin);
     if (accept(r, "wait")) return read_wait(r, begin);
     if (accept(r, "commit")) return read_close(r, begin, TILE_S_COMMIT);
     if (accept(r, "release")) return read_close(r, begin, TILE_S_RELEASE);

@@ -172,6 +172,14 @@ static bool check_async_move(Verify *v, AuTileStmt *s)
     return s->var != NULL;
 }
 
+static bool do_prefetch(Verify *v, AuTileStmt *s)
+{
+    const AuTileType *view = type_of_view(v, s->ahead.view);
+    if (!view) return false;
+    return (s->ahead.view->memory->space == TILE_GLOBAL && view->count) ||
+           verify_error(v, AU_E0703, s->span, "rows of a tensor are prefetched, nothing else");
+}
+
 static bool do_move(Verify *v, AuTileStmt *s)
 {
     const AuTileType *dest = type_of_view(v, s->move.dest);
@@ -371,6 +379,7 @@ static bool do_stmt(Verify *v, AuTileStmt *s)
     case TILE_S_CONVERT: return do_convert(v, s);
     case TILE_S_LOAD: return do_load(v, s);
     case TILE_S_MOVE: return do_move(v, s);
+    case TILE_S_PREFETCH: return do_prefetch(v, s);
     case TILE_S_PRODUCT: return verify_product(v, s);
     case TILE_S_WAIT: return do_wait(v, s);
     case TILE_S_ACQUIRE: return do_stage(v, s, true);

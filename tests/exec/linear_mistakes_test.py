@@ -177,7 +177,7 @@ FEW = [
     ("what is behind the list of many is left as it is", "work_list.c", '"place >= listed && place < %s"', '"place > listed && place < %s"'),
     ("rows of few are joined by the first block alone", "warps_decode_parts.c", '"first_row + turn_of_row * %d"', '"first_row + 0 * turn_of_row * %d"'),
     ("tiles of rows meet where they were joined", "warps_decode_parts.c", 'if (x->only) tile_sync(x->t, "all");', ''),
-    ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x);\n    tile_for_range', 's = lanes_most_queries(x);\n    tile_for_range'),
+    ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x);\n    if (x->of_group)', 's = lanes_most_queries(x);\n    if (x->of_group)'),
     ("processors: queries are those of the first sequence", "lanes_decode.c", 'lanes_row_place(x, LANES_QUERIES, "h", "mb"));', 'x->p->attn->queries.layout == AU_LAYOUT_PACKED ? "0, h, mb" : "b, h, mb");'),
 ]
 
@@ -244,7 +244,7 @@ GROUPS = [
     ("windows begin late", "warps_prefix.c", 'store_end(x, 0, "-", "clamp(low, 0,', 'store_end(x, 0, "-", "clamp(low + 64, 0,'),
     ("tiles that some row sees are seen by all", "warps_prefix.c", 'store_end(x, 2, "", "clamp(full_low, 0,', 'store_end(x, 2, "", "clamp(0 * full_low, 0,'),
     ("only the first part of the tiles is there", "warps_decode_parts.c", '"min(n_low + span * share, n_high)"', '"min(n_low + 0 * span * share, n_high)"'),
-    ("processors: rows are those of the sequence before", "lanes_decode.c", 'lanes_name_group_rows(x, "(first_row + row)")', 'lanes_name_group_rows(x, "max(first_row + row - 1, 0)")'),
+    ("processors: rows are those of the sequence before", "lanes_decode.c", 'lanes_name_group_rows(x, tile_text(t, "(first_row + %s)", row))', 'lanes_name_group_rows(x, tile_text(t, "max(first_row + %s - 1, 0)", row))'),
     ("sequences with more rows than their group's first share, too", "key_groups.c", 'q_length <= share_queries"', 'q_length >= 0"'),
     ("packed rows are numbered as if there were one more", "key_groups.c", '(b - leader) * share_rows + %s"', '(b - leader) * (share_rows + 1) + %s"'),
     ("packed rows are the first sequence's", "key_groups.c", 'tile_set(t, "q_start", "%s", lanes_query_start_of(x, "b"));', 'tile_set(t, "q_start", "%s", lanes_query_start_of(x, "leader"));'),

@@ -274,6 +274,7 @@ static const char *run_kernel(const Both *b, AuArena *scratch, const AuKernel *k
                   .maps = maps_of(b, scratch, k),
                   .grid = {1, 1, 1},
                   .seed = seed,
+                  .lockstep = b->t->of_core,
                   .check_all_written = !b->t->odd};
     for (uint32_t d = 0; d < tile->grid.count; d++)
         run.grid[d] = (uint32_t)extent_value(tile->grid.at[d].extent, size_named, b->t);

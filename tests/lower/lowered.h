@@ -21,6 +21,7 @@ typedef struct Lowered {
     bool split;           /* a loop for each segment */
     uint32_t processors;  /* kernels with pipelines have blocks that stay, at most so many; 0: no */
     int32_t swizzle_span; /* bytes that stay together in swizzled rows; 0: 16 */
+    bool of_core;         /* lanes are elements of a core's vectors */
     bool odd;             /* strides of tensors that are not those of a contiguous one */
     double tolerance;     /* of outputs, relative to the largest; 0: one rounding to bf16 */
     int32_t integers;     /* elements of i32 are below it; 0: 3 */

@@ -88,6 +88,44 @@ static void test_barriers(void **state)
     session_end(&s);
 }
 
+/* Rows of a core: the third block has four of its eight. */
+static const char rows_of_core[] = "target avx512\n"
+                                   "layout along = rows(lane:16@1)\n"
+                                   "kernel scaled(k: in bf16[kv:T, d:64], o: out f32[kv:T, d:64])\n"
+                                   "grid(nb: cdiv(T, 8)) {\n"
+                                   "    role core on thread {\n"
+                                   "        private K: bf16[kv:8, d:64]\n"
+                                   "        frag x: bf16[d:64] @ along\n"
+                                   "        frag y: f32[d:64] @ along = 0.0\n"
+                                   "        prefetch k[nb * 8 + 8 +: 8, :]\n"
+                                   "        copy k[nb * 8 +: 8, :] -> K pad 0\n"
+                                   "        for n in range(0, 8) {\n"
+                                   "            x = load K[n, :]\n"
+                                   "            y = fma(f32(x), 0.1, y)\n"
+                                   "            store y -> o[nb * 8 + n, :] clip\n"
+                                   "        }\n"
+                                   "    }\n"
+                                   "}\n";
+
+/* Numbers of 16 bits are copied a whole register at a time where rows are there and lie side by side; what is rounded once is, whatever is beside it. */
+static void test_cores(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const Size few[] = {{"T", 20}, {NULL, 0}};
+    Lowered t = {
+        .file = "rows", .text = rows_of_core, .sizes = few, .of_core = true, .tolerance = 1e-30};
+    const char *text = text_of(&s, &t);
+    assert_int_equal(count(text, "= load.bf16x2 @k"), 64 / (2 * 16));
+    assert_int_equal(count(text, "prefetch @k"), 2);
+    assert_int_equal(count(text, "= fma.f32"), 1); /* a loop */
+    assert_int_equal(count(text, "= add.f32"), 0);
+    lowered_check(&s, &t);
+    t.odd = true;
+    lowered_check(&s, &t);
+    session_end(&s);
+}
+
 /* The loop over full tiles of mma_sync_forward.tile. */
 static const char *full_loop(Session *s, const Lowered *t)
 {
@@ -344,7 +382,7 @@ int main(void)
         cmocka_unit_test(test_pairs),         cmocka_unit_test(test_distances),
         cmocka_unit_test(test_swizzle_spans), cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_refusals),      cmocka_unit_test(test_pair_refusals),
-        cmocka_unit_test(test_named_axes),
+        cmocka_unit_test(test_named_axes),    cmocka_unit_test(test_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,7 @@ static void test_verifier_refuses(void **state)
         {"layout l = rows(lane:8@1)\n", "if n > 0 {\n b = 1\n}\nc = b\n", "E0702: unknown name b"},
         {"", "store 1 -> y[0 +: 4, :]\n", "E0703: i32 value, f32 memory"},
         {"", "store 1.0 -> x[0 +: 4, :]\n", "E0703: x is read only"},
+        {"", "prefetch x[0, 0]\n", "E0703: rows of a tensor are prefetched, nothing else"},
         {"", "copy x[0 +: 4, :] -> y[0 +: 8, :]\n", "E0703: f32[q:4, d:64] -> f32[q:8, d:64]"},
         {"", "t = async copy x[0 +: 16, :] -> A\nwait t\n",
          "E0703: an async copy does not convert: f32 -> bf16"},
