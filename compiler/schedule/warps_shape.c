@@ -135,12 +135,24 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 /* ---- by rule */
 
-int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
+static int32_t resident(const AuProblem *p, int32_t shared, int32_t warps, int32_t registers)
 {
     const AuTileCaps *caps = p->caps;
     const int32_t by_shared = caps->processor_shared / (shared + caps->reserved),
-                  by_registers = caps->processor_registers / (caps->registers * caps->lanes);
+                  by_registers = caps->processor_registers / (registers * caps->lanes);
     return least(by_shared, least(by_registers, caps->warps) / warps);
+}
+
+int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
+{
+    return resident(p, shared, warps, p->caps->registers);
+}
+
+/* Of a lane: all of them, or the half that leaves room for a second warp. */
+static int32_t taken(const AuTileCaps *caps, const Needs *needs)
+{
+    const int32_t half = tile_share(caps, caps->half_held) / 2;
+    return needs->registers + needs->weights <= half ? caps->registers / 2 : caps->registers;
 }
 
 int32_t warps_decode_resident(const AuProblem *p, const AuShape *s)
@@ -169,7 +181,7 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
 {
     const AuTileCaps *rates = tile_rates(p->caps);
     const Needs needs = needs_of(p, atom, s);
-    const int32_t blocks = warps_resident(p, needs.shared, s->executors),
+    const int32_t blocks = resident(p, needs.shared, s->executors, taken(p->caps, &needs)),
                   warps = blocks * s->executors, bytes = tile_elem(p->operand)->bytes;
     const double pairs = (double)warps * s->rows * s->key_tile;
     const int32_t queries = query_channels(p, atom), channels = queries + p->e;

@@ -37,8 +37,8 @@ static bool is_wanted(char **words, int count, const char *line)
     return true;
 }
 
-/* Whole tiles of all kernels: forward has some of 96 and of 48 keys. */
-static int length_of(int kernel) { return kernel ? 256 : 384; }
+/* Whole tiles of all kernels: forward has some of 96 and of 48 keys, and blocks of 256 rows. */
+static int length_of(int kernel) { return kernel ? 256 : 768; }
 
 /* By how much each count grows more than in step, for [PAIRS]. */
 static double grown(int length, uint64_t one, uint64_t two, uint64_t three)

@@ -21,15 +21,15 @@ typedef struct Mistake {
 #define RDNA4 "hip:5/gfx1200"
 static const Mistake mistakes[] = {
     {CDNA, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
-    {CDNA, "s_waitcnt vmcnt(0)", 9, EMU_REMOVED, "is used before the wait"},
+    {CDNA, "s_waitcnt vmcnt(0)", 10, EMU_REMOVED, "is used before the wait"},
     {CDNA, "s_barrier", 0, EMU_REMOVED, "no barrier is between"},
     {CDNA, "v_mfma", 0, EMU_SWAPPED, NULL},
     {CDNA, "v_mfma", 1, EMU_SHIFTED, NULL},
     {CDNA, "ds_bpermute_b32", 0, EMU_REMOVED, NULL},
     {CDNA, "ds_write_b128", 0, EMU_REMOVED, "what nobody wrote"},
-    {CDNA, "v_perm_b32", 24, EMU_SWAPPED, NULL}, /* values, turned in registers */
-    {CDNA, "ds_write2_b64", 0, EMU_SWAPPED, NULL},
-    {CDNA, "ds_write2_b64", 0, EMU_REMOVED, "what nobody wrote"},
+    {CDNA, "v_perm_b32", 16, EMU_SWAPPED, NULL}, /* values, turned in registers */
+    {CDNA, "ds_write2_b32", 0, EMU_SWAPPED, NULL},
+    {CDNA, "ds_write2_b32", 0, EMU_REMOVED, "what nobody wrote"},
     {CDNA4, "ds_read_b64_tr_b16", 0, EMU_REMOVED, NULL},
     {CDNA4, "ds_read_b64_tr_b16", 1, EMU_SHIFTED, NULL},
     {RDNA3, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
