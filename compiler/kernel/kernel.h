@@ -457,6 +457,8 @@ enum {
     /* where another compiler follows, which moves loads to where rows are used */
     KERNEL_SOURCE_WORDS = 512,
 };
+/* By instruction, the loops by whose variables arrays of a lane are indexed. */
+bool *kernel_indexing(const AuKernel *k, AuArena *arena);
 /* By instruction, the loops that a device's generator writes out within k->written instructions, as long as arrays have at most
  * so many words; NULL: written is 0. */
 bool *kernel_written(const AuKernel *k, AuArena *arena, uint32_t most_words);

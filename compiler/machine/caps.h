@@ -63,6 +63,9 @@ typedef struct AuTileCaps {
     bool
         lags; /* where tiles pass through registers, running maxima may lie behind without a spill */
     bool pairs; /* an instruction adds, or multiplies and adds, two f32 of neighbouring registers */
+    int32_t
+        pair_rows; /* keys or queries of a tile whose pairs a lane of multiply-adds has at once, since all that is made of them is
+                          written out; 0: all of a tile */
     bool lone_rows; /* its compiler spills where a warp has a second set of rows of products */
 
     /* The row of the same machine whose matrices lie nobody knows how: its schedules (trait OPAQUE) are taken where no other has matrices, and in

@@ -81,6 +81,7 @@ AuShape schedule_lanes_shape(const AuProblem *p)
         s.executors = 4;
         s.key_tile = 32;
         s.product_rows = 16;
+        s.pair_rows = caps->pair_rows;
         while (s.key_tile > 2 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
         return s;
     }
