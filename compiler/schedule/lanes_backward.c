@@ -105,6 +105,7 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
     const int32_t row_bytes = 4 * (p->d + p->e + widths_of_dots(p));
     s.key_registers = caps->has_private ? 64 / caps->lanes : 1;
     s.query_registers = caps->has_private ? 64 / caps->lanes : 1;
+    s.pair_rows = caps->pair_rows;
     s.query_tile = s.key_tile = caps->has_private ? 64 : 32;
     s.product_columns = caps->has_private ? caps->registers / 8 : 1;
     while (!caps->has_private && s.query_tile > 1 &&
