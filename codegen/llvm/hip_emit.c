@@ -195,6 +195,9 @@ static bool instruction(AuEmit *e, AuVal v)
     case AU_K_ATOMIC_ADD: hip_atomic_add(e, v); return true;
     case AU_K_MMA: hip_mma(e, v); return true;
     case AU_K_LOAD_MATRIX: hip_load_matrix(e, v); return true;
+    case AU_K_COPY_ASYNC:
+    case AU_K_COPY_COMMIT:
+    case AU_K_COPY_WAIT: hip_copy(e, v); return true;
     }
     return false;
 }

@@ -106,6 +106,22 @@ static bool used_before(Pairs *p, LLVMValueRef v, uint32_t at)
     return false;
 }
 
+/* The sum that alone takes the value, later in the block; NULL: others or none do. */
+static LLVMValueRef sum_of(Pairs *p, LLVMValueRef v)
+{
+    LLVMUseRef use = LLVMGetFirstUse(v);
+    LLVMValueRef user = use && !LLVMGetNextUse(use) ? LLVMGetUser(use) : NULL;
+    return user && where(p, user) && kind_of(p, user) == ADD ? user : NULL;
+}
+
+/* The first sums of two rows of them: those that follow have a pair to go on with. */
+static bool begin_chains(Pairs *p, Kind kind, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef next = kind == ADD ? sum_of(p, a) : NULL, other = next ? sum_of(p, b) : NULL;
+    return other && next != other && sum_of(p, next) && sum_of(p, other) &&
+           sum_of(p, next) != sum_of(p, other);
+}
+
 /* Where the two can be one; NULL: nowhere. */
 static LLVMValueRef meeting(Pairs *p, Kind kind, LLVMValueRef a, LLVMValueRef b)
 {
@@ -122,7 +138,7 @@ static LLVMValueRef meeting(Pairs *p, Kind kind, LLVMValueRef a, LLVMValueRef b)
         shared += m != ANY;
         early = early && is_there(p, y, m, first);
     }
-    if (any > 1 || !shared) return NULL;
+    if ((any > 1 || !shared) && !begin_chains(p, kind, a, b)) return NULL;
     if (early) return a;
     return used_before(p, a, second) ? NULL : b;
 }

@@ -104,7 +104,9 @@ typedef struct AuShape {
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
     bool
         one_loop; /* of few queries: tiles that are tested and others in one loop, with a branch a tile */
-    bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
+    bool split_segments; /* an option: a loop for each segment of tiles, without a branch */
+    bool
+        direct; /* tiles of keys and values come to shared memory by copies that no register sees */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
     double
         forecast; /* warps: cycles of a processor for a pair, by the model that chose it; 0: none did */
