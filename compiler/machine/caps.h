@@ -37,6 +37,7 @@ typedef struct AuTileCaps {
     int32_t
         turned; /* 16-bit elements that a lane names and gets by a turned load, which 64 / turned lanes make together */
     int32_t direct_bytes; /* that a lane brings by TILE_COPIES_DIRECT at most */
+    int32_t direct_reach; /* bytes of shared memory in which such copies may begin */
     bool pipelines;       /* rings of stages between roles */
     bool has_private;     /* memory of one executor (a CPU's stack) */
     uint32_t

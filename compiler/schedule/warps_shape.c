@@ -138,7 +138,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
                          needs.registers, needs.weights);
     if (s->stages > 1 && warps_has_any_codes(p))
         return "a second stage of tiles whose codes come a tile ahead";
-    if (s->direct && (!warps_copy_direct(p) || s->keys_apart || !are_whole(p, atom)))
+    if (s->direct && (!warps_copy_direct(p) || s->keys_apart || !are_whole(p, atom) ||
+                      needs.shared - WARPS_ALIGNMENT > p->caps->direct_reach))
         return au_format(arena, "direct copies, which %s, the widths or the shape do not go with",
                          p->caps->name);
     if (s->stages > 1 &&
