@@ -35,8 +35,9 @@ void hip_atomic_add(AuEmit *e, AuVal v);
 /* hip_copy.c: copies to LDS that no register sees */
 void hip_copy(AuEmit *e, AuVal v);
 
-/* hip_pairs.c: operations of f32 in twos, for machines with one file of registers; the module has been optimised. */
-void hip_pairs(AuArena *arena, LLVMModuleRef module);
+/* hip_pairs.c: operations of f32 in twos, for machines with one file of registers; the module has been optimised. [chains]: rows
+ * of sums, too, which LLVM leaves where the block of a loop that has them is not its last. */
+void hip_pairs(AuArena *arena, LLVMModuleRef module, bool chains);
 
 /* hip_halves.c: f32 to halves of registers, for machines that round one number an instruction; the module has been optimised. */
 void hip_halves(LLVMModuleRef module);
