@@ -55,11 +55,11 @@ typedef struct AuTileCaps {
                               lies in memory, slower and as right */
     int32_t most_words; /* the same where a schedule has no choice; 0: private_words */
     int32_t held;       /* 64ths of registers that fragments and weights may take together */
-    int32_t
-        half_held; /* the same of half of the registers, where they are shared out among a scheduler's warps: what
-                           takes no more leaves room for a second warp; 0: they are not */
-    int32_t direct_held; /* the same where tiles come to shared memory by TILE_COPIES_DIRECT */
-    int32_t back_held;   /* the same of a backward's sums, operands that stay and three times its
+    int32_t half_held;  /* the same of half of the registers, where a scheduler's warps share
+                           them out: what takes no more leaves room for a second warp; 0: no */
+    int32_t direct_held,
+        direct_half; /* held and half_held where tiles come to shared memory by TILE_COPIES_DIRECT */
+    int32_t back_held; /* the same of a backward's sums, operands that stay and three times its
                            pairs; 0: not known */
     bool passes_ahead; /* registers hold a tile that passes through them to shared memory under the
                            work on the one before */

@@ -23,7 +23,8 @@ typedef struct Configuration {
 static const char *const devices[][2] = {{"gfx908", "hip:2"}, {"gfx90a", "hip:3"}, {"gfx942", "hip:0"}, {"gfx950", "hip:4"}, {"gfx1100", "hip:1"}, {"gfx1200", "hip:5"}};
 static const char *const kernels[][2] = {{"forward", "_forward"}, {"backward", "_dkdv"}, {"queries", "_dq"}};
 static const Configuration all[] = {{"mha", "f16", 32}, {"mha", "f16", 64}, {"mha", "f16", 128}, {"mha", "bf16", 64}, {"mha", "bf16", 128},
-                                    {"softcap", "f16", 64}, {"softcap", "f16", 128}, {"mha", "f32", 64}, {"mha", "f32", 128}};
+                                    {"softcap", "f16", 64}, {"softcap", "f16", 128}, {"mha", "f32", 64}, {"mha", "f32", 128},
+                                    {"mha", "f16", 80}, {"mha", "f16", 96}, {"mha", "f16", 160}, {"mha", "f16", 192}, {"mha", "f16", 256}};
 // clang-format on
 
 static bool multiplies_matrices(const Configuration *c) { return strcmp(c->dtype, "f32") != 0; }
@@ -40,13 +41,17 @@ static bool is_wanted(char **words, int count, const char *line)
     return true;
 }
 
-/* Kernels to measure of a configuration. */
+/* Widths of the table. */
+static bool is_usual(int width) { return width == 32 || width == 64 || width == 128; }
+
+/* Kernels to measure of a configuration: of those that the table does not have, where words name the type or the width. */
 static int kernels_of(const Configuration *c, char **words, int count)
 {
-    if (multiplies_matrices(c)) return 2;
+    const bool halves = multiplies_matrices(c);
+    bool named = halves && is_usual(c->width);
     for (int n = 0; n < count; n++)
-        if (strcmp(words[n], c->dtype) == 0) return 3;
-    return 0;
+        named = named || (halves ? atoi(words[n]) == c->width : strcmp(words[n], c->dtype) == 0);
+    return !named ? 0 : halves ? 2 : 3;
 }
 
 /* Whole tiles of all kernels: forward has some of 96 and of 48 keys, and blocks of 256 rows. */
