@@ -51,15 +51,14 @@ typedef struct AuTileCaps {
 
     int32_t registers; /* of 32 bits that a lane has */
     int32_t
-        private_words;  /* of 32 bits that fragments of a lane may declare: what exceeds registers
+        private_words;   /* of 32 bits that fragments of a lane may declare: what exceeds registers
                               lies in memory, slower and as right */
-    int32_t most_words; /* the same where a schedule has no choice; 0: private_words */
-    int32_t held;       /* 64ths of registers that fragments and weights may take together */
-    int32_t half_held;  /* the same of half of the registers, where a scheduler's warps share
+    int32_t most_words;  /* the same where a schedule has no choice; 0: private_words */
+    int32_t held;        /* 64ths of registers that fragments and weights may take together */
+    int32_t half_held;   /* the same of half of the registers, where a scheduler's warps share
                            them out: what takes no more leaves room for a second warp; 0: no */
-    int32_t direct_held,
-        direct_half; /* held and half_held where tiles come to shared memory by TILE_COPIES_DIRECT */
-    int32_t back_held; /* the same of a backward's sums, operands that stay and three times its
+    int32_t direct_held; /* `held` where tiles come to shared memory by TILE_COPIES_DIRECT */
+    int32_t back_held;   /* the same of a backward's sums, operands that stay and three times its
                            pairs; 0: not known */
     bool passes_ahead; /* registers hold a tile that passes through them to shared memory under the
                            work on the one before */

@@ -104,6 +104,8 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     return lanes_dot_refusal(arena, p, 8);
 }
 
+static bool is_power_of_two(int32_t n) { return (n & (n - 1)) == 0; }
+
 /* Are tiles whole rows of their tensors? A copy that no register sees writes no zeros beside them. */
 static bool are_whole(const AuProblem *p, const AuTileAtom *atom)
 {
@@ -163,16 +165,17 @@ int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
     return resident(p, shared, warps, p->caps->registers);
 }
 
-/* Of a lane: all of them, or the half that leaves room for a second warp. Queries that lie in shared memory are read ahead of their
- * products: beyond half a span of 128 channels they are counted as if registers held them (docs/dev/performance-notes.md). */
-static int32_t taken(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+/* Of a lane: all of them, or the half that leaves room for a second warp, seen without spills at widths of 32, 64 and 128; at 96 and 160
+ * what the half has by this count spilled 15 and 50 registers (docs/dev/performance-notes.md). */
+static int32_t taken(const AuProblem *p, const AuTileAtom *atom, const Needs *needs)
 {
+    enum { WIDEST = 128 };
     const AuTileCaps *caps = p->caps;
-    AuShape held = *s;
-    held.query_in_registers = s->query_in_registers || query_channels(p, atom) > LONG_SPAN / 2;
-    const Needs needs = registers_of(p, atom, &held);
-    const int32_t half = tile_share(caps, s->direct ? caps->direct_half : caps->half_held) / 2;
-    return needs.registers + needs.weights <= half ? caps->registers / 2 : caps->registers;
+    const int32_t queries = query_channels(p, atom), half = tile_share(caps, caps->half_held) / 2;
+    return is_power_of_two(queries) && is_power_of_two(p->e) && most(queries, p->e) <= WIDEST &&
+                   needs->registers + needs->weights <= half
+               ? caps->registers / 2
+               : caps->registers;
 }
 
 int32_t warps_decode_resident(const AuProblem *p, const AuShape *s)
@@ -201,7 +204,7 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
 {
     const AuTileCaps *rates = tile_rates(p->caps);
     const Needs needs = needs_of(p, atom, s);
-    const int32_t blocks = resident(p, needs.shared, s->executors, taken(p, atom, s)),
+    const int32_t blocks = resident(p, needs.shared, s->executors, taken(p, atom, &needs)),
                   warps = blocks * s->executors, bytes = tile_elem(p->operand)->bytes;
     const double pairs = (double)warps * s->rows * s->key_tile;
     const int32_t queries = query_channels(p, atom), channels = queries + p->e;
@@ -300,13 +303,14 @@ static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const ch
 
 /* The same shape where no tile passes through registers, for queries that these hold; where tiles pass, too, copies that no register sees were
  * counted worse, and so were swizzled queries that each product reads, tiles of 48 and 96 keys and blocks of fewer warps than a
- * processor has schedulers, which begin more copies each (docs/dev/performance-notes.md). */
+ * processor has schedulers, which begin more copies each; where rows are no power of two LLVM waits for the values' copies before it reads
+ * keys (docs/dev/performance-notes.md). */
 static const char *refusal_of_direct(AuArena *arena, const AuProblem *p, AuShape *s,
                                      const char *refused)
 {
     AuShape direct = *s;
     direct.direct = s->query_in_registers && s->executors >= p->caps->schedulers &&
-                    (s->key_tile & (s->key_tile - 1)) == 0;
+                    is_power_of_two(s->key_tile) && is_power_of_two(p->d) && is_power_of_two(p->e);
     direct.swizzle_span = span_of(p, warps_atom(p), &direct);
     if (!direct.direct || schedule_warps_refusal(arena, p, &direct)) return refused;
     *s = direct;

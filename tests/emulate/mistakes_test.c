@@ -39,14 +39,14 @@ static const Mistake mistakes[] = {
     {RDNA4, "s_wait_kmcnt", 0, EMU_REMOVED, "is used before the wait"},
     {RDNA4, "v_wmma", 0, EMU_SWAPPED, NULL},
 };
-/* Of width 128: copies to LDS that no register sees. */
+/* Of width 256: copies to LDS that no register sees. */
 static const Mistake wide_mistakes[] = {
-    {CDNA4, "global_load_lds_dwordx4", 24, EMU_REMOVED, NULL},
-    {CDNA4, "s_waitcnt vmcnt(0)", 62, EMU_REMOVED, "no wait before the barrier"},
-    {CDNA4, "s_waitcnt vmcnt(0)", 72, EMU_REMOVED, "before the wait for the copy"},
+    {CDNA4, "global_load_lds_dwordx4", 8, EMU_REMOVED, NULL},
+    {CDNA4, "s_waitcnt vmcnt(0)", 81, EMU_REMOVED, "no wait before the barrier"},
+    {CDNA4, "s_waitcnt vmcnt(0)", 87, EMU_REMOVED, "no wait before the barrier"},
     {CDNA4, "s_barrier", 3, EMU_REMOVED, "no barrier is between"},
 };
-static const ExecCase wide_sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=256 D=128 E=128", NULL,
+static const ExecCase wide_sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=64 D=256 E=256", NULL,
                                      "forward"};
 static const ExecCase sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=131 D=32 E=32", NULL, "forward"};
 
