@@ -46,7 +46,7 @@ static const Mistake wide_mistakes[] = {
     {CDNA4, "s_waitcnt vmcnt(0)", 87, EMU_REMOVED, "no wait before the barrier"},
     {CDNA4, "s_barrier", 3, EMU_REMOVED, "no barrier is between"},
 };
-static const ExecCase wide_sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=64 D=256 E=256", NULL,
+static const ExecCase wide_sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=256 D=256 E=256", NULL,
                                      "forward"};
 static const ExecCase sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=131 D=32 E=32", NULL, "forward"};
 
