@@ -64,6 +64,8 @@ void cuda_copy(AuEmit *e, AuVal v)
     LLVMValueRef groups = gpu_i32(e, (uint32_t)in->imm);
     if (cuda_host(e)->capability < 80)
         emit_fault(e, in, "asynchronous copies need sm_80");
+    else if (in->op == AU_K_COPY_ASYNC && kernel_is_direct(in->imm))
+        emit_fault(e, in, "direct copies are AMD's");
     else if (in->op == AU_K_COPY_ASYNC)
         copy(e, in);
     else if (in->op == AU_K_COPY_COMMIT)

@@ -278,6 +278,9 @@ void emit_kernel(AuEmit *e, const AuKernel *k)
     e->emitted = e->begun = e->longest = 0;
     e->phase = "";
     e->written = e->device ? kernel_written(k, e->arena, KERNEL_LANE_WORDS) : NULL;
+    e->indexing = e->device && e->device->keeps_long && e->device->keeps_long(k)
+                      ? kernel_indexing(k, e->arena)
+                      : NULL;
     e->writes_out = e->device && (e->written || emit_is_worth_writing(e));
     if (!(e->device ? e->device->open(e) : open_host(e))) return;
     emit_lines_kernel(e);

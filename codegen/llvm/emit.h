@@ -33,6 +33,8 @@ typedef struct AuDevice {
     void (*end)(struct AuEmit *e);                  /* of a region: what was held back is written */
     LLVMValueRef (*op)(struct AuEmit *e, const AuInstr *in, AuScalar of,
                        const LLVMValueRef *operands); /* of ops.def; NULL: as on hosts */
+    bool (*keeps_long)(const AuKernel *k); /* long loops whose variables are no index of arrays of
+                                              lanes stay loops; NULL: of no kernel */
 } AuDevice;
 
 /* What emission asks of an architecture. */
@@ -81,10 +83,12 @@ typedef struct AuEmit {
     uint32_t *trail; /* values with forms made since the function began: forms die with the region
                         they were made in */
     uint32_t trail_count, trail_capacity;
-    const char *phase;   /* names basic blocks */
-    uint32_t emitted;    /* instructions so far, copies counted */
-    uint32_t longest;    /* of them, a piece of a loop that is written out; 0: as long as it is */
-    uint32_t begun;      /* of them, when the last piece began */
+    const char *phase; /* names basic blocks */
+    uint32_t emitted;  /* instructions so far, copies counted */
+    uint32_t longest;  /* of them, a piece of a loop that is written out; 0: as long as it is */
+    uint32_t begun;    /* of them, when the last piece began */
+    const bool *
+        indexing; /* by instruction: loops whose variable is an index of arrays of lanes; NULL: it matters nowhere */
     bool writes_out;     /* loops over arrays of lanes, whatever the kernel says: */
     const bool *written; /* by instruction, these; NULL: all */
     bool failed;

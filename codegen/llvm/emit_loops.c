@@ -54,12 +54,17 @@ static bool uses_lane_arrays(const AuEmit *e, uint32_t first)
     return false;
 }
 
+static uint64_t written_size(const AuEmit *e, uint32_t first);
+
 /* Whether a device, which has no stack to speak of, wants a loop written out, so that arrays become
- * registers. */
+ * registers. They do without where its variable is no index of theirs: then a long one stays a loop, if the device keeps them. */
 static bool is_written_out(const AuEmit *e, const AuInstr *in)
 {
+    enum { LONG = 1024 }; /* instructions of a turn */
     if (e->written) return e->written[in - e->k->instrs];
-    return e->writes_out && (in->unroll == AU_UNROLL_AUTO || uses_lane_arrays(e, in->body));
+    if (!e->writes_out || in->unroll == AU_UNROLL_AUTO) return e->writes_out;
+    if (e->indexing && e->indexing[in - e->k->instrs]) return true;
+    return uses_lane_arrays(e, in->body) && (!e->indexing || written_size(e, in->body) <= LONG);
 }
 
 /* Instructions of a region if all such loops are written out. */

@@ -30,7 +30,7 @@ static const HipHost gpus[] = {
     {GPU("gfx908", hip_wave64), .mfma = true, .half_rate_bf16 = true, .mixes = true},
     {GPU("gfx90a", hip_wave64), .mfma = true, .one_file = true, .mixes = true},
     {GPU("gfx942", hip_wave64), .mfma = true, .one_file = true, .mixes = true},
-    {GPU("gfx950", hip_wave64), .mfma = true, .one_file = true, .mfma_wide = true, .turns = true, .halves_swap = true},
+    {GPU("gfx950", hip_wave64), .mfma = true, .one_file = true, .mfma_wide = true, .turns = true, .copies_direct = true, .halves_swap = true},
     RDNA("gfx1030", .mfma = false),  RDNA("gfx1100", .wmma11 = true), RDNA("gfx1101", .wmma11 = true), RDNA("gfx1102", .wmma11 = true),
     RDNA("gfx1103", .wmma11 = true), RDNA("gfx1150", .wmma11 = true), RDNA("gfx1151", .wmma11 = true), RDNA("gfx1152", .wmma11 = true),
     RDNA("gfx1153", .wmma11 = true), RDNA("gfx1200", .wmma12 = true), RDNA("gfx1201", .wmma12 = true),
@@ -75,6 +75,15 @@ static bool multiplies(AuKernel *const *kernels, uint32_t count)
     return false;
 }
 
+/* Has one of them copies that go on by themselves? */
+static bool copies(AuKernel *const *kernels, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++)
+        for (uint32_t i = 1; i < kernels[n]->instr_count; i++)
+            if (kernels[n]->instrs[i].op == AU_K_COPY_ASYNC) return true;
+    return false;
+}
+
 static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                      const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
@@ -93,7 +102,7 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
                 (!joins || llvm_optimise(&unit, diags, JOIN)) &&
                 llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
     if (good && optimize > 1 && gpus[arch - archs].one_file) {
-        hip_pairs(arena, unit.module);
+        hip_pairs(arena, unit.module, copies(kernels, count));
         good =
             llvm_is_sound(&unit, diags, first) && (!products || llvm_optimise(&unit, diags, PAIRS));
     }

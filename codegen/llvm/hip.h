@@ -16,8 +16,9 @@ typedef struct HipHost {
         one_file; /* products take and give vector registers, too: accumulation registers are more of these (CDNA 2 on) */
     bool mixes; /* f16 of one f32 alone: v_fma_mixlo_f16 and v_fma_mixhi_f16 save what packs two */
     bool turns; /* ds_read_b64_tr_b16 */
-    bool halves_swap; /* v_permlane32_swap, v_permlane16_swap */
-    bool generic;     /* an ISA of several machines */
+    bool copies_direct; /* global_load_lds_dwordx4 */
+    bool halves_swap;   /* v_permlane32_swap, v_permlane16_swap */
+    bool generic;       /* an ISA of several machines */
 } HipHost;
 
 static inline const HipHost *hip_host(const AuEmit *e) { return (const HipHost *)e->host; }
@@ -31,9 +32,12 @@ LLVMValueRef hip_masked_load(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, L
 void hip_masked_store(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef v,
                       uint32_t bytes, uint32_t element);
 void hip_atomic_add(AuEmit *e, AuVal v);
+/* hip_copy.c: copies to LDS that no register sees */
+void hip_copy(AuEmit *e, AuVal v);
 
-/* hip_pairs.c: operations of f32 in twos, for machines with one file of registers; the module has been optimised. */
-void hip_pairs(AuArena *arena, LLVMModuleRef module);
+/* hip_pairs.c: operations of f32 in twos, for machines with one file of registers; the module has been optimised. [chains]: rows
+ * of sums, too, which LLVM leaves where the block of a loop that has them is not its last. */
+void hip_pairs(AuArena *arena, LLVMModuleRef module, bool chains);
 
 /* hip_halves.c: f32 to halves of registers, for machines that round one number an instruction; the module has been optimised. */
 void hip_halves(LLVMModuleRef module);

@@ -83,6 +83,9 @@ static void add_attributes(AuEmit *e)
     if (!has_op(e->k, AU_K_BLOCKS)) emit_attribute(e, function, "amdgpu-no-dispatch-ptr", "");
 }
 
+/* Of multiply-adds: a tile in pieces (pair_rows in caps.def). */
+static bool keeps_long(const AuKernel *k) { return !gpu_multiplies_halves(k); }
+
 static GpuKernel *open(AuEmit *e)
 {
     enum { PIECE = 512 };
@@ -192,6 +195,9 @@ static bool instruction(AuEmit *e, AuVal v)
     case AU_K_ATOMIC_ADD: hip_atomic_add(e, v); return true;
     case AU_K_MMA: hip_mma(e, v); return true;
     case AU_K_LOAD_MATRIX: hip_load_matrix(e, v); return true;
+    case AU_K_COPY_ASYNC:
+    case AU_K_COPY_COMMIT:
+    case AU_K_COPY_WAIT: hip_copy(e, v); return true;
     }
     return false;
 }
@@ -200,7 +206,7 @@ static void end(AuEmit *e) { (void)e; }
 
 // clang-format off
 #define WAVES(of_lanes, waves) {                                                                   \
-    .device = {.open = gpu_open, .instruction = gpu_instruction, .end = end, .op = gpu_op},        \
+    .device = {.open = gpu_open, .instruction = gpu_instruction, .end = end, .op = gpu_op, .keeps_long = keeps_long},        \
     .lanes = (of_lanes),                                                                           \
     .threads = 1024,                                                                               \
     .global = 1,                                                                                   \

@@ -90,6 +90,7 @@ void hip_load_matrix(AuEmit *e, AuVal v)
     LLVMValueRef at = gpu_address(e, in->mem, kernel_operand(e->k, in, 0));
     LLVMTypeRef bits = LLVMVectorType(LLVMInt16TypeInContext(e->context), 4);
     LLVMValueRef all = emit_call(e, "llvm.amdgcn.ds.read.tr16.b64", bits, NULL, &at, 1);
+    emit_mark(e, all, in->mem); /* else it waits for copies to other memories */
     all = LLVMBuildBitCast(e->builder, all, emit_type(e, (AuScalar)in->type.scalar, 4), "");
     emit_set(e, v, all, false);
 }

@@ -20,6 +20,7 @@ typedef struct Pairs {
     LLVMTypeRef f32, two;
     Place places[SLOTS];
     uint32_t used, steps;
+    bool chains;                     /* rows of sums may begin */
     LLVMValueRef waiting[2][WINDOW]; /* of a kind, without a partner, the latest first */
 } Pairs;
 
@@ -106,6 +107,24 @@ static bool used_before(Pairs *p, LLVMValueRef v, uint32_t at)
     return false;
 }
 
+/* The sum that alone takes the value, later in the block; NULL: others or none do. */
+static LLVMValueRef sum_of(Pairs *p, LLVMValueRef v)
+{
+    LLVMUseRef use = LLVMGetFirstUse(v);
+    LLVMValueRef user = use && !LLVMGetNextUse(use) ? LLVMGetUser(use) : NULL;
+    return user && where(p, user) && kind_of(p, user) == ADD ? user : NULL;
+}
+
+/* The first sums of two rows of them: those that follow have a pair to go on with. LLVM's pass finds such rows by what a loop carries, in the last
+ * of its blocks, and where copies are begun behind a branch they are in another. */
+static bool begin_chains(Pairs *p, Kind kind, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef next = p->chains && kind == ADD ? sum_of(p, a) : NULL,
+                 other = next ? sum_of(p, b) : NULL;
+    return other && next != other && sum_of(p, next) && sum_of(p, other) &&
+           sum_of(p, next) != sum_of(p, other);
+}
+
 /* Where the two can be one; NULL: nowhere. */
 static LLVMValueRef meeting(Pairs *p, Kind kind, LLVMValueRef a, LLVMValueRef b)
 {
@@ -122,7 +141,7 @@ static LLVMValueRef meeting(Pairs *p, Kind kind, LLVMValueRef a, LLVMValueRef b)
         shared += m != ANY;
         early = early && is_there(p, y, m, first);
     }
-    if (any > 1 || !shared) return NULL;
+    if ((any > 1 || !shared) && !begin_chains(p, kind, a, b)) return NULL;
     if (early) return a;
     return used_before(p, a, second) ? NULL : b;
 }
@@ -224,11 +243,11 @@ static bool is_worth_it(const Pairs *p, LLVMBasicBlockRef block)
     return operations > 1 && length < SLOTS / 2;
 }
 
-void hip_pairs(AuArena *arena, LLVMModuleRef module)
+void hip_pairs(AuArena *arena, LLVMModuleRef module, bool chains)
 {
     LLVMContextRef context = LLVMGetModuleContext(module);
     Pairs *p = AU_NEW(arena, Pairs);
-    p->context = context, p->module = module;
+    p->context = context, p->module = module, p->chains = chains;
     p->builder = LLVMCreateBuilderInContext(context);
     p->f32 = LLVMFloatTypeInContext(context);
     p->two = LLVMVectorType(p->f32, 2);

@@ -55,9 +55,10 @@ static void issue(AuMachine *m, AuExecutor *e, const AuStep *s, uint32_t lane)
     AuStep write = side(s, AU_K_STORE, in->mem.i), read = side(s, AU_K_LOAD, in->also[0].i);
     read.a = s->b;
     read.of = s->to;
-    const int64_t to = kernel_index_at(&write, e->frame, lane),
-                  from = kernel_index_at(&read, e->frame, lane);
     const uint32_t count = (uint32_t)s->imm / s->bytes;
+    const int64_t behind = kernel_is_direct(in->imm) ? (int64_t)lane * count : 0,
+                  to = kernel_index_at(&write, e->frame, lane) + behind,
+                  from = kernel_index_at(&read, e->frame, lane);
     int32_t valid;
     memcpy(&valid, e->frame + s->other + lane * sizeof valid, sizeof valid);
     if (valid < 0 || valid > s->imm || valid % s->bytes) {

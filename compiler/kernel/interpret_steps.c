@@ -44,6 +44,7 @@ static void flatten_copy(AuMachine *m, const AuInstr *in, AuStep s)
     s.of = kernel_at(m->k, kernel_operand(m->k, in, 0))->type.scalar;
     s.to = kernel_at(m->k, kernel_operand(m->k, in, 1))->type.scalar;
     s.bytes = (uint8_t)kernel_scalar_bytes(m->k->mems[in->mem.i].scalar);
+    s.imm = kernel_copied(in->imm);
     s.b = slot_of(m, in, 1);
     s.other = slot_of(m, in, 2);
     s.c = slot_of(m, in, 3);

@@ -310,6 +310,15 @@ static inline uint32_t kernel_turned(int64_t imm) /* n of LOAD_MATRIX; 0: it is 
 void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed);
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */
+/* COPY_ASYNC of machines that take one place for all lanes, which write side by side: [to_at] is lane 0's. */
+enum { KERNEL_DIRECT = 32 };
+void kernel_copy_direct(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
+                        uint32_t bytes, AuVal mask);
+static inline bool kernel_is_direct(int64_t imm) { return imm >= KERNEL_DIRECT; }
+static inline uint32_t kernel_copied(int64_t imm) /* bytes of a lane */
+{
+    return (uint32_t)(imm & (KERNEL_DIRECT - 1));
+}
 void kernel_copy_commit(AuKernel *k);
 void kernel_prefetch(AuKernel *k, AuMem mem, AuVal index);
 void kernel_copy_wait(AuKernel *k, uint32_t groups); /* but the latest so many */
@@ -458,6 +467,8 @@ enum {
     /* where another compiler follows, which moves loads to where rows are used */
     KERNEL_SOURCE_WORDS = 512,
 };
+/* By instruction, the loops by whose variables arrays of a lane are indexed. */
+bool *kernel_indexing(const AuKernel *k, AuArena *arena);
 /* By instruction, the loops that a device's generator writes out within k->written instructions, as long as arrays have at most
  * so many words; NULL: written is 0. */
 bool *kernel_written(const AuKernel *k, AuArena *arena, uint32_t most_words);

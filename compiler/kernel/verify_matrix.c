@@ -130,21 +130,39 @@ void verify_rows_of_matrix(AuVerifier *v, uint32_t i)
                      stores ? "value" : "result", (long long)count, kernel_scalar_name(m->scalar));
 }
 
+/* Lanes write one behind the other. */
+static void check_direct(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i], *valid = kernel_at(v->k, kernel_operand(v->k, in, 2));
+    const uint32_t bytes = kernel_copied(in->imm);
+    if (v->lanes.kind[kernel_operand(v->k, in, 0).i] != AU_UNIFORM)
+        verify_wrong(v, AU_E0806, i, "the place of a direct copy must be the same in all lanes");
+    if (valid->op != AU_K_CONST || valid->imm != bytes)
+        verify_wrong(v, AU_E0807, i, "a direct copy brings all of its %u bytes", bytes);
+}
+
 void verify_copy(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     const AuMemory *to = &v->k->mems[in->mem.i], *from = &v->k->mems[in->also[0].i];
+    const uint32_t bytes = kernel_copied(in->imm);
     verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
     verify_wants(v, i, 1, INT, 1, "an index, i32 or i64");
     verify_wants(v, i, 2, I32, 1, "a number of bytes, i32");
     if (in->count > 3) verify_wants(v, i, 3, I1, 1, "a mask, i1");
-    if (in->imm != 4 && in->imm != 8 && in->imm != 16)
-        verify_wrong(v, AU_E0808, i, "#%lld is none of 4, 8, 16", (long long)in->imm);
+    if (in->imm < 0 || (bytes != 4 && bytes != 8 && bytes != 16) ||
+        in->imm > KERNEL_DIRECT + (int64_t)bytes)
+        verify_wrong(v, AU_E0808, i, "#%lld is none of 4, 8, 16, nor direct with them",
+                     (long long)in->imm);
     else if (to->space != AU_SHARED || from->space != AU_GLOBAL || to->scalar != from->scalar)
         verify_wrong(v, AU_E0807, i, "copies go from global to shared memory of the same elements");
     else if (!from->reads)
         verify_wrong(v, AU_E0807, i, "@%s is not declared as read", from->name);
-    else if (!is_aligned_to(to, (uint32_t)in->imm))
-        verify_wrong(v, AU_E0807, i, "@%s is not aligned to %lld bytes", to->name,
-                     (long long)in->imm);
+    else if (!is_aligned_to(to, bytes))
+        verify_wrong(v, AU_E0807, i, "@%s is not aligned to %u bytes", to->name, bytes);
+    else if (to->swizzle && kernel_is_direct(in->imm))
+        verify_wrong(v, AU_E0807, i, "@%s is swizzled, and lanes write one behind the other",
+                     to->name);
+    else if (kernel_is_direct(in->imm))
+        check_direct(v, i);
 }

@@ -122,6 +122,21 @@ static uint32_t next_array(const Written *w, const bool *tried)
     return best;
 }
 
+bool *kernel_indexing(const AuKernel *k, AuArena *arena)
+{
+    Written w = {.k = k,
+                 .chosen = AU_NEW_ARRAY(arena, uint8_t, k->mem_count),
+                 .marks = AU_NEW_ARRAY(arena, uint8_t, k->instr_count),
+                 .loops = AU_NEW_ARRAY(arena, bool, k->instr_count)};
+    memset(w.chosen, 1, k->mem_count);
+    for (uint32_t i = 1; i < k->instr_count; i++) {
+        if (k->instrs[i].op != AU_K_FOR) continue;
+        begin_marks(&w, i);
+        w.loops[i] = indexes(&w, k->instrs[i].body, NULL);
+    }
+    return w.loops;
+}
+
 bool *kernel_written(const AuKernel *k, AuArena *arena, uint32_t most_words)
 {
     Written w = {.k = k,

@@ -3,7 +3,7 @@
  *     lower.c, roles.c, persistent.c              a kernel: arguments, scalars, its roles and who has them
  *     walk.c                                      statements: loops, branches, barriers
  *     units.c                                     tables of executors and of what multiplies
- *     move.c, transfer.c, registers.c             memory: element by element, in vectors, fragments
+ *     move.c, transfer.c, direct.c, registers.c   memory: element by element, in vectors, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
  *     by_place.c, by_place_move.c                 fragments of matrices whose functions know places (by_place.h)
@@ -357,6 +357,10 @@ bool lower_store_by_matrices(AuLower *l, const AuTileStmt *s);
 
 /* ---- transfer.c: warps: memory to memory */
 void lower_transfer(AuLower *l, const AuTileStmt *s);
+
+/* ---- direct.c: those of machines that take one place in shared memory for all lanes */
+bool lower_copies_direct(const AuLower *l);
+void lower_direct(AuLower *l, const AuTileStmt *s);
 
 /* ---- alignment.c: is memory made of whole vectors? */
 /* With the option late_strides: the strides of a tensor in global memory as numbers of where they are asked for, so that addresses of

@@ -11,8 +11,13 @@
  *
  * With rows r and n-registers w a step loads r + w numbers for r w multiply-adds; r comes from the
  * schedule's shape (16 to 28 accumulators fill the 32 registers of AVX-512 and
- * hide the latency of its two units). */
+ * hide the latency of its two units).
+ *
+ * A machine that multiplies and adds two f32 of neighbouring registers (`pairs` in caps.def) does so along the axis of A whose
+ * numbers are neighbours in memory: two steps of k, whose sums are two until the end, or two rows, to which one number of B goes. */
 #include "internal.h"
+
+typedef enum Twos { ONE_BY_ONE, TWO_STEPS, TWO_ROWS } Twos;
 
 typedef struct Product {
     const AuTileStmt *s;
@@ -23,7 +28,8 @@ typedef struct Product {
     int32_t rows, depth, wide; /* extents of m and k; registers of n */
     int32_t columns;           /* registers of n in a block */
     AuMem block;
-    bool pairs;   /* k in pairs: dot2 */
+    bool pairs; /* k in pairs: dot2 */
+    Twos twos;
     bool grouped; /* n is held in groups of `columns` */
 } Product;
 
@@ -59,13 +65,14 @@ static AuVal former_of(AuLower *l, const Product *x, AuVal row, AuVal column, in
 
 static AuVal load_a(AuLower *l, const Product *x, AuVal row, AuVal k_index)
 {
+    const bool alone = !x->pairs && x->twos == ONE_BY_ONE;
     const AuPoint p = {
         .at = {{.axis = x->m_axis, .index = row}, {.axis = x->k_axis, .index = k_index}},
         .count = 2};
     const AuVal none = {0}, at = lower_address(l, x->a, &p, OUTSIDE_CLAMPED, NULL, false);
     const AuVal v =
-        kernel_load(l->k, lower_memory(l, x->a->memory)->mem, at, x->pairs ? 2 : 1, none, none);
-    return x->pairs ? v : lower_as(l, v, AU_F32);
+        kernel_load(l->k, lower_memory(l, x->a->memory)->mem, at, alone ? 1 : 2, none, none);
+    return alone ? lower_as(l, v, AU_F32) : v;
 }
 
 /* B in pairs is held as i32, two numbers each. */
@@ -103,32 +110,84 @@ static void step(AuLower *l, const Product *x, AuVal first_row, int32_t rows, Au
     }
 }
 
-static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column)
+/* Rows in twos are even. */
+static void step_of_two(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column,
+                        AuVal k_index)
+{
+    AuKernel *k = l->k;
+    const AuVal none = {0}, at_b = register_at(l, x, x->b_type, x->k_axis, k_index, column, 0);
+    const bool steps = x->twos == TWO_STEPS;
+    AuVal b = kernel_load(k, lower_var_array(l, x->b), at_b, steps ? 2 : 1, none, none);
+    if (!steps) b = kernel_vec(k, (AuVal[]){b, b}, 2);
+    for (int32_t r = 0; r < rows; r += steps ? 1 : 2) {
+        const AuVal a = load_a(l, x, kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)), k_index);
+        const AuVal at = kernel_i32(k, steps ? 2 * r : r);
+        const AuVal sums = kernel_load(k, x->block, at, 2, none, none);
+        kernel_store(k, x->block, at, kernel_op3(k, AU_K_FMA, a, b, sums), none);
+    }
+}
+
+/* What the product adds to a number of C. */
+static AuVal sum_of(AuLower *l, const Product *x, int32_t at)
 {
     AuKernel *k = l->k;
     const AuVal none = {0};
-    const AuMem c_mem = lower_var_array(l, x->c);
-    for (int32_t pass = 0; pass < 2; pass++) {
-        for (int32_t r = 0; r < rows; r++)
-            for (int32_t c = 0; c < x->columns; c++) {
-                const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)),
-                            at = kernel_i32(k, r * x->columns + c);
-                const AuVal reg = register_at(l, x, x->c_type, x->m_axis, row, column, c);
-                if (!pass) {
-                    kernel_store(k, x->block, at, kernel_f32(k, 0), none);
-                    continue;
-                }
-                AuVal sum = kernel_load(k, x->block, at, 1, none, none);
-                if (x->s->product.add)
-                    sum = kernel_op2(k, AU_K_ADD, former_of(l, x, row, column, c), sum);
-                kernel_store(k, c_mem, reg, sum, none);
+    if (x->twos != TWO_STEPS) return kernel_load(k, x->block, kernel_i32(k, at), 1, none, none);
+    const AuVal sums = kernel_load(k, x->block, kernel_i32(k, 2 * at), 2, none, none);
+    return kernel_op2(k, AU_K_ADD, kernel_element(k, sums, 0), kernel_element(k, sums, 1));
+}
+
+/* Where a tile passes in pieces sums are scaled for each of them, which costs nothing beside the addition. */
+static AuVal added(AuLower *l, AuVal former, AuVal sum)
+{
+    AuKernel *k = l->k;
+    const AuInstr in = *kernel_at(k, former);
+    if (!l->module->caps->pair_rows || in.op != AU_K_MUL)
+        return kernel_op2(k, AU_K_ADD, former, sum);
+    return kernel_op3(k, AU_K_FMA, kernel_operand(k, &in, 0), kernel_operand(k, &in, 1), sum);
+}
+
+static void begin_sum(AuLower *l, const Product *x, int32_t at)
+{
+    const int32_t each = x->twos == TWO_STEPS ? 2 : 1;
+    for (int32_t n = 0; n < each; n++)
+        kernel_store(l->k, x->block, kernel_i32(l->k, at * each + n), kernel_f32(l->k, 0),
+                     (AuVal){0});
+}
+
+/* Sums of a block begin with 0, and end where C has them. */
+static void each_sum(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column,
+                     bool ends)
+{
+    AuKernel *k = l->k;
+    const AuVal none = {0};
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < x->columns; c++) {
+            const int32_t at = r * x->columns + c;
+            const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)),
+                        reg = register_at(l, x, x->c_type, x->m_axis, row, column, c);
+            if (!ends) {
+                begin_sum(l, x, at);
+                continue;
             }
-        if (pass) break;
-        const AuVal k_index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x->depth),
-                                         x->pairs ? 2 : 1, AU_UNROLL_AUTO);
+            AuVal sum = sum_of(l, x, at);
+            if (x->s->product.add) sum = added(l, former_of(l, x, row, column, c), sum);
+            kernel_store(k, lower_var_array(l, x->c), reg, sum, none);
+        }
+}
+
+static void block(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column)
+{
+    AuKernel *k = l->k;
+    each_sum(l, x, first_row, rows, column, false);
+    const AuVal k_index = kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x->depth),
+                                     x->pairs || x->twos == TWO_STEPS ? 2 : 1, AU_UNROLL_AUTO);
+    if (x->twos == ONE_BY_ONE)
         step(l, x, first_row, rows, column, k_index);
-        kernel_end(k);
-    }
+    else
+        step_of_two(l, x, first_row, rows, column, k_index);
+    kernel_end(k);
+    each_sum(l, x, first_row, rows, column, true);
 }
 
 /* Does a load of two elements give a pair along the axis that k runs along? In memory that lies in pairs along another it would
@@ -144,6 +203,22 @@ static bool has_pairs(AuLower *l, const Product *x)
     return (!place->pair_axis || place->pair_axis == m->type.axes[n].name) &&
            m->type.axes[n].size % 2 == 0 &&
            lower_starts_at(x->a->has_index ? x->a->args.at[n] : NULL, 2);
+}
+
+/* Along which axis numbers of A are neighbours, where the machine takes two. */
+static Twos twos_of(AuLower *l, const Product *x)
+{
+    const AuTileMemory *m = x->a->memory;
+    const AuLowerMemory *place = lower_memory(l, m);
+    const uint32_t last = m->type.count - 1;
+    const char *axis = lower_view_axis(x->a, last);
+    if (!l->module->caps->pairs || x->pairs || x->wide != 1 || m->space == TILE_GLOBAL ||
+        place->packed || place->pair_axis || place->swizzle_span > 16 || m->type.elem != TILE_F32 ||
+        x->b_type->elem != TILE_F32 || m->type.axes[last].size % 2 != 0 ||
+        !lower_starts_at(x->a->has_index ? x->a->args.at[last] : NULL, 2))
+        return ONE_BY_ONE;
+    if (axis == x->k_axis && x->depth % 2 == 0) return TWO_STEPS;
+    return axis == x->m_axis && x->rows % 2 == 0 ? TWO_ROWS : ONE_BY_ONE;
 }
 
 static bool prepare(AuLower *l, Product *x)
@@ -171,6 +246,7 @@ static bool prepare(AuLower *l, Product *x)
                      : x->wide;
     x->grouped = lower_is_grouped(l, n);
     x->pairs = s->product.atom->k == 2;
+    x->twos = twos_of(l, x);
     if (x->pairs && !has_pairs(l, x)) {
         lower_refuse(l, "%s takes pairs along %s, which are no neighbours in %s",
                      s->product.atom->name, x->k_axis, x->a->memory->name);
@@ -251,7 +327,8 @@ void lower_block_product(AuLower *l, const AuTileStmt *s)
     const int32_t rows = l->module->options.product_rows < x.rows ? l->module->options.product_rows
                                                                   : x.rows,
                   whole = x.rows / rows * rows;
-    x.block = lower_array(l, "block", AU_F32, (uint32_t)(rows * x.columns));
+    x.block = lower_array(l, "block", AU_F32,
+                          (uint32_t)(rows * x.columns * (x.twos == TWO_STEPS ? 2 : 1)));
     const AuVal column =
         kernel_for(k, kernel_i32(k, 0), kernel_i32(k, x.wide / x.columns), 1, AU_UNROLL_NEVER);
     const AuVal first =

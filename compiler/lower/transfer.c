@@ -389,6 +389,10 @@ static void by_elements(AuLower *l, Transfer x)
 void lower_transfer(AuLower *l, const AuTileStmt *s)
 {
     AuKernel *k = l->k;
+    if (s->move.is_async && lower_copies_direct(l)) {
+        lower_direct(l, s);
+        return;
+    }
     Transfer x = {.s = s, .from = s->move.source, .to = s->move.dest, .type = s->move.source->type};
     if (!x.type->count || x.type->count > 6) {
         lower_refuse(l, "a copy of this shape");

@@ -37,6 +37,7 @@ typedef struct AuTileCaps {
     int32_t
         turned; /* 16-bit elements that a lane names and gets by a turned load, which 64 / turned lanes make together */
     int32_t direct_bytes; /* that a lane brings by TILE_COPIES_DIRECT at most */
+    int32_t direct_reach; /* bytes of shared memory in which such copies may begin */
     bool pipelines;       /* rings of stages between roles */
     bool has_private;     /* memory of one executor (a CPU's stack) */
     uint32_t
@@ -50,17 +51,23 @@ typedef struct AuTileCaps {
 
     int32_t registers; /* of 32 bits that a lane has */
     int32_t
-        private_words;  /* of 32 bits that fragments of a lane may declare: what exceeds registers
+        private_words;   /* of 32 bits that fragments of a lane may declare: what exceeds registers
                               lies in memory, slower and as right */
-    int32_t most_words; /* the same where a schedule has no choice; 0: private_words */
-    int32_t held;       /* 64ths of registers that fragments and weights may take together */
-    int32_t back_held;  /* the same of a backward's sums, operands that stay and three times its
+    int32_t most_words;  /* the same where a schedule has no choice; 0: private_words */
+    int32_t held;        /* 64ths of registers that fragments and weights may take together */
+    int32_t half_held;   /* the same of half of the registers, where a scheduler's warps share
+                           them out: what takes no more leaves room for a second warp; 0: no */
+    int32_t direct_held; /* `held` where tiles come to shared memory by TILE_COPIES_DIRECT */
+    int32_t back_held;   /* the same of a backward's sums, operands that stay and three times its
                            pairs; 0: not known */
-    bool passes_ahead;  /* registers hold a tile that passes through them to shared memory under the
+    bool passes_ahead; /* registers hold a tile that passes through them to shared memory under the
                            work on the one before */
     bool
         lags; /* where tiles pass through registers, running maxima may lie behind without a spill */
     bool pairs; /* an instruction adds, or multiplies and adds, two f32 of neighbouring registers */
+    int32_t
+        pair_rows; /* keys or queries of a tile whose pairs a lane of multiply-adds has at once, since all that is made of them is
+                          written out; 0: all of a tile */
     bool lone_rows; /* its compiler spills where a warp has a second set of rows of products */
 
     /* The row of the same machine whose matrices lie nobody knows how: its schedules (trait OPAQUE) are taken where no other has matrices, and in

@@ -132,7 +132,7 @@ const char *schedule_warps_forward_fit(AuArena *arena, const AuProblem *p, AuSha
     const char *why = refusal_of_warps(p);
     if (!why) why = warps_refusal_of_problem(arena, p);
     if (why) return why;
-    warps_complete(p, s);
+    warps_forward_complete(p, s);
     if (s->keys_apart && (!p->hooks->has_join || p->hooks->has_out_mod))
         return "warps that share their rows are for few queries, where results can be joined";
     return schedule_warps_refusal(arena, p, s);

@@ -14,7 +14,38 @@ const char *lanes_first_row(Lanes *x)
 int32_t lanes_keys(const Lanes *x)
 {
     const int32_t apart = x->shape->keys_apart ? x->shape->executors : 1;
-    return x->shape->key_tile / (x->key_parts ? x->key_parts : apart);
+    return lanes_piece(x, x->shape->key_tile) / (x->key_parts ? x->key_parts : apart);
+}
+
+/* ---- pieces of a tile */
+
+int32_t lanes_piece(const Lanes *x, int32_t rows)
+{
+    const int32_t at_once = x->shape->pair_rows;
+    return at_once && at_once < rows && rows % at_once == 0 ? at_once : rows;
+}
+
+void lanes_begin_pieces(Lanes *x, int32_t rows)
+{
+    const int32_t piece = lanes_piece(x, rows);
+    if (piece < rows) tile_for_range(x->t, "piece", "0", tile_text(x->t, "%d", rows / piece));
+}
+
+void lanes_end_pieces(Lanes *x, int32_t rows)
+{
+    if (lanes_piece(x, rows) < rows) tile_end(x->t);
+}
+
+const char *lanes_columns_of(Lanes *x, int32_t rows, const char *tile, const char *columns)
+{
+    const int32_t piece = lanes_piece(x, rows);
+    if (piece == rows) return tile_text(x->t, "%s[:, %s]", tile, columns);
+    return tile_text(x->t, "%s[piece * %d +: %d, %s]", tile, piece, piece, columns);
+}
+
+const char *lanes_piece_of(Lanes *x, int32_t rows, const char *tile)
+{
+    return lanes_piece(x, rows) == rows ? tile : lanes_columns_of(x, rows, tile, ":");
 }
 
 const char *lanes_states_called(Lanes *x, const char *name)
@@ -200,7 +231,9 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile, own = lanes_keys(x);
-    const char *part = x->key_parts ? tile_text(t, "self %% %d", x->key_parts) : "self";
+    const char *part = x->key_parts                  ? tile_text(t, "self %% %d", x->key_parts)
+                       : lanes_piece(x, keys) < keys ? "piece"
+                                                     : "self";
     tile_set(t, "j", "%s * %d%s + iota(kv:%d)", tile, keys,
              own < keys ? tile_text(t, " + %s * %d", part, own) : "", own);
     lanes_scale_scores(x);

@@ -152,6 +152,14 @@ void lanes_forward_head(Lanes *x);     /* kernel, arguments, grid, lets */
 void lanes_forward_head_of(Lanes *x,
                            const char *head);  /* without hk; what the grid calls its heads */
 void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down: from the last */
+/* Kernels of lanes: a tile of [rows] keys or queries in pieces, whose pairs a lane has at once; how many rows each has. Between beginning and
+ * end, which write nothing where a tile is one piece, that of a tile in memory, "K[piece * 8 +: 8, :]", and its number among all,
+ * of a tile [number]. */
+int32_t lanes_piece(const Lanes *x, int32_t rows);
+void lanes_begin_pieces(Lanes *x, int32_t rows);
+void lanes_end_pieces(Lanes *x, int32_t rows);
+const char *lanes_piece_of(Lanes *x, int32_t rows, const char *tile);
+const char *lanes_columns_of(Lanes *x, int32_t rows, const char *tile, const char *columns);
 void lanes_scores(Lanes *x); /* score_mod and mask on the product `score`; declares j */
 typedef enum AuLanesMasked {
     LANES_MASK_NOWHERE,

@@ -138,11 +138,13 @@ void lanes_mask_pairs(Lanes *x, bool weights, bool ds);
 void lanes_passing_memories(Lanes *x);
 void lanes_copy_passing(Lanes *x);
 void lanes_pair_products(Lanes *x, bool dp);
-/* A walk over the tiles that the rows of the block meet: of each, a beginning, what is made of its pairs (masked: some take no part),
- * the rest. */
+const char *lanes_passing_piece(Lanes *x, const char *tile); /* of a tile's name */
+/* A walk over the tiles that the rows of the block meet: what brings each; of its pieces a beginning, what is made of the pairs
+ * (masked: some take no part), the rest, NULL: nothing. */
 typedef struct LanesWalk {
     /* " && ..": what else there must be for all pairs of a tile to take part; NULL: nothing. */
     const char *whole;
+    void (*bring)(Lanes *x);
     void (*begin)(Lanes *x);
     void (*pairs)(Lanes *x, bool masked);
     void (*rest)(Lanes *x);

@@ -70,8 +70,7 @@ static void load_other_queries(Lanes *x)
                   x->rows, x->atom->name);
         tile_load(t, raw, "%v pad 0", lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, ":"), span));
         tile_set(t, lanes_term_name(x, "query", n), "%s(%v)", x->held, raw);
-        tile_frag(t, term.score, "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows,
-                  x->atom->name);
+        tile_frag(t, term.score, "f32[kv:%d, q:%d] @ %s.C", lanes_keys(x), x->rows, x->atom->name);
     }
 }
 
@@ -88,15 +87,25 @@ static void copy_keys(Lanes *x, uint32_t n)
                     lanes_term_name(x, "K", n));
 }
 
-static AuTileHandle key(Lanes *x, uint32_t n) { return lanes_term_name(x, "K", n); }
+static AuTileHandle key(Lanes *x, uint32_t n)
+{
+    return TILE_NAME(lanes_piece_of(x, x->shape->key_tile, lanes_term_name(x, "K", n).text));
+}
 
 static AuTileHandle query(Lanes *x, uint32_t n) { return lanes_term_name(x, "query", n); }
+
+static const char *values(Lanes *x)
+{
+    const int32_t keys = x->shape->key_tile;
+    if (has_value_tile(x)) return lanes_piece_of(x, keys, "V");
+    const char *columns = tile_text(x->t, "%d +: %d", x->p->attn->v_first, x->p->e);
+    return tile_text(x->t, "%s as [kv, e]", lanes_columns_of(x, keys, "K", columns));
+}
 
 /* One tile of keys. */
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const AuAttn *a = x->p->attn;
     const bool key_codes = lanes_has_codes(x, 1),
                value_codes = has_value_tile(x) && lanes_has_codes(x, 2);
     if (key_codes)
@@ -112,11 +121,11 @@ static void step(Lanes *x)
     if (value_codes) lanes_make_rows(x, 2, "V");
     for (uint32_t n = 1; n < lanes_term_count(x); n++) copy_keys(x, n);
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
+    lanes_begin_pieces(x, x->shape->key_tile);
     lanes_score_products(x, key, query);
     lanes_scores(x);
-    const char *values =
-        has_value_tile(x) ? "V" : tile_text(t, "K[:, %d +: %d] as [kv, e]", a->v_first, x->p->e);
-    tile_product(t, "acc", x->atom, TILE_ADD, values, lanes_weights(x));
+    tile_product(t, "acc", x->atom, TILE_ADD, values(x), lanes_weights(x));
+    lanes_end_pieces(x, x->shape->key_tile);
     if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
@@ -126,7 +135,7 @@ void lanes_forward_kernel(Lanes *x)
     lanes_forward_head(x);
     lanes_key_tiles(x, TILE_RANGE);
     lanes_core(x, memories);
-    tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", x->shape->key_tile, x->rows, x->atom->name);
+    tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", lanes_keys(x), x->rows, x->atom->name);
     tile_frag(t, "acc", "f32[e:%d, q:%d] @ %s.C = 0.0", x->p->e, x->rows, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     load_query(x);

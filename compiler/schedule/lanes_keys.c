@@ -37,28 +37,28 @@ static void pairs(Lanes *x, bool masked)
 
 /* ---- one tile of queries */
 
-static void begin_tile(Lanes *x)
+static void bring_tile(Lanes *x)
 {
     lanes_copy_passing(x);
     if (x->by_channel) lanes_across_copies(x);
-    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
-    lanes_pair_products(x, x->makes_dk);
 }
 
-static void add_tile(Lanes *x)
+static void begin_pairs(Lanes *x) { lanes_pair_products(x, x->makes_dk); }
+
+static void add_pairs(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool across = x->by_channel;
     if (x->makes_dv)
-        tile_product(t, "dv_acc", x->atom, TILE_ADD, across ? "dO_across" : "dO",
-                     across ? "weight" : "p");
+        tile_product(t, "dv_acc", x->atom, TILE_ADD,
+                     across ? "dO_across" : lanes_passing_piece(x, "dO"), across ? "weight" : "p");
     if (x->makes_dk) {
-        tile_product(t, "dk_acc", x->atom, TILE_ADD, across ? "Q_across" : "Q",
+        tile_product(t, "dk_acc", x->atom, TILE_ADD,
+                     across ? "Q_across" : lanes_passing_piece(x, "Q"),
                      across ? "ds_operand" : "ds");
         lanes_dot_gradients(x);
     }
     if (x->with_dq) lanes_query_gradients(x);
-    if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
 /* ---- the kernel */
@@ -184,7 +184,7 @@ static void walk_heads(Lanes *x, uint32_t of)
     const char *whole = x->with_dq || padded
                             ? tile_text(t, " && nb * %d + %d <= %s", keys, keys, lanes_key_end(x))
                             : NULL;
-    lanes_walk(x, &(LanesWalk){whole, begin_tile, pairs, add_tile});
+    lanes_walk(x, &(LanesWalk){whole, bring_tile, begin_pairs, pairs, add_pairs});
     if (x->makes_dk) lanes_scatter(x, true);
     tile_end(t);
 }

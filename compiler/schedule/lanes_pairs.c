@@ -93,8 +93,9 @@ void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view
 
 const char *lanes_pair_type(Lanes *x)
 {
-    return tile_text(x->t, "f32[%s:%d, %s:%d] @ %s.C", side_of(x)->passed, passing_rows(x),
-                     side_of(x)->own, lanes_own_count(x), x->atom->name);
+    return tile_text(x->t, "f32[%s:%d, %s:%d] @ %s.C", side_of(x)->passed,
+                     lanes_piece(x, passing_rows(x)), side_of(x)->own, lanes_own_count(x),
+                     x->atom->name);
 }
 
 const char *lanes_pair_results(Lanes *x)
@@ -193,22 +194,31 @@ void lanes_copy_passing(Lanes *x)
     }
 }
 
+const char *lanes_passing_piece(Lanes *x, const char *tile)
+{
+    return lanes_piece_of(x, passing_rows(x), tile);
+}
+
+static const char *second_of_pairs(Lanes *x)
+{
+    if (has_second(x)) return lanes_passing_piece(x, side_of(x)->second);
+    const char *columns = tile_text(x->t, "%d +: %d", x->p->attn->v_first, x->p->e);
+    return tile_text(x->t, "%s as [kv, e]", lanes_columns_of(x, passing_rows(x), "K", columns));
+}
+
 void lanes_pair_products(Lanes *x, bool dp)
 {
     AuTileBuild *t = x->t;
     const Side *s = side_of(x);
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        tile_product(t, lanes_term(x, n).score, x->atom, TILE_START, lanes_term_name(x, s->tile, n),
+        tile_product(t, lanes_term(x, n).score, x->atom, TILE_START,
+                     lanes_passing_piece(x, lanes_term_name(x, s->tile, n).text),
                      lanes_term_name(x, s->name, n));
-        if (n == 0 && dp)
-            tile_product(t, "dp", x->atom, TILE_START,
-                         has_second(x) ? s->second
-                                       : tile_text(t, "K[:, %d +: %d] as [kv, e]",
-                                                   x->p->attn->v_first, x->p->e),
-                         s->other);
+        if (n == 0 && dp) tile_product(t, "dp", x->atom, TILE_START, second_of_pairs(x), s->other);
     }
-    tile_set(t, s->indices, "%s * %d + iota(%s:%d)", s->number, passing_rows(x), s->passed,
-             passing_rows(x));
+    const int32_t rows = passing_rows(x), piece = lanes_piece(x, rows);
+    tile_set(t, s->indices, "%s * %d%s + iota(%s:%d)", s->number, rows,
+             piece < rows ? tile_text(t, " + piece * %d", piece) : "", s->passed, piece);
 }
 
 /* ---- tiles that the rows of the block meet */
@@ -216,6 +226,22 @@ void lanes_pair_products(Lanes *x, bool dp)
 static int32_t own_block(const Lanes *x)
 {
     return x->own == LANES_KEYS ? lanes_block_keys(x) : x->block;
+}
+
+/* What passes comes once, and stays until all of a block are done with it. */
+static void begin_tile(Lanes *x, const LanesWalk *w)
+{
+    w->bring(x);
+    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
+    lanes_begin_pieces(x, passing_rows(x));
+    w->begin(x);
+}
+
+static void end_tile(Lanes *x, const LanesWalk *w)
+{
+    if (w->rest) w->rest(x);
+    lanes_end_pieces(x, passing_rows(x));
+    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
 }
 
 /* By the mask's range. */
@@ -229,13 +255,13 @@ static void walk_range(Lanes *x, const LanesWalk *w)
              passing_rows(x));
     tile_for_range(t, s->number, tile_text(t, "%s_low", s->number),
                    tile_text(t, "%s_high", s->number));
-    w->begin(x);
+    begin_tile(x, w);
     tile_if(t, "%s >= f_low && %s < f_high%s", s->number, s->number, w->whole ? w->whole : "");
     w->pairs(x, false);
     tile_else(t);
     w->pairs(x, true);
     tile_end(t);
-    w->rest(x);
+    end_tile(x, w);
     tile_end(t);
 }
 
@@ -254,9 +280,9 @@ static void walk_lists(Lanes *x, const LanesWalk *w)
         tile_set(t, tile_text(t, "%s_many", lists[n]), "%s", count);
         tile_for_range(t, entry, "0", tile_text(t, "%s_many", lists[n]));
         tile_set(t, s->number, "%s%s_index[b, %s, %s, %s]", s->list, lists[n], h, s->block, entry);
-        w->begin(x);
+        begin_tile(x, w);
         w->pairs(x, n == 0);
-        w->rest(x);
+        end_tile(x, w);
         tile_end(t);
     }
 }
@@ -297,7 +323,8 @@ void lanes_dot_gradients(Lanes *x)
     for (uint32_t n = 0; n < x->p->grads->dot_count; n++)
         if (wants(x, n))
             tile_product(x->t, tile_numbered(x->t, side_of(x)->gradient, n), x->atom, TILE_ADD,
-                         lanes_term_name(x, side_of(x)->tile, 1 + back_dot(x, n)),
+                         lanes_passing_piece(
+                             x, lanes_term_name(x, side_of(x)->tile, 1 + back_dot(x, n)).text),
                          tile_numbered(x->t, "ddot", n));
 }
 

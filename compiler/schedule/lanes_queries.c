@@ -81,13 +81,8 @@ static void begin_rows(Lanes *x, bool adjoints)
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
 }
 
-/* Copies of a tile of keys, and the products that pairs are made of. */
-static void begin_tile(Lanes *x)
-{
-    lanes_copy_passing(x);
-    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
-    lanes_pair_products(x, true);
-}
+/* The products that pairs are made of. */
+static void begin_pairs(Lanes *x) { lanes_pair_products(x, true); }
 
 /* At indices with the key each pair is added, else the sum over the keys. */
 static bool is_of_pairs(const Lanes *x, uint32_t n)
@@ -121,16 +116,15 @@ static void add_pairs(Lanes *x, uint32_t n)
     tile_store(t, "%v + %v -> %s when %s", sum, value, view, inside);
 }
 
-static void add_tile(Lanes *x)
+static void add_gradients(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const AuGrads *g = x->p->grads;
-    tile_product(t, "dq_acc", x->atom, TILE_ADD, "K", "ds");
+    tile_product(t, "dq_acc", x->atom, TILE_ADD, lanes_passing_piece(x, "K"), "ds");
     lanes_dot_gradients(x);
     back_name_pair(x);
     for (uint32_t n = 0; n < g->pairs.count; n++)
         if (is_of_pairs(x, n)) add_pairs(x, n);
-    if (lanes_shares_tiles(x)) tile_sync(t, "all");
 }
 
 static void accumulators(Lanes *x)
@@ -156,7 +150,10 @@ void lanes_dq(Lanes *x)
     const uint32_t blocks = open(x, BACK_SUMS_QUERIES);
     begin_rows(x, true);
     accumulators(x);
-    walk(x, &(LanesWalk){.begin = begin_tile, .pairs = results, .rest = add_tile});
+    walk(x, &(LanesWalk){.bring = lanes_copy_passing,
+                         .begin = begin_pairs,
+                         .pairs = results,
+                         .rest = add_gradients});
     if (sum)
         tile_store(t, "dq_acc -> dq_sum[%s, :] clip", lanes_query_place(x));
     else
@@ -178,11 +175,6 @@ static void add_parts(Lanes *x, bool masked)
     }
 }
 
-static void end_tile(Lanes *x)
-{
-    if (lanes_shares_tiles(x)) tile_sync(x->t, "all");
-}
-
 void lanes_row_pass(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -196,7 +188,7 @@ void lanes_row_pass(Lanes *x)
         declare_pair(x, tile_numbered(t, "part", n));
         tile_frag(t, tile_numbered(t, "pass", n), "f32[q:%d] like score = 0.0", x->rows);
     }
-    walk(x, &(LanesWalk){.begin = begin_tile, .pairs = add_parts, .rest = end_tile});
+    walk(x, &(LanesWalk){.bring = lanes_copy_passing, .begin = begin_pairs, .pairs = add_parts});
     for (uint32_t n = 0; n < count; n++)
         tile_store(t, "pass%u -> pass_%u[%s] clip", n, n, lanes_query_place(x));
     for (uint32_t n = 0; n < blocks; n++) tile_end(t);

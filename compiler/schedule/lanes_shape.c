@@ -66,7 +66,8 @@ static int32_t block_rows(const AuProblem *p)
  * tiles); blocks of products fill the vector registers (measured: docs/performance.md); fewer rows
  * where the fragments of wide heads would leave the L2. Tiles of 128 keys for matrix units, where the sums
  * that a product loads and stores cost more than it does. A GPU: a row a lane, tiles of
- * keys as large as shared memory allows. */
+ * keys as large as shared memory allows; in pieces where queries and sums have room in a lane's registers, since what does not is
+ * read again for each. */
 AuShape schedule_lanes_shape(const AuProblem *p)
 {
     enum { MOST_NUMBERS = 512 }; /* so that tiles of wide heads leave room on a thread's stack */
@@ -81,6 +82,7 @@ AuShape schedule_lanes_shape(const AuProblem *p)
         s.executors = 4;
         s.key_tile = 32;
         s.product_rows = 16;
+        if (p->d + p->e + caps->pair_rows <= caps->registers) s.pair_rows = caps->pair_rows;
         while (s.key_tile > 2 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
         return s;
     }

@@ -62,9 +62,11 @@ typedef struct AuShape {
     int32_t query_registers; /* query rows of a block: lanes * executors * this */
     int32_t executors;       /* of a block; 1 on a CPU */
     int32_t key_tile;        /* keys a tile */
-    int32_t key_registers;   /* backward, lanes: keys of a block: lanes * executors * this */
-    bool with_dq;            /* all gradients in one kernel */
-    bool by_gradient;        /* dk and dv in a kernel each */
+    int32_t
+        pair_rows; /* lanes: rows of a tile, keys or queries, whose pairs a lane has at once, in a loop; 0: all of the tile */
+    int32_t key_registers; /* backward, lanes: keys of a block: lanes * executors * this */
+    bool with_dq;          /* all gradients in one kernel */
+    bool by_gradient;      /* dk and dv in a kernel each */
     int32_t product_rows,
         product_columns; /* register block of a product: rows, and registers along the lanes */
     /* warps: */
@@ -102,7 +104,9 @@ typedef struct AuShape {
     int32_t producer_registers, consumer_registers; /* of a lane, once roles part */
     bool
         one_loop; /* of few queries: tiles that are tested and others in one loop, with a branch a tile */
-    bool split_segments;  /* an option: a loop for each segment of tiles, without a branch */
+    bool split_segments; /* an option: a loop for each segment of tiles, without a branch */
+    bool
+        direct; /* tiles of keys and values come to shared memory by copies that no register sees */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
     double
         forecast; /* warps: cycles of a processor for a pair, by the model that chose it; 0: none did */

@@ -9,6 +9,7 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
 
 /* What follows from the rest of a shape of forward, for a problem that is not refused. */
 void warps_complete(const AuProblem *p, AuShape *shape);
+void warps_forward_complete(const AuProblem *p, AuShape *shape); /* of whole blocks of queries */
 
 /* The matrix unit of a warp for the operands; NULL: there is none, or one of single numbers only. */
 const AuTileAtom *warps_atom(const AuProblem *p);
@@ -44,6 +45,8 @@ int32_t warps_row_bytes(const AuProblem *p, int32_t span, int32_t columns);
 enum { WARPS_ALIGNMENT = 1024 }; /* bytes that beginnings of tiles may cost */
 /* Are there asynchronous copies whose lanes choose where what they copy goes? */
 bool warps_copy_ahead(const AuProblem *p);
+/* Are there some whose lanes write one behind the other (shape: direct), in vectors, and are tiles read as they lie in the tensor? */
+bool warps_copy_direct(const AuProblem *p);
 bool warps_are_async(const Lanes *x);
 /* Copies view [from] to [to], padded with 0; asynchronous where there is that. */
 void warps_issue(Lanes *x, AuTileHandle token, AuTileHandle from, AuTileHandle to);
@@ -81,6 +84,8 @@ bool warps_passes(const AuProblem *p);
 bool warps_turns(const AuProblem *p);
 /* Do tiles that pass come to registers under the work on the tile before? */
 bool warps_passes_ahead(const AuProblem *p);
+/* The same of forward's keys and values. */
+bool warps_forward_passes(const AuProblem *p, const AuShape *s);
 /* The layout of a fragment in which so many rows and columns of a tensor pass through registers: vectors of rows come, of columns go. */
 void warps_passing_layout(Lanes *x, const char *name, int32_t rows,
                           int32_t columns); /* as they are */

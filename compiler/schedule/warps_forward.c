@@ -108,7 +108,7 @@ void warps_forward_loop(Lanes *x)
     const bool codes = ahead && warps_has_any_codes(x->p);
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
     if (!warps_forward_stages_rows(x->p, x->shape)) warps_forward_load_rows(x);
-    const bool passing = warps_passes_ahead(x->p);
+    const bool passing = warps_forward_passes(x->p, x->shape);
     if (passing) warps_forward_load_tiles(x, "first(keys)");
     tile_for_tiles(t, "n", "keys", NULL);
     (codes     ? warps_step_of_codes

@@ -58,7 +58,7 @@ static int32_t passing_channels(const Lanes *x)
     const int32_t rows = x->shape->key_tile / x->shape->executors,
                   most = REGISTERS * BYTES * x->p->caps->lanes / tile_elem(x->p->operand)->bytes;
     int32_t channels = x->p->e;
-    if (warps_passes_ahead(x->p)) return channels;
+    if (warps_forward_passes(x->p, x->shape)) return channels;
     while (rows * channels > most && channels % (2 * FEWEST) == 0) channels /= 2;
     return channels;
 }
@@ -68,7 +68,7 @@ void warps_forward_layouts(Lanes *x)
     const int32_t share = x->shape->key_tile / x->shape->executors;
     if (warps_values_are_turned(x->p, x->shape))
         warps_turned_layout(x, "turned_v", share, passing_channels(x));
-    if (!warps_passes_ahead(x->p)) return;
+    if (!warps_forward_passes(x->p, x->shape)) return;
     if (x->own_v && !warps_values_are_turned(x->p, x->shape))
         warps_passing_layout(x, "passing_v", share, x->p->e);
     for (uint32_t n = 0; n < lanes_term_count(x); n++)

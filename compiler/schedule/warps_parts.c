@@ -4,6 +4,8 @@
 #include "key_storage.h"
 #include "warps.h"
 
+enum { DIRECT_BYTES = 16 }; /* of a lane, as swizzles place them */
+
 const AuTileAtom *warps_atom(const AuProblem *p)
 {
     const AuTileAtom *atom = p->tf32 ? tile_rounding_atom(p->caps, TILE_ON_WARP)
@@ -74,7 +76,13 @@ int32_t warps_row_bytes(const AuProblem *p, int32_t span, int32_t columns)
 
 bool warps_copy_ahead(const AuProblem *p) { return (p->caps->copies & TILE_COPIES_LANES) != 0; }
 
-bool warps_are_async(const Lanes *x) { return warps_copy_ahead(x->p); }
+bool warps_copy_direct(const AuProblem *p)
+{
+    return warps_passes(p) && !warps_turns(p) && (p->caps->copies & TILE_COPIES_DIRECT) &&
+           p->caps->direct_bytes >= DIRECT_BYTES;
+}
+
+bool warps_are_async(const Lanes *x) { return warps_copy_ahead(x->p) || x->shape->direct; }
 
 void warps_issue(Lanes *x, AuTileHandle token, AuTileHandle from, AuTileHandle to)
 {

@@ -55,7 +55,7 @@ static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuSh
     return (Needs){
         .registers =
             (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
-        .weights = (pairs * (2 + bytes) / REGISTER + (warps_passes_ahead(p) ? passing : 0)) /
+        .weights = (pairs * (2 + bytes) / REGISTER + (warps_forward_passes(p, s) ? passing : 0)) /
                    p->caps->lanes,
     };
 }
@@ -104,6 +104,17 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     return lanes_dot_refusal(arena, p, 8);
 }
 
+static bool is_power_of_two(int32_t n) { return (n & (n - 1)) == 0; }
+
+/* Are tiles whole rows of their tensors? A copy that no register sees writes no zeros beside them. */
+static bool are_whole(const AuProblem *p, const AuTileAtom *atom)
+{
+    bool whole = !p->attn->v_in_k && warps_padded(atom, p->d) == p->d;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++)
+        whole = whole && warps_padded(atom, lanes_dot_width(p, n)) == lanes_dot_width(p, n);
+    return whole;
+}
+
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
@@ -123,24 +134,48 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (needs.registers > room)
         return au_format(arena, "fragments take %d registers of a lane, %d are for them",
                          needs.registers, room);
-    if (needs.registers + needs.weights > tile_share(p->caps, p->caps->held))
+    if (needs.registers + needs.weights >
+        tile_share(p->caps, s->direct ? p->caps->direct_held : p->caps->held))
         return au_format(arena, "fragments take %d registers of a lane, and weights %d",
                          needs.registers, needs.weights);
     if (s->stages > 1 && warps_has_any_codes(p))
         return "a second stage of tiles whose codes come a tile ahead";
-    if (s->stages > 1 && !warps_copy_ahead(p))
+    if (s->direct && (!warps_copy_direct(p) || s->keys_apart || !are_whole(p, atom) ||
+                      needs.shared - WARPS_ALIGNMENT > p->caps->direct_reach))
+        return au_format(arena, "direct copies, which %s, the widths or the shape do not go with",
+                         p->caps->name);
+    if (s->stages > 1 &&
+        !warps_copy_ahead(p)) /* nor direct ones: LLVM reads no stage while they write another */
         return au_format(arena, "%s has no asynchronous copies for stages", p->caps->name);
     return NULL;
 }
 
 /* ---- by rule */
 
-int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
+static int32_t resident(const AuProblem *p, int32_t shared, int32_t warps, int32_t registers)
 {
     const AuTileCaps *caps = p->caps;
     const int32_t by_shared = caps->processor_shared / (shared + caps->reserved),
-                  by_registers = caps->processor_registers / (caps->registers * caps->lanes);
+                  by_registers = caps->processor_registers / (registers * caps->lanes);
     return least(by_shared, least(by_registers, caps->warps) / warps);
+}
+
+int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps)
+{
+    return resident(p, shared, warps, p->caps->registers);
+}
+
+/* Of a lane: all of them, or the half that leaves room for a second warp, seen without spills at widths of 32, 64 and 128; at 96 and 160
+ * what the half has by this count spilled 15 and 50 registers (docs/dev/performance-notes.md). */
+static int32_t taken(const AuProblem *p, const AuTileAtom *atom, const Needs *needs)
+{
+    enum { WIDEST = 128 };
+    const AuTileCaps *caps = p->caps;
+    const int32_t queries = query_channels(p, atom), half = tile_share(caps, caps->half_held) / 2;
+    return is_power_of_two(queries) && is_power_of_two(p->e) && most(queries, p->e) <= WIDEST &&
+                   needs->registers + needs->weights <= half
+               ? caps->registers / 2
+               : caps->registers;
 }
 
 int32_t warps_decode_resident(const AuProblem *p, const AuShape *s)
@@ -169,7 +204,7 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
 {
     const AuTileCaps *rates = tile_rates(p->caps);
     const Needs needs = needs_of(p, atom, s);
-    const int32_t blocks = warps_resident(p, needs.shared, s->executors),
+    const int32_t blocks = resident(p, needs.shared, s->executors, taken(p, atom, &needs)),
                   warps = blocks * s->executors, bytes = tile_elem(p->operand)->bytes;
     const double pairs = (double)warps * s->rows * s->key_tile;
     const int32_t queries = query_channels(p, atom), channels = queries + p->e;
@@ -187,7 +222,10 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
     const double waits = rates->latency * (ahead && blocks > 1      ? 1. / 7
                                            : ahead && s->stages > 1 ? 3. / 7
                                                                     : 1);
-    const double all = .73 * matrix + .68 * read + .2 * copied + .84 * pairs / rates->exp + waits;
+    /* copies that no register sees are begun twice a tile: 80 cycles of four warps, by the emulator's counts; each warp begins its share */
+    const double begun = s->direct ? (double)rates->barrier * rates->schedulers / s->executors : 0;
+    const double all =
+        .73 * matrix + .68 * read + .2 * copied + .84 * pairs / rates->exp + waits + begun;
     /* what the border of a mask cuts a tile through for, of 8192 keys */
     const double border = (s->rows * s->executors + s->key_tile) / 8192.0;
     /* Fewer warps hide less. Beside 32 rows or many registers, queries in registers or a second stage cost a sixth. */
@@ -202,15 +240,40 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
 static int32_t span_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const Needs needs = registers_of(p, atom, s);
+    if (s->direct) return LONG_SPAN; /* rows without a gap */
     if (!warps_copy_ahead(p) || atom->rounds) return 0;
     const int32_t room = tile_share(p->caps, LONG_SHARE);
     return needs.registers + needs.weights > room ? SHORT_SPAN : LONG_SPAN;
+}
+
+/* Gradients of inputs are sums over pairs, whose rows' terms cancel but for the error of the stored results (dS = P (dP - do o)). The largest
+ * weight of a row is 1, which is not rounded, where the reference is the maximum; where it lies behind, each weight is. Measured: the
+ * gradient of a table of relative_bias, f16, gfx1100, .35 of what the rule of numerics allows and 1.96. */
+static bool sums_gradients(const AuProblem *p)
+{
+    for (uint32_t n = 3; p->grads && n < p->attn->tensor_count; n++)
+        if (p->attn->tensors[n].grad) return true;
+    return false;
+}
+
+static void let_maxima_lag(const AuProblem *p, AuShape *s)
+{
+    enum { LAG = 8 }; /* as in group_shape.c */
+    if (!warps_passes(p) || !p->caps->lags) return;
+    s->grown = p->hooks->has_scale;
+    s->lag = p->hooks->free_reference && !sums_gradients(p) ? LAG : 0;
 }
 
 void warps_complete(const AuProblem *p, AuShape *s)
 {
     s->swizzle_span = span_of(p, warps_atom(p), s);
     s->split_segments = true;
+}
+
+void warps_forward_complete(const AuProblem *p, AuShape *s)
+{
+    warps_complete(p, s);
+    if (!s->keys_apart) let_maxima_lag(p, s);
 }
 
 /* Of few queries, which have few blocks: warps that share 16 rows and copy their keys themselves, two tiles ahead of each other.
@@ -238,14 +301,20 @@ static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const ch
     return false;
 }
 
-/* Gradients of inputs are sums over pairs, whose rows' terms cancel but for the error of the stored results (dS = P (dP - do o)). The largest
- * weight of a row is 1, which is not rounded, where the reference is the maximum; where it lies behind, each weight is. Measured: the
- * gradient of a table of relative_bias, f16, gfx1100, .35 of what the rule of numerics allows and 1.96. */
-static bool sums_gradients(const AuProblem *p)
+/* The same shape where no tile passes through registers, for queries that these hold; where tiles pass, too, copies that no register sees were
+ * counted worse, and so were swizzled queries that each product reads, tiles of 48 and 96 keys and blocks of fewer warps than a
+ * processor has schedulers, which begin more copies each; where rows are no power of two LLVM waits for the values' copies before it reads
+ * keys (docs/dev/performance-notes.md). */
+static const char *refusal_of_direct(AuArena *arena, const AuProblem *p, AuShape *s,
+                                     const char *refused)
 {
-    for (uint32_t n = 3; p->grads && n < p->attn->tensor_count; n++)
-        if (p->attn->tensors[n].grad) return true;
-    return false;
+    AuShape direct = *s;
+    direct.direct = s->query_in_registers && s->executors >= p->caps->schedulers &&
+                    is_power_of_two(s->key_tile) && is_power_of_two(p->d) && is_power_of_two(p->e);
+    direct.swizzle_span = span_of(p, warps_atom(p), &direct);
+    if (!direct.direct || schedule_warps_refusal(arena, p, &direct)) return refused;
+    *s = direct;
+    return NULL;
 }
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
@@ -266,6 +335,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
                      .split_segments = true};
         s.swizzle_span = span_of(p, atom, &s);
         const char *refused = schedule_warps_refusal(arena, p, &s);
+        if (refused && warps_copy_direct(p)) refused = refusal_of_direct(arena, p, &s, refused);
         if (!refused && p->queries == AU_PAGED_QUERIES &&
             s.key_tile / s.executors % SCHEDULE_PAGE_ROWS)
             refused = "a warp's keys of a tile lie in parts of pages";
@@ -276,11 +346,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
         const double now = cycles_of_pair(p, atom, &s);
         if (!best || now < best) best = now, *out = s, *why = NULL;
     }
-    if (warps_passes(p) && p->caps->lags) {
-        enum { LAG = 8 }; /* as in group_shape.c */
-        out->grown = p->hooks->has_scale;
-        out->lag = p->hooks->free_reference && !sums_gradients(p) ? LAG : 0;
-    }
+    let_maxima_lag(p, out);
     out->forecast = best;
     return best > 0;
 }

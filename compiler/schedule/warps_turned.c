@@ -25,6 +25,11 @@ bool warps_turns(const AuProblem *p)
 
 bool warps_passes_ahead(const AuProblem *p) { return warps_passes(p) && p->caps->passes_ahead; }
 
+bool warps_forward_passes(const AuProblem *p, const AuShape *s)
+{
+    return warps_passes_ahead(p) && !s->direct;
+}
+
 /* What a lane takes of a tile: the largest block of which there is one for each lane. */
 typedef struct Block {
     int32_t rows, columns;

@@ -9,7 +9,7 @@
 // clang-format off
 static const char *const devices[] = {"hip:0/gfx942", "hip:1/gfx1100", "hip:2/gfx908", "hip:3/gfx90a", "hip:4/gfx950", "hip:5/gfx1200", "hip:6/gfx1030",
                                       "hip:0/gfx9-4-generic", "hip:4/gfx9-4-generic", "hip:6/gfx10-3-generic", "hip:1/gfx11-generic", "hip:5/gfx12-generic"};
-enum { DEVICES = sizeof devices / sizeof *devices, MACHINES = 7 };
+enum { DEVICES = sizeof devices / sizeof *devices, MACHINES = 7, DIRECT = 4 };
 
 static const ExecCase quick[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=32 E=32", NULL, "nan odd"},
@@ -40,6 +40,13 @@ static const ExecCase all[] = {
 static const ExecCase widths[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=37 D=256 E=256", NULL, "nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=17 T=35 D=16 E=40", NULL, "nan odd"},
+};
+/* Of gfx950: tiles that no register sees, and the borders of such. */
+static const ExecCase direct[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=290 D=128 E=128", NULL, "nan forward"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=2 Hk=2 S=150 T=300 D=96 E=144", "window=140", "forward"},
+    {"../../../attn_scripts/documents.attn", "B=1 H=1 S=300 D=128 E=128", NULL, "sorted forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=192 E=128", NULL, "odd forward"},
 };
 // clang-format on
 
@@ -81,6 +88,8 @@ int main(int argc, char **argv)
     const bool generic = strcmp(argv[2], "generic") == 0;
     if (strcmp(argv[2], "widths") == 0)
         for (unsigned n = 0; n < 2; n++) missing |= run(&tally, n, argv[1], &widths[n], 1);
+    else if (strcmp(argv[2], "direct") == 0)
+        missing = run(&tally, DIRECT, argv[1], direct, sizeof direct / sizeof *direct);
     else if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)
         missing = run(&tally, device, argv[1], all, sizeof all / sizeof *all);
     else

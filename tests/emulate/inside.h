@@ -103,6 +103,7 @@ typedef struct LdsByte {
     uint32_t written, read; /* epochs (barriers passed) + 1; 0: never */
     uint32_t at;            /* of the writer's counter */
     uint16_t writer, readers;
+    uint8_t counter; /* which one that is: a copy from global memory counts as a load */
 } LdsByte;
 enum { MOST_WAVES = 16 };
 
@@ -131,7 +132,7 @@ struct Wave {
     uint32_t issued[COUNTERS], done[COUNTERS], unordered[COUNTERS];
     uint32_t v[VGPRS][LANES];
     uint8_t *scratch, *scratch_set;
-    uint32_t released; /* of the LDS counter, when it came to the last barrier */
+    uint32_t released[COUNTERS]; /* what was done when it came to the last barrier */
 };
 
 struct Emulator {
@@ -217,7 +218,8 @@ uint32_t issue(Wave *w, Counter counter, bool in_order);
 void set_pending(Wave *w, unsigned reg, unsigned count, Counter counter, uint32_t at);
 Counter family_counter(const Wave *w, Counter counter);
 bool is_pending(const Wave *w, Pending p);
-void lds_touch(Wave *w, uint32_t address, uint32_t bytes, bool write, uint32_t at);
+void lds_read(Wave *w, uint32_t address, uint32_t bytes);
+void lds_write(Wave *w, uint32_t address, uint32_t bytes, Counter counter, uint32_t at);
 void lds_barrier(Wave *w);
 
 /* ---- the tables */

@@ -1,5 +1,6 @@
 /* loops_test.c - what the main loops of kernels for AMD's GPUs execute, by the emulator's counts: loops_test SCRIPTS [WORD...]. A line for each
  * configuration whose words are all of those given ("gfx942", "forward", "mha", "f16", "64"); tests/emulate/loops.py makes a table of them.
+ * Those of f32, which no matrix unit multiplies, only where a word asks for them; there gradients of queries have a kernel of their own.
  *
  * A kernel runs on three lengths. What it executes is a polynomial of the second degree in the length n of queries and keys, of which the
  * second difference, f(3n) - 2 f(2n) + f(n), is what n x n pairs cost, without masks, borders, what begins and what ends a block. Results
@@ -20,10 +21,13 @@ typedef struct Configuration {
 
 // clang-format off
 static const char *const devices[][2] = {{"gfx908", "hip:2"}, {"gfx90a", "hip:3"}, {"gfx942", "hip:0"}, {"gfx950", "hip:4"}, {"gfx1100", "hip:1"}, {"gfx1200", "hip:5"}};
-static const char *const kernels[][2] = {{"forward", "_forward"}, {"backward", "_dkdv"}};
+static const char *const kernels[][2] = {{"forward", "_forward"}, {"backward", "_dkdv"}, {"queries", "_dq"}};
 static const Configuration all[] = {{"mha", "f16", 32}, {"mha", "f16", 64}, {"mha", "f16", 128}, {"mha", "bf16", 64}, {"mha", "bf16", 128},
-                                    {"softcap", "f16", 64}, {"softcap", "f16", 128}};
+                                    {"softcap", "f16", 64}, {"softcap", "f16", 128}, {"mha", "f32", 64}, {"mha", "f32", 128},
+                                    {"mha", "f16", 80}, {"mha", "f16", 96}, {"mha", "f16", 160}, {"mha", "f16", 192}, {"mha", "f16", 256}};
 // clang-format on
+
+static bool multiplies_matrices(const Configuration *c) { return strcmp(c->dtype, "f32") != 0; }
 
 static bool is_wanted(char **words, int count, const char *line)
 {
@@ -37,8 +41,24 @@ static bool is_wanted(char **words, int count, const char *line)
     return true;
 }
 
-/* Whole tiles of all kernels: forward has some of 96 and of 48 keys. */
-static int length_of(int kernel) { return kernel ? 256 : 384; }
+/* Widths of the table. */
+static bool is_usual(int width) { return width == 32 || width == 64 || width == 128; }
+
+/* Kernels to measure of a configuration: of those that the table does not have, where words name the type or the width. */
+static int kernels_of(const Configuration *c, char **words, int count)
+{
+    const bool halves = multiplies_matrices(c);
+    bool named = halves && is_usual(c->width);
+    for (int n = 0; n < count; n++)
+        named = named || (halves ? atoi(words[n]) == c->width : strcmp(words[n], c->dtype) == 0);
+    return !named ? 0 : halves ? 2 : 3;
+}
+
+/* Whole tiles of all kernels: forward has some of 96 and of 48 keys, and blocks of 256 rows. */
+static int length_of(const Configuration *c, int kernel)
+{
+    return kernel || !multiplies_matrices(c) ? 256 : 768;
+}
 
 /* By how much each count grows more than in step, for [PAIRS]. */
 static double grown(int length, uint64_t one, uint64_t two, uint64_t three)
@@ -50,7 +70,7 @@ static bool measure(ExecSuite *suite, const Configuration *c, int kernel, HipEmu
                     const char *line)
 {
     EmuCounts at[3] = {{.lanes = 0}};
-    const int step = length_of(kernel);
+    const int step = length_of(c, kernel);
     for (int n = 0; n < 3; n++) {
         char script[64], sizes[96];
         const int length = (n + 1) * step;
@@ -76,7 +96,7 @@ static bool measure(ExecSuite *suite, const Configuration *c, int kernel, HipEmu
            grown(step, at[0].bank_cycles, at[1].bank_cycles, at[2].bank_cycles),
            grown(step, at[0].conflicts, at[1].conflicts, at[2].conflicts));
     fflush(stdout);
-    return matrix > 0;
+    return (matrix > 0) == multiplies_matrices(c);
 }
 
 int main(int argc, char **argv)
@@ -91,7 +111,7 @@ int main(int argc, char **argv)
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
         ExecSuite *suite = NULL;
         for (size_t n = 0; n < sizeof all / sizeof *all; n++)
-            for (int kernel = 0; kernel < 2; kernel++) {
+            for (int kernel = 0; kernel < kernels_of(&all[n], argv + 2, argc - 2); kernel++) {
                 char line[96];
                 snprintf(line, sizeof line, "%s %s %d %s %s", all[n].script, all[n].dtype,
                          all[n].width, kernels[kernel][0], devices[d][0]);

@@ -354,7 +354,7 @@ static void run_lds_load(Wave *w, const Inst *in)
             if (!(lanes >> n & 1)) continue;
             const uint32_t at = address.u[n] + lds_offset(in, p);
             if (!lds_check(w, at, bytes, n, more & TURNED ? bytes : 4)) return;
-            lds_touch(w, at, bytes, false, 0);
+            lds_read(w, at, bytes);
             for (unsigned r = 0; r < count; r++) {
                 Vec *word = &words[p * count + r];
                 const unsigned part = bytes < 4 ? bytes : 4;
@@ -388,7 +388,7 @@ static void run_lds_store(Wave *w, const Inst *in)
             if (!(lanes >> n & 1)) continue;
             const uint32_t at = address.u[n] + lds_offset(in, p);
             if (!lds_check(w, at, bytes, n, 4)) return;
-            lds_touch(w, at, bytes, true, at_counter);
+            lds_write(w, at, bytes, C_LDS, at_counter);
             for (unsigned r = 0; r < count; r++) {
                 const unsigned part = bytes < 4 ? bytes : 4;
                 memcpy(w->g->lds + at + 4 * r, &words[r].u[n], part);
@@ -396,6 +396,26 @@ static void run_lds_store(Wave *w, const Inst *in)
                     if (words[r].half[b / 2] >> n & 1) w->g->shadow[at + 4 * r + b].written = 0;
             }
         }
+    }
+}
+
+/* CDNA3 and 4 ISA, "memory loads to LDS": lane n's bytes go to M0 and the instruction's offset and n times as many. Counted as loads; LDS has them
+ * when that is. */
+static void run_global_to_lds(Wave *w, const Inst *in)
+{
+    const unsigned bytes = in->op->more & BYTES;
+    const uint64_t lanes = exec_of(w);
+    uint64_t addresses[LANES];
+    if (!global_addresses(w, in, 0, 1, lanes, addresses)) return;
+    if (w->s_undef[S_M0]) fail(w, "M0 is what nobody wrote");
+    const uint32_t counted = issue(w, C_LOAD, true);
+    for (int n = 0; n < LANES && !w->e->failed; n++) {
+        const uint32_t at = w->s[S_M0] + (uint32_t)in->m.offset + (uint32_t)n * bytes;
+        if (!(lanes >> n & 1) || !may_touch(w, addresses[n], bytes, n) ||
+            !lds_check(w, at, bytes, n, 4))
+            continue;
+        lds_write(w, at, bytes, C_LOAD, counted);
+        memcpy(w->g->lds + at, (const void *)(uintptr_t)addresses[n], bytes);
     }
 }
 
@@ -504,6 +524,8 @@ const Op memory_ops[] = {
     S("store_b8", 1) S("store_b16", 2) S("store_b32", 4) S("store_b64", 8) S("store_b96", 12) S("store_b128", 16)
     S("store_b8_d16_hi", 1 | HIGH) S("store_b16_d16_hi", 2 | HIGH) S("store_2addr_b32", 4 | TWO) S("store_2addr_b64", 8 | TWO)
     S("store_2addr_stride64_b32", 4 | TWO | FAR) S("store_2addr_stride64_b64", 8 | TWO | FAR)
+    {"global_load_lds_dword", "", run_global_to_lds, NULL, 4, EMU_MEMORY},
+    {"global_load_lds_dwordx4", "", run_global_to_lds, NULL, 16, EMU_MEMORY},
     {"ds_add_f32", "", run_lds_atomic, NULL, ADD_F32, EMU_LDS},
     {"ds_add_u32", "", run_lds_atomic, NULL, ADD_U32, EMU_LDS},
     {"ds_add_rtn_f32", "", run_lds_atomic, NULL, ADD_F32 | RETURNS, EMU_LDS},

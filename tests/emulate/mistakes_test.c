@@ -21,15 +21,15 @@ typedef struct Mistake {
 #define RDNA4 "hip:5/gfx1200"
 static const Mistake mistakes[] = {
     {CDNA, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
-    {CDNA, "s_waitcnt vmcnt(0)", 9, EMU_REMOVED, "is used before the wait"},
+    {CDNA, "s_waitcnt vmcnt(0)", 10, EMU_REMOVED, "is used before the wait"},
     {CDNA, "s_barrier", 0, EMU_REMOVED, "no barrier is between"},
     {CDNA, "v_mfma", 0, EMU_SWAPPED, NULL},
     {CDNA, "v_mfma", 1, EMU_SHIFTED, NULL},
     {CDNA, "ds_bpermute_b32", 0, EMU_REMOVED, NULL},
     {CDNA, "ds_write_b128", 0, EMU_REMOVED, "what nobody wrote"},
-    {CDNA, "v_perm_b32", 24, EMU_SWAPPED, NULL}, /* values, turned in registers */
-    {CDNA, "ds_write2_b64", 0, EMU_SWAPPED, NULL},
-    {CDNA, "ds_write2_b64", 0, EMU_REMOVED, "what nobody wrote"},
+    {CDNA, "v_perm_b32", 16, EMU_SWAPPED, NULL}, /* values, turned in registers */
+    {CDNA, "ds_write2_b32", 0, EMU_SWAPPED, NULL},
+    {CDNA, "ds_write2_b32", 0, EMU_REMOVED, "what nobody wrote"},
     {CDNA4, "ds_read_b64_tr_b16", 0, EMU_REMOVED, NULL},
     {CDNA4, "ds_read_b64_tr_b16", 1, EMU_SHIFTED, NULL},
     {RDNA3, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
@@ -39,18 +39,28 @@ static const Mistake mistakes[] = {
     {RDNA4, "s_wait_kmcnt", 0, EMU_REMOVED, "is used before the wait"},
     {RDNA4, "v_wmma", 0, EMU_SWAPPED, NULL},
 };
+/* Of width 256: copies to LDS that no register sees. */
+static const Mistake wide_mistakes[] = {
+    {CDNA4, "global_load_lds_dwordx4", 8, EMU_REMOVED, NULL},
+    {CDNA4, "s_waitcnt vmcnt(0)", 81, EMU_REMOVED, "no wait before the barrier"},
+    {CDNA4, "s_waitcnt vmcnt(0)", 87, EMU_REMOVED, "no wait before the barrier"},
+    {CDNA4, "s_barrier", 3, EMU_REMOVED, "no barrier is between"},
+};
+static const ExecCase wide_sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=256 D=256 E=256", NULL,
+                                     "forward"};
 static const ExecCase sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=131 D=32 E=32", NULL, "forward"};
 
 typedef void (*Plant)(const char *kernel, const char *text, unsigned at, EmuMistake mistake);
 typedef bool (*Planted)(const char **said);
 
-static bool is_found(const Mistake *m, const char *scripts, Plant plant, Planted planted)
+static bool is_found(const Mistake *m, const ExecCase *of, const char *scripts, Plant plant,
+                     Planted planted)
 {
     const char *said;
     ExecSuite *suite = exec_open(m->device, scripts);
     if (!suite) return false;
     plant("_forward", m->text, m->at, m->mistake);
-    const bool passed = exec_run(suite, &sample, "f16");
+    const bool passed = exec_run(suite, of, "f16");
     const bool there = planted(&said);
     exec_close(suite);
     const bool found = there && !passed && (!m->said || strstr(said, m->said));
@@ -81,7 +91,9 @@ int main(int argc, char **argv)
     }
     unsigned missed = 0;
     for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++)
-        missed += !is_found(&mistakes[n], argv[1], plant, planted);
+        missed += !is_found(&mistakes[n], &sample, argv[1], plant, planted);
+    for (size_t n = 0; n < sizeof wide_mistakes / sizeof *wide_mistakes; n++)
+        missed += !is_found(&wide_mistakes[n], &wide_sample, argv[1], plant, planted);
     printf("%u missed\n", missed);
     return missed != 0;
 }

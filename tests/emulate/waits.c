@@ -37,37 +37,52 @@ static void wait_until(Wave *w, Counter counter, uint32_t left)
     if (done > w->done[c]) w->done[c] = done;
 }
 
-/* A place in memory that was read and is not known to be written. */
-void lds_touch(Wave *w, uint32_t address, uint32_t bytes, bool write, uint32_t at)
+/* May this wave read or write the byte, by what it and others wrote there? */
+static bool lds_ready(Wave *w, uint32_t n)
 {
-    Group *g = w->g;
-    const uint32_t now = g->epoch + 1;
+    const LdsByte *byte = &w->g->shadow[n];
+    const bool another = byte->written && byte->writer != w->number,
+               new = byte->written == w->g->epoch + 1;
+    if (another && (new || byte->at > w->g->wave[byte->writer].released[byte->counter]))
+        fail(w, "LDS byte %u: wave %u wrote it, and %s is between", n, byte->writer,
+             new ? "no barrier" : "no wait before the barrier");
+    else if (byte->written && !another && byte->counter != family_counter(w, C_LDS) &&
+             byte->at > w->done[byte->counter]) /* LDS's own are in their order */
+        fail(w, "LDS byte %u is used before the wait for the copy that writes it", n);
+    return !w->e->failed;
+}
+
+void lds_read(Wave *w, uint32_t address, uint32_t bytes)
+{
+    const uint32_t now = w->g->epoch + 1;
     const uint16_t me = (uint16_t)(1u << w->number);
-    for (uint32_t n = address; n < address + bytes; n++) {
-        LdsByte *byte = &g->shadow[n];
-        const bool another = byte->written && byte->writer != w->number;
-        if (another && (byte->written == now || byte->at > g->wave[byte->writer].released)) {
-            fail(w, "LDS byte %u: wave %u wrote it, and %s is between", n, byte->writer,
-                 byte->written == now ? "no barrier" : "no wait before the barrier");
-            return;
-        }
-        if (write && byte->read == now && (byte->readers & ~me)) {
+    for (uint32_t n = address; n < address + bytes && lds_ready(w, n); n++) {
+        LdsByte *byte = &w->g->shadow[n];
+        byte->readers = byte->read == now ? byte->readers | me : me;
+        byte->read = now;
+    }
+}
+
+/* Done when the counter is at [at]. */
+void lds_write(Wave *w, uint32_t address, uint32_t bytes, Counter counter, uint32_t at)
+{
+    const uint32_t now = w->g->epoch + 1;
+    const uint16_t me = (uint16_t)(1u << w->number);
+    for (uint32_t n = address; n < address + bytes && lds_ready(w, n); n++) {
+        LdsByte *byte = &w->g->shadow[n];
+        if (byte->read == now && (byte->readers & ~me)) {
             fail(w, "LDS byte %u: another wave read it, and no barrier is between", n);
             return;
         }
-        if (write) {
-            byte->written = now;
-            byte->writer = (uint16_t)w->number;
-            byte->at = at;
-        } else {
-            byte->readers = byte->read == now ? byte->readers | me : me;
-            byte->read = now;
-        }
+        byte->written = now;
+        byte->writer = (uint16_t)w->number;
+        byte->at = at;
+        byte->counter = (uint8_t)family_counter(w, counter);
     }
 }
 
 /* What this wave did not wait for before the barrier is not there behind it, either. */
-void lds_barrier(Wave *w) { w->released = w->done[C_LDS]; }
+void lds_barrier(Wave *w) { memcpy(w->released, w->done, sizeof w->released); }
 
 /* ---- the instructions */
 

@@ -54,6 +54,7 @@ static aule_module *compile(Run *r, const char *text, size_t length)
                        .dtypes = exec_is_tf32(r) ? "f32" : r->dtype,
                        .f32 = exec_is_tf32(r) ? "tf32" : "exact",
                        .widths = exec_widths(r),
+                       .shape = getenv("AULE_TEST_SHAPE"), /* of what is tried by hand */
                        .no_gradients = !r->grads,
                        .deterministic = exec_has(r, "repeat")};
     aulec_result *result = NULL;

@@ -521,6 +521,14 @@ static const ExecCase wave_cases[] = {
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", "cap=3.0", "odd"},
 };
+/* Tiles that come by copies which take one place for all lanes: whole ones, borders, rows that the swizzle repeats after 5 and after 8. */
+static const char *const direct_rungs[] = {"kernel-ir:gfx950", "passed-ir:gfx950", "tiled-ir:gfx950"};
+static const ExecCase direct_cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=290 D=128 E=128", NULL, "nan forward"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=96 E=144", "window=140", "forward"},
+    {"../../../attn_scripts/documents.attn", "B=1 H=1 S=300 D=128 E=128", NULL, "sorted forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=192 E=128", NULL, "odd forward"},
+};
 /* What products of pairs must not take as it lies: odd widths, of further products too, and values that are channels of the keys. */
 static const char *const cores[] = {"kernel-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v3", "kernel-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx",
                                     "kernel-ir:aarch64", "tiled-ir:x86-64-v4-bf16"};

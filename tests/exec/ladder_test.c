@@ -211,6 +211,13 @@ static const char *of_wave(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_direct(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n) || !wants(r->only, r->name, &direct_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_core(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -244,6 +251,7 @@ static const struct {
      of_row_gradients},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
+    {direct_rungs, COUNT(direct_rungs), 1, direct_cases, COUNT(direct_cases), of_direct},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };
 

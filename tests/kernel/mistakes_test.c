@@ -109,6 +109,9 @@ static const Mistake static_mistakes[] = {
     {AU_E0808, "part across two", WARP("1") "%5 = const.f32x4 0.0\n%6 = slice.f32x2 %5 #1\n}\n", "no part at #1"},
     {AU_E0804, "part that is larger", WARP("1") "%5 = const.f32x4 0.0\n%6 = slice.f32x8 %5 #0\n}\n", "a part of f32x4 cannot be f32x8"},
     {AU_E0808, "copy of 12 bytes", WARP("1") "copy_async @s[0], @in[0], 12 if %4 #12\n}\n", "#12 is none of"},
+    {AU_E0808, "direct copy of 12 bytes", WARP("1") "copy_async @s[0], @in[0], 12 if %4 #44\n}\n", "#44 is none of"},
+    {AU_E0806, "direct copy, each lane to a place of its own", WARP("1") "copy_async @s[%3], @in[%3], 16 if %4 #48\n}\n", "must be the same in all lanes"},
+    {AU_E0807, "direct copy of a part", WARP("1") "copy_async @s[0], @in[%3], 8 if %4 #48\n}\n", "brings all of its 16 bytes"},
     {AU_E0807, "copy out of shared memory", WARP("1") "copy_async @out[0], @s[0], 16 if %4 #16\n}\n", "from global to shared"},
     {AU_E0807, "copy that changes the type", WARP("1") "copy_async @h[0], @in[0], 16 if %4 #16\n}\n", "of the same elements"},
     {AU_E0807, "copy into memory that is not aligned", HEAD("4", "2") "copy_async @s[0], @in[0], 16 #16\n}\n", "not aligned to 16"},
@@ -123,6 +126,8 @@ static const Mistake run_mistakes[] = {
     {0, "wait for the group before", WARP("1") "copy_async @s[4], @in[4], 16 if %4 #16\ncopy_commit\n" COPY "copy_commit\ncopy_wait #1\n%5 = load.f32 @s[4] if %4\n%6 = load.f32 @s[0] if %4\n}\n", "in flight: @s[0]"},
     {0, "no wait", WARP("1") COPY "copy_commit\n}\n", "nobody waits"},
     {0, "another lane without a barrier", WARP("1") COPY "copy_commit\ncopy_wait #0\n%5 = load.f32 @s[1]\n}\n", "race: @s[1] was written by another lane"},
+    {0, "direct copies behind lane 0's", WARP("1") "%5 = lt.i32 %1, 4\ncopy_async @s[0], @in[%3], 16 if %5 #48\ncopy_commit\n%6 = load.f32 @s[12] if %4\n}\n", "in flight: @s[12]"},
+    {0, "direct copies that reach beyond the memory", WARP("1") "%5 = eq.i32 %1, 3\ncopy_async @s[248], @in[0], 16 if %5 #48\ncopy_commit\ncopy_wait #0\n}\n", "bounds: @s[260] of 256"},
     {0, "barrier before the wait", WARP("2") "%5 = eq.i32 %2, 0\n%6 = land.i1 %4, %5\ncopy_async @s[0], @in[0], 16 if %6 #16\ncopy_commit\nbarrier #0\ncopy_wait #0\n%7 = load.f32 @s[1]\n}\n", "@s[1]"},
     {0, "copy over what others read", WARP("1") "store @s[%1], 1.0\nbarrier #0\n%5 = load.f32 @s[0]\n" COPY "copy_commit\ncopy_wait #0\n}\n", "race: @s[0] was read"},
     {0, "copy from outside", WARP("1") "copy_async @s[0], @in[16], 4 if %4 #16\ncopy_commit\ncopy_wait #0\n}\n", "bounds: @in[16] of 16"},
@@ -227,6 +232,8 @@ static void interpreter_accepts(void **state)
             "%8 = eq.i32 %5, 0\n%9 = atomic_inc.i32 @n[0] if %8\n%10 = shuffle.i32 %9, 0\n%11 = eq.i32 %10, 1\nif %11 {\n%12 = load.f32 @out[0]\n%13 = load.f32 @out[8]\nstore @n[0], 0 if %8\n}\n}\n", NULL},
         {0, "copies in their order", WARP("2") "store @s[%1], 1.0 if false\n%5 = eq.i32 %2, 0\n%6 = land.i1 %4, %5\ncopy_async @s[0], @in[12], 16 if %6 #16\ncopy_commit\n"
             "copy_async @s[4], @in[16], 0 if %6 #16\ncopy_commit\ncopy_wait #1\nbarrier #0\n%7 = load.f32 @s[3]\ncopy_wait #0\nbarrier #0\n%8 = load.f32x4 @s[4]\n}\n", NULL},
+        {0, "direct copies, side by side", WARP("1") "%5 = lt.i32 %1, 4\ncopy_async @s[16], @in[%3], 16 if %5 #48\ncopy_commit\ncopy_wait #0\nbarrier #0\n"
+            "%6 = add.i32 %3, 16\n%7 = load.f32x4 @s[%6] if %5\n}\n", NULL},
         {0, "vectors added by all", WARP("1") "%5 = const.f32x4 1.0\nif false {\natomic_add @out[4], %5\n}\n}\n", NULL},
         {0, "masked lanes stay inside", HEAD("4", "1") "%1 = lane.i32\n%2 = add.i32 %1, 13\n%3 = lt.i32 %2, 16\n%4 = load.f32 @in[%2] if %3\n}\n", NULL},
     };
