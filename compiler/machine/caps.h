@@ -64,6 +64,7 @@ typedef struct AuTileCaps {
                            work on the one before */
     bool
         lags; /* where tiles pass through registers, running maxima may lie behind without a spill */
+    bool tanh_near; /* tanh of a tile near 0 is a polynomial, without a spill (passes/tanh.c) */
     bool pairs; /* an instruction adds, or multiplies and adds, two f32 of neighbouring registers */
     int32_t
         pair_rows; /* keys or queries of a tile whose pairs a lane of multiply-adds has at once, since all that is made of them is

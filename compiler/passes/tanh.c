@@ -265,6 +265,6 @@ static void walk(Pass *p, AuTileStmts *body, bool by_place)
 
 void pass_tanh(Pass *p)
 {
-    if (multiplies_halves(&p->role->body))
+    if (p->module->caps->tanh_near && multiplies_halves(&p->role->body))
         walk(p, &p->role->body, tile_is_by_place(&p->role->body));
 }
