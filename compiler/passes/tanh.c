@@ -45,7 +45,8 @@ static bool is_of_pairs(const AuTileType *type)
 
 /* A tile times numbers that all pairs share. */
 typedef struct Scaled {
-    const AuTileVar *tile; /* NULL: it is something else */
+    const AuTileVar *tile;  /* NULL: it is something else */
+    const AuTileExpr *node; /* that names it */
     struct {
         AuTileExpr *by;
         bool divides;
@@ -66,24 +67,81 @@ static Scaled scaled(AuTileExpr *e)
         s.product = e->op == TILE_X_MUL ? s.product * value : s.product / value;
         e = e->args.at[second ? 1 : 0];
     }
-    if (e->op == TILE_X_NAME && e->var && is_of_pairs(e->var->type)) s.tile = e->var;
+    if (e->op == TILE_X_NAME && e->var && is_of_pairs(e->var->type)) s.tile = e->var, s.node = e;
+    if (isinf(s.product) || (!isnan(s.product) && !isnormal((float)s.product))) s.tile = NULL;
     return s;
 }
 
-/* Does the role multiply 16-bit operands by matrix units? */
-static bool multiplies_halves(const AuTileStmts *body)
+/* Does the role multiply 16-bit operands by matrix units? Rows of matrices whose elements lie nobody knows where must have maxima. */
+static void look_at_products(const AuTileStmts *body, bool *halves, bool *reduces)
 {
-    const uint32_t halves = 1u << TILE_F16 | 1u << TILE_BF16;
-    bool found = false;
-    for (uint32_t n = 0; n < body->count && !found; n++) {
+    const uint32_t sixteen = 1u << TILE_F16 | 1u << TILE_BF16;
+    for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];
         const AuTileParts parts = tile_parts(s);
-        found = s->kind == TILE_S_PRODUCT && s->product.atom->elems & halves &&
-                !(s->product.atom->elems & 1u << TILE_F32);
-        for (uint32_t i = 0; i < parts.body_count && !found; i++)
-            found = multiplies_halves(parts.bodies[i]);
+        const AuTileAtom *atom = s->kind == TILE_S_PRODUCT ? s->product.atom : NULL;
+        if (atom) *halves |= atom->elems & sixteen && !(atom->elems & 1u << TILE_F32);
+        if (atom && atom->by_place) *reduces &= atom->joins;
+        for (uint32_t i = 0; i < parts.body_count; i++)
+            look_at_products(parts.bodies[i], halves, reduces);
     }
+}
+
+/* ---- what is read, by names: what the pass has made has no variables yet */
+
+static bool names(const AuTileExpr *e, const char *tile)
+{
+    if (!e) return false;
+    bool found = e->op == TILE_X_NAME && e->name == tile;
+    for (uint32_t n = 0; n < e->args.count && !found; n++) found = names(e->args.at[n], tile);
     return found;
+}
+
+static bool sets(const AuTileStmt *s, const char *tile)
+{
+    if (s->kind != TILE_S_ASSIGN) return s->kind != TILE_S_FOR && s->var && s->var->name == tile;
+    bool found = false;
+    for (uint32_t n = 0; n < s->assign.names.count; n++) found |= s->assign.names.at[n] == tile;
+    return found;
+}
+
+typedef enum Use { UNUSED, READ, SET } Use;
+
+/* What statements [from] .. [to] do first with the tile, whatever way they go: a read on one of them is one. */
+static Use first_use(const AuTileStmts *body, uint32_t from, uint32_t to, const char *tile)
+{
+    for (uint32_t n = from; n < to; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        bool read = names(parts.dest, tile) || (parts.adds && sets(s, tile)), set = sets(s, tile);
+        for (uint32_t i = 0; i < parts.read_count; i++) read |= names(*parts.reads[i], tile);
+        uint32_t ways = 0;
+        for (uint32_t i = 0; i < parts.body_count && !read; i++) {
+            const Use use = first_use(parts.bodies[i], 0, parts.bodies[i]->count, tile);
+            read |= use == READ, ways += use == SET;
+        }
+        if (read) return READ;
+        if (set || (s->kind != TILE_S_FOR && ways == 2)) return SET;
+    }
+    return UNUSED;
+}
+
+/* Where a walk is: behind statement [next] - 1 of a body. */
+typedef struct Place {
+    const struct Place *outer;
+    const AuTileStmts *body;
+    uint32_t next;
+    bool loops;
+} Place;
+
+static bool is_read_behind(const Place *place, const char *tile)
+{
+    for (; place; place = place->outer) {
+        const Use use = first_use(place->body, place->next, place->body->count, tile);
+        if (use != UNUSED) return use == READ;
+        if (place->loops && first_use(place->body, 0, place->next, tile) == READ) return true;
+    }
+    return false;
 }
 
 /* ---- what it becomes */
@@ -181,26 +239,12 @@ static bool find(AuTileStmt *s, Found *f)
     return f->x.tile;
 }
 
-/* Reads of the tile in arguments of tanh, the only ones of their statements. */
-static uint32_t arguments(const AuTileStmts *body, const AuTileVar *tile)
+/* May the tile hold tanh once it has been read? The statement sets it, or nobody reads it any more. */
+static bool is_free(const Found *f, const Place *place)
 {
-    uint32_t found = 0;
-    for (uint32_t n = 0; n < body->count; n++) {
-        const AuTileParts parts = tile_parts(body->at[n]);
-        Found f;
-        for (uint32_t i = 0; i < parts.body_count; i++) found += arguments(parts.bodies[i], tile);
-        found += find(body->at[n], &f) && f.x.tile == tile && tile_count_reads(f.value, tile) == 1;
-    }
-    return found;
-}
-
-/* May the tile hold tanh once it has been read? Nobody else reads what it was, or the statement sets it. */
-static bool is_free(const Pass *p, const Found *f)
-{
-    const AuTileStmts *body = &p->role->body;
-    return tile_count_reads(f->value, f->x.tile) == 1 &&
-           (f->s->var == f->x.tile ||
-            tile_count_reads_in(body->at, body->count, f->x.tile) == arguments(body, f->x.tile));
+    const AuTileVar *tile = f->x.tile;
+    return tile_count_reads(f->value, tile) == 1 &&
+           (f->s->var == tile || !is_read_behind(place, tile->name));
 }
 
 /* The polynomial's coefficients with the factors in them; false: some are no normal numbers, or not known. */
@@ -233,8 +277,9 @@ static void replace(Pass *p, const Found *f, bool by_place, AuTileStmts *out)
         pass_push(p, out, pass_assignment(p, copy, x, at));
         x = pass_name(p, copy, at);
     }
-    AuTileExpr *scaled = pass_expr(p, TILE_X_MUL, x, factor[0], at),
-               *exact = pass_expr(p, TILE_X_TANH, scaled, NULL, at);
+    /* as it was: the product of its factors may be infinite where they are not */
+    AuTileExpr *exact = with(p, f->tanh, f->x.node, x),
+               *scaled = pass_expr(p, TILE_X_MUL, x, factor[0], at);
     AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
     *s = (AuTileStmt){.kind = TILE_S_IF, .span = at};
     s->branch.test = pass_expr(p, TILE_X_ANYWHERE, pass_name(p, wild, at), NULL, at);
@@ -243,19 +288,22 @@ static void replace(Pass *p, const Found *f, bool by_place, AuTileStmts *out)
               assignment(p, f, folds ? polynomial(p, x, by) : polynomial(p, scaled, terms)));
     pass_push(p, out, s);
     AuTileExpr *value = with(p, f->value, f->tanh, pass_name(p, tile, at));
-    pass_push(p, out, pass_assignment(p, f->s->var->name, value, at));
+    if (value->op != TILE_X_NAME || f->s->var != f->x.tile)
+        pass_push(p, out, pass_assignment(p, f->s->var->name, value, at));
 }
 
-static void walk(Pass *p, AuTileStmts *body, bool by_place)
+static void walk(Pass *p, AuTileStmts *body, const Place *outer, bool loops, bool by_place)
 {
     AuTileStmts out = {0};
     for (uint32_t n = 0; n < body->count; n++) {
         AuTileStmt *s = body->at[n];
         const AuTileParts parts = tile_parts(s);
-        Found f;
+        const Place here = {outer, body, n + 1, loops};
         const bool asks = s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE;
-        for (uint32_t i = 0; i < parts.body_count && !asks; i++) walk(p, parts.bodies[i], by_place);
-        if (find(s, &f) && is_free(p, &f))
+        Found f;
+        for (uint32_t i = 0; i < parts.body_count && !asks; i++)
+            walk(p, parts.bodies[i], &here, s->kind == TILE_S_FOR, by_place);
+        if (find(s, &f) && is_free(&f, &here))
             replace(p, &f, by_place, &out);
         else
             pass_push(p, &out, s);
@@ -265,6 +313,8 @@ static void walk(Pass *p, AuTileStmts *body, bool by_place)
 
 void pass_tanh(Pass *p)
 {
-    if (p->module->caps->tanh_near && multiplies_halves(&p->role->body))
-        walk(p, &p->role->body, tile_is_by_place(&p->role->body));
+    bool halves = false, reduces = true;
+    look_at_products(&p->role->body, &halves, &reduces);
+    if (p->module->caps->tanh_near && halves && reduces)
+        walk(p, &p->role->body, NULL, false, tile_is_by_place(&p->role->body));
 }

@@ -128,6 +128,7 @@ static const ExecCase wide_cases[] = {
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", "window=90", "turned nan"},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=132 T=190 D=64 E=64", "cap=3.0", "nan"},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=132 T=150 D=128 E=128", "cap=0.125", "forward"},
+    {"../../exec/scripts/two_caps.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "nan"},
     /* blocks that stay, with a tile of its own for results of another width */
     {"../../../attn_scripts/documents.attn", "B=2 H=1 S=132 D=64 E=128", NULL, "stays forward sorted"},
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=2 S=200 T=40 D=128 E=64", NULL, "stays forward"},
@@ -512,7 +513,7 @@ static const char *const processors[] = {"kernel-ir:x86-64-v4", "tiled-ir:x86-64
 /* Matrix units that no code is generated for yet, by the layouts of their rows in atoms.def; at least one of each is quick. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
                                     "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942", "tiled-ir:xe2",
-                                    "kernel-ir:vulkan", "kernel-ir:vulkan8", "tiled-ir:vulkan8", "kernel-ir:vulkan_nv", "kernel-ir:vulkan8_nv",
+                                    "kernel-ir:vulkan", "kernel-ir:vulkan_at", "kernel-ir:vulkan8", "tiled-ir:vulkan8", "kernel-ir:vulkan_nv", "kernel-ir:vulkan8_nv",
                                     "tiled-ir:vulkan_nv", "passed-ir:gfx942", "passed-ir:gfx1200"};
 static const ExecCase wave_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan odd dfinals"},
@@ -520,6 +521,7 @@ static const ExecCase wave_cases[] = {
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=32 E=64", "window=20", NULL},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", "cap=3.0", "odd"},
+    {"../../exec/scripts/two_caps.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, NULL},
 };
 /* Tiles that come by copies which take one place for all lanes: whole ones, borders, rows that the swizzle repeats after 5 and after 8. */
 static const char *const direct_rungs[] = {"kernel-ir:gfx950", "passed-ir:gfx950", "tiled-ir:gfx950"};
