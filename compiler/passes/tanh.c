@@ -11,6 +11,8 @@
  * not be set in one half alone: some drivers set it for all subgroups of a block if one of them does. There the polynomial is computed always, of
  * a copy, and tanh in place of it.
  *
+ * The tile holds the result, so one that somebody reads again before it is set keeps what it has, and its tanh.
+ *
  * tanh(x) = x (1 + c3 u + .. + c0 u^4), u = x^2, fitted so that the largest relative error on [0, 3/4] is least, 7e-7: 12 ulp, where the targets'
  * tanh has up to 8. So it is for products of 16-bit operands only, whose weights lose 3e-5 by it under a cap of 50. */
 #include "pass.h"
