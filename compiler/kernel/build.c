@@ -266,10 +266,8 @@ void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal fro
 void kernel_copy_direct(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                         uint32_t bytes, AuVal mask)
 {
-    const AuInstr in = {
-        .op = AU_K_COPY_ASYNC, .mem = to, .also = {from}, .imm = bytes + KERNEL_DIRECT};
-    kernel_emit(k, in, (AuVal[]){to_at, from_at, kernel_i32(k, (int32_t)bytes), mask},
-                mask.i ? 4 : 3);
+    kernel_copy_async(k, to, to_at, from, from_at, kernel_i32(k, (int32_t)bytes),
+                      bytes + KERNEL_DIRECT, mask);
 }
 
 void kernel_copy_commit(AuKernel *k) { kernel_emit(k, (AuInstr){.op = AU_K_COPY_COMMIT}, NULL, 0); }

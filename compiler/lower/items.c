@@ -212,8 +212,7 @@ static bool is_only_asked(const Run *run, const AuTileVar *var, const AuTileExpr
     bool found = false;
     for (uint32_t n = 0; n < l->r.run_count && asked && !found; n++) {
         const AuTileStmt *s = l->r.run[n];
-        found = s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE &&
-                s->branch.test->args.at[0]->var == var;
+        found = tile_asks(s) && s->branch.test->args.at[0]->var == var;
     }
     return found;
 }

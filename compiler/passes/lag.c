@@ -117,9 +117,7 @@ static void look(Pass *p, AuTileExpr *maximum, const AuTileExpr *m, const char *
     const char *near = pass_new_var(p, "near", truth)->name;
     pass_push(p, out, pass_assignment(p, top, pass_name(p, m->name, span), span));
     pass_push(p, out, pass_assignment(p, near, is_near(p, maximum, m), span));
-    AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
-    *s = (AuTileStmt){.kind = TILE_S_IF, .span = span};
-    s->branch.test = pass_expr(p, TILE_X_ANYWHERE, pass_name(p, near, span), NULL, span);
+    AuTileStmt *s = pass_branch(p, pass_name(p, near, span), span);
     pass_push(p, &s->branch.then, pass_assignment(p, top, maximum, span));
     pass_push(p, out, s);
 }

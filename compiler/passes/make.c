@@ -32,3 +32,11 @@ AuTileStmt *pass_assignment(Pass *p, const char *name, AuTileExpr *value, AuSpan
     s->assign.value = value;
     return s;
 }
+
+AuTileStmt *pass_branch(Pass *p, AuTileExpr *asked, AuSpan span)
+{
+    AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
+    *s = (AuTileStmt){.kind = TILE_S_IF, .span = span};
+    s->branch.test = pass_expr(p, TILE_X_ANYWHERE, asked, NULL, span);
+    return s;
+}

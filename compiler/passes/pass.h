@@ -19,6 +19,7 @@ typedef struct Pass {
     const AuTileStmts *beside; /* in half of a branch: the other half */
     const AuTileCount *counts;
     AuTileExpr **formulas; /* by slot, of tiles without a layout: what they are, after the pass */
+    bool in_branch;        /* the run stands under `if anywhere(x)` */
     bool failed;
 } Pass;
 
@@ -51,6 +52,7 @@ AuTileExpr *pass_expr(Pass *p, AuTileOp op, AuTileExpr *a, AuTileExpr *b,
 AuTileExpr *pass_number(Pass *p, int64_t value, AuSpan span);
 AuTileExpr *pass_name(Pass *p, const char *name, AuSpan span);
 AuTileStmt *pass_assignment(Pass *p, const char *name, AuTileExpr *value, AuSpan span);
+AuTileStmt *pass_branch(Pass *p, AuTileExpr *asked, AuSpan span); /* if anywhere(asked) { } */
 
 /* ---- runs.c: runs of assignments */
 typedef void (*PassRun)(Pass *p, AuTileStmts *run); /* becomes another one */

@@ -188,12 +188,10 @@ static AuTileExpr *with_difference(Algebra *x, const AuTileStmts *run, uint32_t 
                                   algebra_number(x, 1 / (factors[0] * factors[1])), NULL);
     algebra_assign(x, own->var, where_far(x, far, difference, own));
     algebra_assign(x, row->var, where_far(x, far, exponent_of_rest(x, r, row), row));
-    AuTileStmt *s = AU_NEW(x->p->arena, AuTileStmt);
-    *s = (AuTileStmt){.kind = TILE_S_IF, .span = x->p->span};
-    s->branch.test = algebra_node(x, TILE_X_ANYWHERE, far->type, far, NULL, NULL);
+    AuTileStmt *s = pass_branch(x->p, far, x->p->span);
     s->branch.then = x->run;
     x->run = outer;
-    AU_PUSH(x->p->arena, x->run.at, x->run.count, x->run.capacity, s);
+    pass_push(x->p, &x->run, s);
     AuTileExpr *scaled_own = algebra_node(x, TILE_X_MUL, own->type, own, product->args.at[1], NULL);
     return algebra_node(x, TILE_X_EXP2, e->type,
                         algebra_node(x, TILE_X_ADD, e->type, scaled_own, row, NULL), NULL, NULL);

@@ -33,13 +33,15 @@ static void inner(Runs *r, AuTileStmt *s)
 {
     Pass *p = r->p;
     const AuTileParts parts = tile_parts(s);
-    const bool alone = s->kind == TILE_S_FOR && s->loop.segment;
+    const bool alone = s->kind == TILE_S_FOR && s->loop.segment, before = p->in_branch;
+    p->in_branch |= tile_asks(s);
     if (alone) p->counts = tile_count_role(p->arena, p->role, s);
     for (uint32_t n = 0; n < parts.body_count; n++) {
         p->beside = s->kind == TILE_S_ON ? parts.bodies[1 - n] : NULL;
         walk(r, parts.bodies[n]);
     }
     p->beside = NULL;
+    p->in_branch = before;
     if (alone) p->counts = tile_count_role(p->arena, p->role, NULL);
 }
 

@@ -95,9 +95,7 @@ static void in_branch(Algebra *x, AuTileStmt *s, const AuTileVar *var, AuTileStm
     const AuTileStmts outer = x->run;
     x->run = (AuTileStmts){0};
     algebra_assign(x, s->var, algebra_node(x, TILE_X_OR, e->type, any, sum, NULL));
-    AuTileStmt *branch = AU_NEW(x->p->arena, AuTileStmt);
-    *branch = (AuTileStmt){.kind = TILE_S_IF, .span = x->p->span};
-    branch->branch.test = algebra_node(x, TILE_X_ANYWHERE, e->type, none, NULL, NULL);
+    AuTileStmt *branch = pass_branch(x->p, none, x->p->span);
     branch->branch.then = x->run;
     x->run = outer;
     push(x, branch);

@@ -5,10 +5,7 @@
 #include "pass.h"
 
 /* Is it a branch that hardly any executor takes? */
-static bool is_seldom(const AuTileStmt *s)
-{
-    return s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE && !s->branch.other.count;
-}
+static bool is_seldom(const AuTileStmt *s) { return tile_asks(s) && !s->branch.other.count; }
 
 /* Does nothing in it write memory, wait for others, or run more than once? A load may then stand behind it as well as before it. */
 static bool keeps_memory(AuTileStmt *s)

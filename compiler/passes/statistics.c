@@ -126,9 +126,8 @@ static AuTileStmt *only_branch(const Stats *x, const AuTileStmts *body, uint32_t
         const AuTileStmts one = {.at = &s, .count = 1};
         const uint32_t here = tile_count_uses(&one, var);
         if (!here) continue;
-        if (s->kind != TILE_S_IF || s->branch.test->op != TILE_X_ANYWHERE ||
-            s->branch.other.count || s->branch.test->args.at[0]->op != TILE_X_NAME ||
-            s->branch.test->args.at[0]->var != var)
+        if (!tile_asks(s) || s->branch.other.count ||
+            s->branch.test->args.at[0]->op != TILE_X_NAME || s->branch.test->args.at[0]->var != var)
             return NULL;
         return tile_count_uses(&x->p->role->body, var) == here + 1 ? s : NULL;
     }

@@ -15,7 +15,7 @@
  *
  * tanh(x) = x (1 + c3 u + .. + c0 u^4), u = x^2, fitted so that the largest relative error on [0, 3/4] is least, 7e-7: 12 ulp, where the targets'
  * tanh has up to 8. So it is for products of 16-bit operands only, whose weights lose 3e-5 by it under a cap of 50. */
-#include "pass.h"
+#include "algebra.h"
 
 #include <math.h>
 
@@ -47,8 +47,7 @@ static bool is_of_pairs(const AuTileType *type)
 
 /* A tile times numbers that all pairs share. */
 typedef struct Scaled {
-    const AuTileVar *tile;  /* NULL: it is something else */
-    const AuTileExpr *node; /* that names it */
+    AuTileExpr *tile; /* by name; NULL: it is something else */
     struct {
         AuTileExpr *by;
         bool divides;
@@ -69,7 +68,7 @@ static Scaled scaled(AuTileExpr *e)
         s.product = e->op == TILE_X_MUL ? s.product * value : s.product / value;
         e = e->args.at[second ? 1 : 0];
     }
-    if (e->op == TILE_X_NAME && e->var && is_of_pairs(e->var->type)) s.tile = e->var, s.node = e;
+    if (e->op == TILE_X_NAME && e->var && is_of_pairs(e->var->type)) s.tile = e;
     if (isinf(s.product) || (!isnan(s.product) && !isnormal((float)s.product))) s.tile = NULL;
     return s;
 }
@@ -89,234 +88,149 @@ static void look_at_products(const AuTileStmts *body, bool *halves, bool *reduce
     }
 }
 
-/* ---- what is read, by names: what the pass has made has no variables yet */
-
-static bool names(const AuTileExpr *e, const char *tile)
-{
-    if (!e) return false;
-    bool found = e->op == TILE_X_NAME && e->name == tile;
-    for (uint32_t n = 0; n < e->args.count && !found; n++) found = names(e->args.at[n], tile);
-    return found;
-}
-
-static bool sets(const AuTileStmt *s, const char *tile)
-{
-    if (s->kind != TILE_S_ASSIGN) return s->kind != TILE_S_FOR && s->var && s->var->name == tile;
-    bool found = false;
-    for (uint32_t n = 0; n < s->assign.names.count; n++) found |= s->assign.names.at[n] == tile;
-    return found;
-}
-
-typedef enum Use { UNUSED, READ, SET } Use;
-
-/* What statements [from] .. [to] do first with the tile, whatever way they go: a read on one of them is one. */
-static Use first_use(const AuTileStmts *body, uint32_t from, uint32_t to, const char *tile)
-{
-    for (uint32_t n = from; n < to; n++) {
-        AuTileStmt *s = body->at[n];
-        const AuTileParts parts = tile_parts(s);
-        bool read = names(parts.dest, tile) || (parts.adds && sets(s, tile)), set = sets(s, tile);
-        for (uint32_t i = 0; i < parts.read_count; i++) read |= names(*parts.reads[i], tile);
-        uint32_t ways = 0;
-        for (uint32_t i = 0; i < parts.body_count && !read; i++) {
-            const Use use = first_use(parts.bodies[i], 0, parts.bodies[i]->count, tile);
-            read |= use == READ, ways += use == SET;
-        }
-        if (read) return READ;
-        if (set || (s->kind != TILE_S_FOR && ways == 2)) return SET;
-    }
-    return UNUSED;
-}
-
-/* Where a walk is: behind statement [next] - 1 of a body. */
-typedef struct Place {
-    const struct Place *outer;
-    const AuTileStmts *body;
-    uint32_t next;
-    bool loops;
-} Place;
-
-static bool is_read_behind(const Place *place, const char *tile)
-{
-    for (; place; place = place->outer) {
-        const Use use = first_use(place->body, place->next, place->body->count, tile);
-        if (use != UNUSED) return use == READ;
-        if (place->loops && first_use(place->body, 0, place->next, tile) == READ) return true;
-    }
-    return false;
-}
-
-/* ---- what it becomes */
-
-static AuTileExpr *number(Pass *p, double value, AuSpan span)
-{
-    AuTileExpr *e = pass_expr(p, TILE_X_FLOAT, NULL, NULL, span);
-    e->number = (double)(float)value;
-    return e;
-}
-
-/* The expression with [by] for the node [of]. */
-static AuTileExpr *with(Pass *p, AuTileExpr *e, const AuTileExpr *of, AuTileExpr *by)
-{
-    if (e == of) return by;
-    AuTileExpr *copy = AU_NEW(p->arena, AuTileExpr);
-    *copy = *e;
-    copy->args = (AuTileExprs){0};
-    for (uint32_t n = 0; n < e->args.count; n++)
-        AU_PUSH(p->arena, copy->args.at, copy->args.count, copy->args.capacity,
-                e->args.at[n] ? with(p, e->args.at[n], of, by) : NULL);
-    return copy;
-}
-
-/* x P(x x) */
-static AuTileExpr *polynomial(Pass *p, AuTileExpr *x, const double *by)
-{
-    const AuSpan at = x->span;
-    AuTileExpr *u = pass_expr(p, TILE_X_MUL, x, x, at), *sum = number(p, by[0], at);
-    for (uint32_t n = 1; n < TERMS; n++)
-        sum = pass_expr(p, TILE_X_ADD, pass_expr(p, TILE_X_MUL, sum, u, at), number(p, by[n], at),
-                        at);
-    return pass_expr(p, TILE_X_MUL, x, sum, at);
-}
-
-static const char *scalar(Pass *p, const char *name, AuTileExpr *value, AuTileStmts *out)
-{
-    AuTileType *type = AU_NEW(p->arena, AuTileType);
-    *type = (AuTileType){.elem = TILE_F32};
-    name = pass_new_var(p, name, type)->name;
-    pass_push(p, out, pass_assignment(p, name, value, value->span));
-    return name;
-}
-
-/* The product of the factors, and up to where tiles are near 0: numbers, or scalars that are made once. */
-static void factor_of(Pass *p, const Scaled *s, AuSpan at, AuTileExpr *out[2], AuTileStmts *before)
-{
-    AuTileExpr *e = NULL;
-    out[0] = number(p, s->product, at), out[1] = number(p, limit / fabs(s->product), at);
-    if (isfinite(out[0]->number) && isfinite(out[1]->number)) return;
-    for (uint32_t n = s->count; n-- > 0;) {
-        AuTileExpr *by = s->factors[n].by;
-        if (s->factors[n].divides)
-            e = pass_expr(p, TILE_X_DIV, e ? e : number(p, 1, at), by, at);
-        else
-            e = e ? pass_expr(p, TILE_X_MUL, e, by, at) : by;
-    }
-    out[0] = pass_name(p, scalar(p, "factor", e, before), at);
-    e = pass_expr(p, TILE_X_DIV, number(p, limit, at), pass_expr(p, TILE_X_ABS, out[0], NULL, at),
-                  at);
-    out[1] = pass_name(p, scalar(p, "limit", e, before), at);
-}
-
-/* !(reduce_max(abs(tile), axis) < end), along the second axis */
-static AuTileStmt *is_wild(Pass *p, const AuTileVar *tile, AuTileExpr *end, const char **name)
-{
-    const AuSpan at = end->span;
-    const AuTileType *type = tile->type;
-    AuTileType *truth = AU_NEW(p->arena, AuTileType);
-    *truth = (AuTileType){.elem = TILE_BOOL, .count = 1, .axes = type->axes};
-    *name = pass_new_var(p, "wild", truth)->name;
-    AuTileExpr *size = pass_expr(p, TILE_X_ABS, pass_name(p, tile->name, at), NULL, at),
-               *largest = pass_expr(p, TILE_X_REDUCE_MAX, size, NULL, at);
-    AU_PUSH(p->arena, largest->names.at, largest->names.count, largest->names.capacity,
-            type->axes[1].name);
-    AuTileExpr *below = pass_expr(p, TILE_X_LT, largest, end, at);
-    return pass_assignment(p, *name, pass_expr(p, TILE_X_NOT, below, NULL, at), at);
-}
-
 typedef struct Found {
-    AuTileStmt *s;
+    const AuTileStmt *s;
     AuTileExpr *value, *tanh;
     Scaled x; /* its argument */
 } Found;
 
-static bool find(AuTileStmt *s, Found *f)
+static bool find(const AuTileStmt *s, Found *f)
 {
     uint32_t count = 0;
     *f = (Found){.s = s, .value = tile_assigned(s)};
-    if (s->kind != TILE_S_ASSIGN || !s->var || !f->value || !is_of_pairs(s->var->type))
-        return false;
+    if (s->kind != TILE_S_ASSIGN || !is_of_pairs(s->var->type)) return false;
     f->tanh = find_tanh(f->value, &count);
     if (count != 1) return false;
     f->x = scaled(f->tanh->args.at[0]);
     return f->x.tile;
 }
 
-/* May the tile hold tanh once it has been read? The statement sets it, or nobody reads it any more. */
-static bool is_free(const Found *f, const Place *place)
+/* May the tile of statement [n] hold tanh once that has been read? The statement sets it, or nobody reads it any more. */
+static bool is_free(const Pass *p, const AuTileStmts *run, uint32_t n, const Found *f)
 {
-    const AuTileVar *tile = f->x.tile;
-    return tile_count_reads(f->value, tile) == 1 &&
-           (f->s->var == tile || !is_read_behind(place, tile->name));
+    const AuTileVar *tile = f->x.tile->var;
+    if (tile_count_reads(f->value, tile) != 1) return false;
+    if (f->s->var == tile) return true;
+    for (n++; n < run->count; n++) {
+        if (tile_count_reads(tile_assigned(run->at[n]), tile)) return false;
+        if (run->at[n]->var == tile) return true;
+    }
+    return pass_ends_in_run(p, tile);
+}
+
+/* ---- what it becomes */
+
+/* The type of both is that of the one that has axes. */
+static AuTileExpr *of_two(Algebra *x, AuTileOp op, AuTileExpr *a, AuTileExpr *b)
+{
+    return algebra_node(x, op, a->type->count ? a->type : b->type, a, b, NULL);
+}
+
+/* The expression with [by] for the node [of]. */
+static AuTileExpr *with(Algebra *x, AuTileExpr *e, const AuTileExpr *of, AuTileExpr *by)
+{
+    if (e == of) return by;
+    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
+    for (uint32_t n = 0; n < e->args.count; n++)
+        args[n] = e->args.at[n] ? with(x, e->args.at[n], of, by) : NULL;
+    return algebra_with(x, e, args);
+}
+
+/* a P(a a) */
+static AuTileExpr *polynomial(Algebra *x, AuTileExpr *a, const double *by)
+{
+    AuTileExpr *u = of_two(x, TILE_X_MUL, a, a), *sum = algebra_number(x, by[0]);
+    for (uint32_t n = 1; n < TERMS; n++)
+        sum = of_two(x, TILE_X_ADD, of_two(x, TILE_X_MUL, sum, u), algebra_number(x, by[n]));
+    return of_two(x, TILE_X_MUL, a, sum);
+}
+
+/* The product of the factors, and up to where tiles are near 0: numbers, or scalars that are made once. */
+static void factor_of(Algebra *x, const Scaled *s, AuTileExpr *out[2])
+{
+    AuTileExpr *e = NULL;
+    out[0] = algebra_number(x, s->product), out[1] = algebra_number(x, limit / fabs(s->product));
+    if (isfinite(out[0]->number) && isfinite(out[1]->number)) return;
+    for (uint32_t n = s->count; n-- > 0;) {
+        AuTileExpr *by = s->factors[n].by;
+        if (s->factors[n].divides)
+            e = of_two(x, TILE_X_DIV, e ? e : algebra_number(x, 1), by);
+        else
+            e = e ? of_two(x, TILE_X_MUL, e, by) : by;
+    }
+    out[0] = algebra_new_value(x, "factor", e);
+    e = algebra_node(x, TILE_X_ABS, out[0]->type, out[0], NULL, NULL);
+    out[1] = algebra_new_value(x, "limit", of_two(x, TILE_X_DIV, algebra_number(x, limit), e));
+}
+
+/* !(reduce_max(abs(tile), axis) < end), along the second axis */
+static AuTileExpr *is_wild(Algebra *x, AuTileExpr *tile, AuTileExpr *end)
+{
+    AuTileType *row = AU_NEW(x->p->arena, AuTileType);
+    *row = (AuTileType){.elem = TILE_F32, .count = 1, .axes = tile->type->axes};
+    const AuTileType *truth = algebra_bool_type(x, row);
+    AuTileExpr *size = algebra_node(x, TILE_X_ABS, tile->type, tile, NULL, NULL),
+               *largest = algebra_node(x, TILE_X_REDUCE_MAX, row, size, NULL, NULL);
+    AU_PUSH(x->p->arena, largest->names.at, largest->names.count, largest->names.capacity,
+            tile->type->axes[1].name);
+    AuTileExpr *below = algebra_node(x, TILE_X_LT, truth, largest, end, NULL);
+    return algebra_new_value(x, "wild", algebra_node(x, TILE_X_NOT, truth, below, NULL, NULL));
 }
 
 /* The polynomial's coefficients with the factors in them; false: some are no normal numbers, or not known. */
-static bool fold(const Found *f, double by[TERMS])
+static bool fold(const Scaled *s, double by[TERMS])
 {
     bool good = true;
     for (uint32_t n = 0; n < TERMS; n++) {
-        by[n] = terms[n] * pow(f->x.product, 2 * (TERMS - 1 - n) + 1);
+        by[n] = terms[n] * pow(s->product, 2 * (TERMS - 1 - n) + 1);
         good &= isnormal((float)by[n]) != 0;
     }
     return good;
 }
 
-static AuTileStmt *assignment(Pass *p, const Found *f, AuTileExpr *value)
+static void replace(Algebra *x, const Found *f, bool by_place)
 {
-    return pass_assignment(p, f->x.tile->name, value, f->s->span);
-}
-
-static void replace(Pass *p, const Found *f, bool by_place, AuTileStmts *out)
-{
-    const AuSpan at = f->s->span;
-    const char *tile = f->x.tile->name, *wild;
-    AuTileExpr *factor[2], *x = pass_name(p, tile, at);
+    AuTileExpr *tile = f->x.tile, *factor[2], *of = tile;
     double by[TERMS];
-    const bool folds = fold(f, by);
-    factor_of(p, &f->x, at, factor, out);
-    pass_push(p, out, is_wild(p, f->x.tile, factor[1], &wild));
-    if (by_place) {
-        const char *copy = pass_new_var(p, "argument", f->x.tile->type)->name;
-        pass_push(p, out, pass_assignment(p, copy, x, at));
-        x = pass_name(p, copy, at);
-    }
+    const bool folds = fold(&f->x, by);
+    factor_of(x, &f->x, factor);
+    AuTileExpr *wild = is_wild(x, tile, factor[1]);
+    if (by_place) of = algebra_new_value(x, "argument", tile);
+    AuTileExpr *near =
+        folds ? polynomial(x, of, by) : polynomial(x, of_two(x, TILE_X_MUL, of, factor[0]), terms);
+    if (by_place) algebra_assign(x, tile->var, near);
+    const AuTileStmts outer = x->run; /* from here on the branch is written */
+    AuTileStmt *branch = pass_branch(x->p, wild, x->p->span);
+    x->run = (AuTileStmts){0};
     /* as it was: the product of its factors may be infinite where they are not */
-    AuTileExpr *exact = with(p, f->tanh, f->x.node, x),
-               *scaled = pass_expr(p, TILE_X_MUL, x, factor[0], at);
-    AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);
-    *s = (AuTileStmt){.kind = TILE_S_IF, .span = at};
-    s->branch.test = pass_expr(p, TILE_X_ANYWHERE, pass_name(p, wild, at), NULL, at);
-    pass_push(p, &s->branch.then, assignment(p, f, exact));
-    pass_push(p, by_place ? out : &s->branch.other,
-              assignment(p, f, folds ? polynomial(p, x, by) : polynomial(p, scaled, terms)));
-    pass_push(p, out, s);
-    AuTileExpr *value = with(p, f->value, f->tanh, pass_name(p, tile, at));
-    if (value->op != TILE_X_NAME || f->s->var != f->x.tile)
-        pass_push(p, out, pass_assignment(p, f->s->var->name, value, at));
+    algebra_assign(x, tile->var, with(x, f->tanh, tile, of));
+    branch->branch.then = x->run;
+    x->run = (AuTileStmts){0};
+    if (!by_place) algebra_assign(x, tile->var, near);
+    branch->branch.other = x->run;
+    x->run = outer;
+    pass_push(x->p, &x->run, branch);
+    AuTileExpr *value = with(x, f->value, f->tanh, tile);
+    if (value != tile || f->s->var != tile->var) algebra_set(x, f->s, value);
 }
 
-static void walk(Pass *p, AuTileStmts *body, const Place *outer, bool loops, bool by_place)
+static void of_run(Pass *p, AuTileStmts *run)
 {
-    AuTileStmts out = {0};
-    for (uint32_t n = 0; n < body->count; n++) {
-        AuTileStmt *s = body->at[n];
-        const AuTileParts parts = tile_parts(s);
-        const Place here = {outer, body, n + 1, loops};
-        const bool asks = s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE;
-        Found f;
-        for (uint32_t i = 0; i < parts.body_count && !asks; i++)
-            walk(p, parts.bodies[i], &here, s->kind == TILE_S_FOR, by_place);
-        if (find(s, &f) && is_free(&f, &here))
-            replace(p, &f, by_place, &out);
+    Algebra x = {.p = p};
+    Found f;
+    for (uint32_t n = 0; n < run->count; n++) {
+        p->span = run->at[n]->span;
+        if (!p->in_branch && find(run->at[n], &f) && is_free(p, run, n, &f))
+            replace(&x, &f, tile_is_by_place(&p->role->body));
         else
-            pass_push(p, &out, s);
+            pass_push(p, &x.run, run->at[n]);
     }
-    *body = out;
+    *run = x.run;
 }
 
 void pass_tanh(Pass *p)
 {
     bool halves = false, reduces = true;
     look_at_products(&p->role->body, &halves, &reduces);
-    if (p->module->caps->tanh_near && halves && reduces)
-        walk(p, &p->role->body, NULL, false, tile_is_by_place(&p->role->body));
+    if (p->module->caps->tanh_near && halves && reduces) pass_each_run(p, of_run);
 }

@@ -19,11 +19,12 @@ int32_t lanes_keys(const Lanes *x)
 
 /* ---- pieces of a tile */
 
-int32_t lanes_piece(const Lanes *x, int32_t rows)
+int32_t schedule_piece(const AuShape *s, int32_t rows)
 {
-    const int32_t at_once = x->shape->pair_rows;
-    return at_once && at_once < rows && rows % at_once == 0 ? at_once : rows;
+    return s->pair_rows && rows % s->pair_rows == 0 ? s->pair_rows : rows;
 }
+
+int32_t lanes_piece(const Lanes *x, int32_t rows) { return schedule_piece(x->shape, rows); }
 
 void lanes_begin_pieces(Lanes *x, int32_t rows)
 {

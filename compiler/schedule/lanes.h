@@ -155,6 +155,7 @@ void lanes_key_tiles(Lanes *x, AuTileHow how); /* the list `keys` of tiles; down
 /* Kernels of lanes: a tile of [rows] keys or queries in pieces, whose pairs a lane has at once; how many rows each has. Between beginning and
  * end, which write nothing where a tile is one piece, that of a tile in memory, "K[piece * 8 +: 8, :]", and its number among all,
  * of a tile [number]. */
+int32_t schedule_piece(const AuShape *s, int32_t rows);
 int32_t lanes_piece(const Lanes *x, int32_t rows);
 void lanes_begin_pieces(Lanes *x, int32_t rows);
 void lanes_end_pieces(Lanes *x, int32_t rows);

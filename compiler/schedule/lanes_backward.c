@@ -50,11 +50,6 @@ static Held held(const AuProblem *p)
                   4 + 2 * (int32_t)p->hooks->dot_count + totals};
 }
 
-static int32_t at_once(const AuShape *s, int32_t tile)
-{
-    return s->pair_rows && s->pair_rows < tile ? s->pair_rows : tile;
-}
-
 /* In the kernel of keys. */
 static int32_t key_registers(const AuProblem *p, const AuShape *s)
 {
@@ -64,7 +59,9 @@ static int32_t key_registers(const AuProblem *p, const AuShape *s)
                                         (s->query_tile + s->key_registers * p->caps->lanes)
                                   : 0;
     const int32_t own = s->by_gradient ? h.rows + p->d : 2 * h.rows; /* dk has more than dv */
-    return s->key_registers * (own + h.raw + h.totals + h.pairs * at_once(s, s->query_tile)) + dq;
+    return s->key_registers *
+               (own + h.raw + h.totals + h.pairs * schedule_piece(s, s->query_tile)) +
+           dq;
 }
 
 /* And in that of queries. */
@@ -72,7 +69,7 @@ static int32_t query_registers(const AuProblem *p, const AuShape *s)
 {
     const Held h = held(p);
     return s->query_registers * (h.rows + h.raw + p->d + widths_of_dots(p) + h.totals +
-                                 h.pairs * at_once(s, s->key_tile) + 32);
+                                 h.pairs * schedule_piece(s, s->key_tile) + 32);
 }
 
 /* Of a GPU a quarter of what fragments may declare: memory that stands for registers costs. */

@@ -100,12 +100,17 @@ uint32_t tile_count_reads_in(AuTileStmt *const *body, uint32_t count, const AuTi
     return count_in(body, count, var, false);
 }
 
+bool tile_asks(const AuTileStmt *s)
+{
+    return s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE;
+}
+
 bool tile_is_in_run(const AuTileStmt *s)
 {
     const AuTileExpr *value = tile_assigned(s);
     const bool opaque = s->var && s->var->type && s->var->type->opaque;
     if (s->kind != TILE_S_IF) return value && value->op != TILE_X_CUMSUM && !opaque;
-    bool good = s->branch.test->op == TILE_X_ANYWHERE;
+    bool good = tile_asks(s);
     for (uint32_t n = 0; n < s->branch.then.count && good; n++)
         good = s->branch.then.at[n]->kind == TILE_S_LOAD || tile_assigned(s->branch.then.at[n]);
     for (uint32_t n = 0; n < s->branch.other.count && good; n++)

@@ -106,6 +106,7 @@ bool tile_reads_memory(const AuTileStmts *body, const AuTileMemory *memory); /* 
 /* Assignments, but for those of running sums and of opaque fragments, and an `if anywhere(x)` of assignments and loads, whose other half has
  * assignments alone, between them. */
 bool tile_is_in_run(const AuTileStmt *s);
+bool tile_asks(const AuTileStmt *s); /* is it an `if anywhere(x)`? */
 
 /* What a role does with one of its variables (counts.c). Of several ways, be it halves of a branch or loops over the segments of a
  * list, the one that sets it most often counts. */
