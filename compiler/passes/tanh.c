@@ -4,10 +4,10 @@
  * it is a polynomial of six products. So executors ask whether all arguments of a tile are below that, by the largest of each row:
  *
  *     x = tanh(x * c) * d        wild = !(reduce_max(abs(x), kv) < 0.75 / c)
- *                                if anywhere(wild) { x = tanh(x * c) * d } else { x = x * P(x * x) }
+ *                                if anywhere(wild) { x = tanh(x * c) } else { x = x * P(x * x) }
+ *                                x = x * d
  *
- * where P has c and d in its coefficients if both are known, else x = x * factor * P(x * factor * (x * factor)) * d. NaN is no maximum, and P keeps
- * it. The branch has its two halves so that the tile need not be kept beside the result. A matrix whose elements lie nobody knows where must
+ * where P has c in its coefficients if that is known, else it is x * factor * P(x * factor * (x * factor)). NaN is no maximum, and P keeps it. The branch has its two halves so that the tile need not be kept beside the result. A matrix whose elements lie nobody knows where must
  * not be set in one half alone: some drivers set it for all subgroups of a block if one of them does. There the polynomial is computed always, of
  * a copy, and tanh in place of it.
  *
