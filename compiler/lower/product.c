@@ -252,7 +252,7 @@ static bool prepare(AuLower *l, Product *x)
                      s->product.atom->name, x->k_axis, x->a->memory->name);
         return false;
     }
-    if (!lower_is_of_lane(m) || x->columns > 16) {
+    if (!lower_is_of_lane(m) || x->columns > TILE_MOST_COLUMNS) {
         lower_refuse(l, "a product with this layout");
         return false;
     }

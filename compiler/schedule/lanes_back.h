@@ -163,8 +163,10 @@ bool lanes_in_parts(const Lanes *x, uint32_t n); /* queries 0, keys 1, values 2 
 const char *lanes_parts(Lanes *x, uint32_t n);
 const char *lanes_parts_name(uint32_t n);
 const char *lanes_parts_type(Lanes *x, uint32_t n);
-int32_t lanes_padded_width(const Lanes *x); /* channels along the lanes: a multiple of those */
-BackAxis lanes_parts_axis(Lanes *x);        /* of the grid: all parts that there are */
+int32_t lanes_padded_width(
+    const Lanes *
+        x); /* channels along the lanes: whole registers, and whole blocks of them where there are many */
+BackAxis lanes_parts_axis(Lanes *x); /* of the grid: all parts that there are */
 /* Of keys (1) or values (2), where it is in parts and where it is whole: the arguments; what the kernel has summed. */
 void lanes_gradient_argument(Lanes *x, uint32_t n);
 void lanes_store_gradient(Lanes *x, uint32_t n, const char *heads);

@@ -82,9 +82,13 @@ void lanes_store_gradient(Lanes *x, uint32_t n, const char *heads)
 
 /* ---- dQ in the kernel of keys */
 
+/* Sums of dQ are blocks of registers along the lanes: what is too wide for one block is whole blocks. */
 int32_t lanes_padded_width(const Lanes *x)
 {
-    return (x->p->d + x->p->caps->lanes - 1) / x->p->caps->lanes * x->p->caps->lanes;
+    const int32_t lanes = x->p->caps->lanes, block = x->shape->product_columns;
+    int32_t registers = (x->p->d + lanes - 1) / lanes;
+    if (registers > TILE_MOST_COLUMNS) registers = (registers + block - 1) / block * block;
+    return registers * lanes;
 }
 
 void lanes_query_memories(Lanes *x)

@@ -384,6 +384,9 @@ struct AuTileLayout {
     bool has_cols;
 };
 
+/* Registers along the lanes that one block of a product without matrix units has at most. Wider products are several blocks. */
+enum { TILE_MOST_COLUMNS = 16 };
+
 /* What a schedule asks of passes and lowering. A row: name in the text, member, what it is where nothing is said. */
 #define TILE_OPTIONS(OPTION)                                                                        \
     OPTION(product_rows, 4)    /* register block of a product without matrix units: rows, */        \

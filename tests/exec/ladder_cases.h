@@ -543,6 +543,9 @@ static const ExecCase core_cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=7 E=2", NULL, "odd"},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=21 D=13 E=9", NULL, "nan"},
     {"mla_train.attn", "B=1 H=1 S=5 T=21 D=6 E=3 P=5", NULL, NULL},
+    /* sums of dQ of more registers than one block of a product has, which are no multiple of its */
+    {"mha.attn", "B=1 H=2 Hk=1 S=5 T=21 D=129 E=9", NULL, "nan"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=5 T=21 D=257 E=3", NULL, "odd"},
 };
 // clang-format on
 
