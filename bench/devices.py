@@ -49,7 +49,7 @@ GPU = [
     Way("nv2", "vulkan", "vulkan13-coop16-nv2", "vulkan:0"),
     Way("KHR", "vulkan", "vulkan12-coop16", "vulkan:0"),
     Way("without", "vulkan", "vulkan12", "vulkan:0", ("f32",)),
-    Way("OpenCL C", "opencl", "generic", "opencl:0", ("f32",)),
+    Way("OpenCL C", "opencl", "generic", "opencl:gpu", ("f32",)),
 ]
 PROCESSORS = [
     Way("cpu", "cpu", "", "cpu", ("f32",)),
@@ -355,18 +355,28 @@ def machine(a) -> str:
     return "; ".join(f"{line.split()[0]} {' '.join(line.split()[1:])} ({done[n + 1].strip()})" for n, line in enumerate(done) if line.split() and line.split()[0] in wanted and "not available" not in line) + "."
 
 
-def report(a) -> str:
+def tables(a) -> list:
+    """Of what was measured."""
     cells = measure(a)
     ways = [way.name for way in WAYS[a.set]]
     of = CASES[a.set]
     if a.set == "mi100":
-        lines = shapes(cells, ways)
-    elif a.set == "processors":
-        lines = beside(cells, of, ways)
-    else:
-        lines = beside(cells, [c for c in of if c.dtype != "f32"], ways[:3]) + rates(cells, [c for c in of if c.dtype == "f32"], ways[3:]) + modified(cells, ways[1:3])
-        lines += driver(a) if a.filter in ("", "driver") else []
-    return "\n".join([machine(a)] + lines)
+        return shapes(cells, ways)
+    if a.set == "processors":
+        return beside(cells, of, ways)
+    return beside(cells, [c for c in of if c.dtype != "f32"], ways[:3]) + rates(cells, [c for c in of if c.dtype == "f32"], ways[3:]) + modified(cells, ways[1:3])
+
+
+def write(a, text: str) -> None:
+    mark = f"<!-- bench:devices-{a.set} -->"
+    head, rest = a.write.read_text().split(mark, 1)
+    a.write.write_text(head + mark + "\n" + text + "\n<!-- end -->" + rest.split("<!-- end -->", 1)[1])
+
+
+def first_gpu(a) -> str:
+    """Of OpenCL's devices, whose order is the loader's; none: a name that nothing has."""
+    said = subprocess.run([a.artifacts / "aule", "devices"], capture_output=True, text=True).stdout.splitlines()
+    return next((line.split()[0] for line in said if line.startswith("opencl:") and ", GPU," in line), "opencl:none")
 
 
 def main() -> None:
@@ -388,12 +398,17 @@ def main() -> None:
     if not a.artifacts:
         p.error("--compile DIR or --artifacts DIR")
     a.artifacts = a.artifacts.resolve()
-    text = report(a)
-    print(text)
+    WAYS[a.set] = [replace(way, device=first_gpu(a)) if way.device == "opencl:gpu" else way for way in WAYS[a.set]]
+    # What was measured is told, and written, before the driver is asked, which takes minutes.
+    lines = [machine(a)] + tables(a)
+    print("\n".join(lines), flush=True)
     if a.write:
-        mark = f"<!-- bench:devices-{a.set} -->"
-        head, rest = a.write.read_text().split(mark, 1)
-        a.write.write_text(head + mark + "\n" + text + "\n<!-- end -->" + rest.split("<!-- end -->", 1)[1])
+        write(a, "\n".join(lines))
+    if a.set == "gpu" and a.filter in ("", "driver"):
+        said = driver(a)
+        print("\n".join(said))
+        if a.write:
+            write(a, "\n".join(lines + said))
 
 
 if __name__ == "__main__":
