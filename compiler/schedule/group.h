@@ -20,6 +20,7 @@ void group_set_registers(const AuProblem *p, AuShape *s);
 /* What of the problem no kernel of groups has, and what of a lane's registers and the block's; NULL: it does. */
 const char *group_refusal_of_units(AuArena *arena, const AuProblem *p);
 const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p);
+bool group_has_room(const AuShape *s, int32_t fragments); /* beside what else a consumer keeps */
 const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s,
                                        int32_t fragments);
 const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, int32_t bytes);
@@ -88,6 +89,8 @@ const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, cons
 int32_t group_back_columns(const AuShape *s);
 /* Do pairs read inputs by their query? Their gradients go to memory from each tile. */
 bool group_back_adds_pairs(const AuProblem *p);
+/* Are numbers of pairs for inputs kept while products are under way, and summed behind them? */
+bool group_back_sums_late(const AuProblem *p, const AuShape *s);
 int32_t group_back_values(const AuProblem *p); /* that a pair has at once, of gradients of inputs */
 /* The swizzle of keys of which a group's part has so many bytes a row, so that units may begin where it does. */
 int32_t group_back_swizzle(int32_t bytes);

@@ -2,7 +2,7 @@
  *
  * Registers of a lane of a consumer, of its 64 keys: sums of dK (d / 2) and dV (e / 2) all the time; beside them S' and dP' (queries / 2
  * each), later P' and dS' as operands (queries / 4 each) and the group's part of dQ; gradients of inputs that pairs read, one at a
- * time, or all where pairs read one by their query.
+ * time, or all where pairs read one by their query, and none where they have no room and are summed at once.
  *
  * Shared memory: keys and values of the block, queries and output gradients of each stage with what rows know, tiles of dS' and of dQ. */
 #include "group.h"
@@ -61,11 +61,11 @@ static bool reads_positions(const AuProblem *p)
     return found;
 }
 
-/* Distances from queries lie in fragments of their own, a number a query, of which a lane has a quarter (distances.c). */
+/* Distances from queries lie in a fragment of their own, a number a query, of which a lane has a quarter (distances.c). */
 int32_t group_back_distance_registers(const AuProblem *p, int32_t queries)
 {
-    enum { DISTANCES = 3, QUARTER = 4 };
-    return reads_positions(p) ? DISTANCES * queries / QUARTER : 0;
+    enum { QUARTER = 4 };
+    return reads_positions(p) ? queries / QUARTER : 0;
 }
 
 bool group_back_adds_pairs(const AuProblem *p)
@@ -83,15 +83,36 @@ int32_t group_back_values(const AuProblem *p)
     return group_back_adds_pairs(p) ? inputs : inputs > 0;
 }
 
-/* Sums of inputs' gradients are a number a key, of which a lane has two, or one in all. */
-static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
+/* With so many numbers of each pair for inputs. Sums of inputs' gradients are a number a key, of which a lane has two, or one in all. */
+static int32_t registers_with(const AuProblem *p, const AuShape *s, int32_t values)
 {
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
-    const int32_t dq = rows * p->d / group_back_columns(s), values = group_back_values(p);
+    const int32_t dq = rows * p->d / group_back_columns(s);
     const int32_t held = rows * s->value_channels / 2;
     return (held + rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
            group_back_distance_registers(p, m) + SUM * (int32_t)p->grads->pairs.count;
+}
+
+bool group_back_sums_late(const AuProblem *p, const AuShape *s)
+{
+    return !group_back_adds_pairs(p) &&
+           group_has_room(s, registers_with(p, s, group_back_values(p)));
+}
+
+static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
+{
+    const bool kept = group_back_adds_pairs(p) || group_back_sums_late(p, s);
+    return registers_with(p, s, kept ? group_back_values(p) : 0);
+}
+
+/* What rows know that the pass `statistics` makes where distances are left out of scores: references and adjoints beside the finals. What sums of
+ * inputs' gradients go through, too. */
+static int32_t bytes_beside(const AuProblem *p, const AuShape *s)
+{
+    enum { NUMBERS = 2, SUMS = 512 };
+    const int32_t rows = s->stages * s->query_tile * NUMBERS * (int32_t)sizeof(float);
+    return (reads_positions(p) ? rows : 0) + (p->grads->pairs.count ? SUMS : 0);
 }
 
 int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys)
@@ -108,7 +129,7 @@ int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t k
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
-    return group_back_operand_bytes(p, s, GROUP_ROWS * s->executors) +
+    return group_back_operand_bytes(p, s, GROUP_ROWS * s->executors) + bytes_beside(p, s) +
            s->result_stages * (int32_t)sizeof(float) * s->query_tile * p->d;
 }
 

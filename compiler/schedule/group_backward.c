@@ -145,7 +145,8 @@ static void step(Lanes *x)
     start_value_product(x);
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     pairs(x);
-    if (group_back_adds_pairs(x->p)) warps_add_values(x);
+    const bool late = group_back_sums_late(x->p, x->shape);
+    if (!late) warps_add_values(x);
     tile_acquire(t, "own", "exchange");
     tile_store(t, "ds_operand -> %s", own_pairs(x));
     tile_commit(t, is_late(x) ? "own, r" : "own");
@@ -159,7 +160,7 @@ static void step(Lanes *x)
     tile_acquire(t, "r", "result");
     tile_store(t, "dq -> r.dQ[%s, %s]", part_row(x), part_column(x));
     if (!is_late(x)) tile_commit(t, "r");
-    if (!group_back_adds_pairs(x->p)) warps_add_values(x);
+    if (late) warps_add_values(x);
     tile_wait(t, "dk_acc");
     tile_release(t, "y");
 }

@@ -145,11 +145,17 @@ bool group_pairs_are_heavy(const AuProblem *p)
     return reads;
 }
 
+bool group_has_room(const AuShape *s, int32_t fragments)
+{
+    const int32_t all = s->consumer_registers ? s->consumer_registers : MOST_REGISTERS;
+    return fragments + BESIDE < all;
+}
+
 const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const AuShape *s,
                                        int32_t fragments)
 {
     const int32_t entry = group_registers_at_entry(p, s);
-    if (fragments + BESIDE >= s->consumer_registers)
+    if (!group_has_room(s, fragments))
         return au_format(arena,
                          "fragments of %d registers beside %d others, where a consumer has %d",
                          fragments, BESIDE, s->consumer_registers);

@@ -338,7 +338,7 @@ struct AuTileRole {
     /* verified */
     int32_t many_value, regs_value; /* regs_value 0: not said */
     bool is_exact;                  /* running maxima do not lie behind, whatever option lag says */
-    int32_t fragment_registers;     /* a lane */
+    int32_t fragment_registers;     /* a lane, where most declared fragments are in scope */
     TILE_LIST(AuTileVar *) vars;
 };
 

@@ -12,6 +12,7 @@ typedef struct Verify {
     AuTileKernel *kernel;
     AuTileRole *role;               /* NULL outside of roles */
     TILE_LIST(AuTileVar *) visible; /* variables of the role, innermost last */
+    int32_t fragment_registers;     /* a lane, of those of them that are declared fragments */
     TILE_LIST(AuTileMemory *) privates;
     TILE_LIST(AuTileList *) loops; /* enclosing loops over tile lists */
     AuTilePipe *

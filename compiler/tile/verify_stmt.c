@@ -17,7 +17,9 @@ static bool do_frag(Verify *v, AuTileStmt *s)
     s->frag.type = *type;
     s->var = declare(v, s->frag.name, TILE_VALUE, type);
     if (!s->var) return false;
-    v->role->fragment_registers += tile_registers(type, v->module->caps->lanes);
+    v->fragment_registers += tile_registers(type, v->module->caps->lanes);
+    if (v->fragment_registers > v->role->fragment_registers)
+        v->role->fragment_registers = v->fragment_registers;
     if (!s->frag.init) return true;
     const AuTileType *init = type_of(v, s->frag.init);
     return init && fits(v, s->var, init);
@@ -287,8 +289,9 @@ static bool walk(Verify *v, AuTileStmts *body);
 static bool walk_block(Verify *v, AuTileStmts *body, bool lasting)
 {
     const uint32_t vars = v->visible.count, privates = v->privates.count;
+    const int32_t registers = v->fragment_registers;
     const bool ok = walk(v, body);
-    if (!lasting) v->visible.count = vars;
+    if (!lasting) v->visible.count = vars, v->fragment_registers = registers;
     v->privates.count = privates;
     return ok;
 }
@@ -356,18 +359,10 @@ static bool do_part(Verify *v, AuTileStmt *s)
            verify_error(v, AU_E0704, s->span, "there are %d lanes", v->module->caps->lanes);
 }
 
-/* An executor goes one way: it needs the registers of the longer one. */
 static bool do_if(Verify *v, AuTileStmt *s)
 {
-    int32_t *registers = &v->role->fragment_registers;
-    const int32_t before = *registers;
-    if (!expect_scalar(v, s->branch.test, "a condition") || !walk_block(v, &s->branch.then, false))
-        return false;
-    const int32_t then = *registers;
-    *registers = before;
-    if (!walk_block(v, &s->branch.other, false)) return false;
-    if (then > *registers) *registers = then;
-    return true;
+    return expect_scalar(v, s->branch.test, "a condition") &&
+           walk_block(v, &s->branch.then, false) && walk_block(v, &s->branch.other, false);
 }
 
 static bool do_stmt(Verify *v, AuTileStmt *s)
@@ -413,7 +408,7 @@ bool verify_role(Verify *v, AuTileRole *role)
     v->visible.count = v->privates.count = v->loops.count = 0;
     v->loop = NULL;
     role->vars.count = 0;
-    role->fragment_registers = 0;
+    role->fragment_registers = v->fragment_registers = 0;
     const AuTileStmt nowhere = {.span = role->span};
     v->stmt = &nowhere;
     AuTileVar *self =

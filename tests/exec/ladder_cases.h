@@ -137,6 +137,10 @@ static const ExecCase wide_cases[] = {
     {EMPTY, "B=2 H=1 S=68 T=37 D=64 E=64", NULL, "unseen"},
     {"mha.attn", "B=1 H=2 Hk=1 S=200 T=50 D=64 E=64", NULL, "unseen dfinals"},
     {HIDDEN, "B=1 H=1 Hk=1 S=70 T=40 D=64 E=64", NULL, "hidden dfinals"}, {"../../exec/scripts/parted.attn", "B=1 H=1 Hk=1 S=20 T=30 D=64 E=64", NULL, NULL},
+    /* distances beside full registers, and gradients of inputs that are summed where they are made, since nothing is left for them */
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=131 T=150 D=128 E=128", NULL, "dfinals"},
+    {"retention.attn", "B=1 H=2 S=150 T=150 D=128 E=128", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=2 S=131 T=150 D=128 E=128", NULL, NULL},
 };
 /* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
 static const ExecCase decode_cases[] = {
