@@ -55,8 +55,9 @@ aule_status rt_cuda_enter(Cuda *c, bool *pushed, AuSink sink)
     *pushed = false;
     if (lost) return rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, "an earlier call", lost, "");
     CUresult code = c->cu.cuCtxGetCurrent(&current);
-    if (code == 0 && current == c->context) return AULE_OK;
-    if (code == 0) code = c->cu.cuCtxPushCurrent(c->context);
+    if (code != 0) return rt_cuda_check(c, sink, "cuCtxGetCurrent", code);
+    if (current == c->context) return AULE_OK;
+    code = c->cu.cuCtxPushCurrent(c->context);
     *pushed = code == 0;
     return rt_cuda_check(c, sink, "cuCtxPushCurrent", code);
 }
@@ -80,7 +81,9 @@ static aule_status take_context(Cuda *c, void *given, AuSink sink)
         return rt_cuda_check(c, sink, "cuDevicePrimaryCtxRetain", code);
     }
     CUresult code = c->cu.cuCtxPushCurrent(given);
-    if (code != 0) return rt_cuda_check(c, sink, "the given context", code);
+    if (code != 0)
+        return rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, "cuCtxPushCurrent", code,
+                            "; the given context cannot be made current");
     code = c->cu.cuCtxGetDevice(&device);
     c->cu.cuCtxPopCurrent(&popped);
     if (code != 0) return rt_cuda_check(c, sink, "cuCtxGetDevice", code);
@@ -113,10 +116,11 @@ static aule_status fill(Cuda *c, const aule_device_options *options, AuSink sink
     if (!c->kind->begin(&c->cu, &count, &c->driver, &why))
         status = rt_fail(sink, AULE_ERROR_DEVICE, "%s: %s", c->kind->name, rt_text_str(&why));
     rt_text_free(&why);
-    if (!status && c->cu.cuDeviceGet(&c->device, (int)c->index) != 0)
-        status =
-            rt_fail(sink, AULE_ERROR_DEVICE, "%s:%u: the device is gone", c->kind->name, c->index);
     if (status) return status;
+    const CUresult code = c->cu.cuDeviceGet(&c->device, (int)c->index);
+    if (code != 0) /* it was there when devices were listed */
+        return rt_cuda_fail(c, sink, AULE_ERROR_DEVICE, "cuDeviceGet", code,
+                            "; the device is gone");
     c->kind->describe(c);
     status = take_context(c, options->context, sink);
     if (!status) status = rt_cuda_enter(c, &pushed, sink);

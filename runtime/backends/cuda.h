@@ -16,6 +16,9 @@ int rt_cuda_attribute(const AuCuda *cu, CUdevice device, int which);
 uint32_t rt_cuda_capability(const AuCuda *cu, CUdevice device); /* 90: sm_90 */
 
 aule_status rt_cuda_find(AuFinder *finder, AuSink sink);
+/* A device of which the driver says nothing but an error is one of the list, not available: others keep their numbers. */
+aule_status rt_cuda_found_mute(AuFinder *finder, const AuCuda *cu, const char *id, DLDevice dl,
+                               const char *call, CUresult code, AuSink sink);
 int rt_cuda_rank_arch(const aule_device_info *info, const char *arch);
 void rt_cuda_explain(const aule_device_info *info, const char *feature, AuText *text);
 

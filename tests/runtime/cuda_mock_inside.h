@@ -62,6 +62,8 @@ typedef struct Linker {
 extern _Thread_local CUcontext mock_stack[16];
 extern _Thread_local int mock_depth;
 
+/* This call is the one that is to fail (CudaMock.fail). */
+bool mock_fails(const char *function);
 /* What every function does first; [needs]: a context that is current. */
 CUresult mock_enter(const char *function, bool needs);
 /* Objects and memory, zeroed, at 256 bytes; what is left when the mock is reset went with a lost context, and is freed then. */

@@ -203,6 +203,24 @@ static void test_several_devices(void **state)
     cuda_close(&b);
 }
 
+/* A device of which the driver tells nothing keeps its number, and the others theirs. */
+static void test_a_device_is_mute(void **state)
+{
+    (void)state;
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        snprintf(cuda_mock.fail, sizeof cuda_mock.fail, "cuDeviceGet");
+        cuda_mock.code = 999, cuda_mock.after = 0;
+        if (turn == 0)
+            expect_error(aule_device_open("cuda:0", NULL, &device, &error), &error,
+                         AULE_ERROR_DEVICE, "cuda:0 is not available: cuDeviceGet: error 999");
+    }
+    assert_int_equal(aule_device_open("cuda:1", NULL, &device, NULL), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->id, "cuda:1");
+    aule_device_close(device);
+}
+
 /* ---- errors */
 
 static void expect_open_error(const char *text)
@@ -562,7 +580,7 @@ int main(void)
         CUDA_TEST(test_early_launches),  CUDA_TEST(test_memory_of_others),
         CUDA_TEST(test_run_errors),      CUDA_TEST(test_illegal_address),
         CUDA_TEST(test_launch_failures), CUDA_TEST(test_each_function_fails),
-        CUDA_TEST(test_threads),
+        CUDA_TEST(test_threads),         CUDA_TEST(test_a_device_is_mute),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_remove_cache();
