@@ -6,8 +6,9 @@
 
 /* ---- errors */
 
-bool rt_cuda_is_loss(CUresult code)
+bool rt_cuda_is_loss(const Cuda *c, CUresult code)
 {
+    if (code == c->kind->no_stream) return false;
     return code == CUDA_ERROR_ECC_UNCORRECTABLE || code == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
            code == CUDA_ERROR_ILLEGAL_ADDRESS || code == CUDA_ERROR_LAUNCH_TIMEOUT ||
            code == CUDA_ERROR_CONTEXT_IS_DESTROYED || code == CUDA_ERROR_ASSERT ||
@@ -30,12 +31,21 @@ aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *c
 {
     AuText text = {.memory = sink.memory};
     rt_cuda_error(&c->cu, code, &text);
-    if (rt_cuda_is_loss(code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
+    if (rt_cuda_is_loss(c, code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
     status = rt_fail(sink, status, "%s:%u: %s: %s%s%s%s", c->kind->name, c->index,
                      c->kind->call(call), rt_text_str(&text), *more && *more != ';' ? ": " : "",
-                     more, rt_cuda_is_loss(code) ? after_loss(c, code) : "");
+                     more, rt_cuda_is_loss(c, code) ? after_loss(c, code) : "");
     rt_text_free(&text);
     return status;
+}
+
+const char *rt_cuda_hint(const Cuda *c, CUresult code)
+{
+    if (code == CUDA_ERROR_NOT_INITIALIZED) return c->kind->forked;
+    if (code == c->kind->no_stream ||
+        code == CUDA_ERROR_INVALID_HANDLE) /* only streams are a caller's */
+        return "; is the given stream one of another device or context, or gone?";
+    return "";
 }
 
 aule_status rt_cuda_check(Cuda *c, AuSink sink, const char *call, CUresult code)
@@ -43,7 +53,7 @@ aule_status rt_cuda_check(Cuda *c, AuSink sink, const char *call, CUresult code)
     if (code == 0) return AULE_OK;
     return rt_cuda_fail(c, sink,
                         code == CUDA_ERROR_OUT_OF_MEMORY ? AULE_ERROR_MEMORY : AULE_ERROR_DRIVER,
-                        call, code, code == CUDA_ERROR_NOT_INITIALIZED ? c->kind->forked : "");
+                        call, code, rt_cuda_hint(c, code));
 }
 
 /* ---- contexts */
@@ -336,6 +346,7 @@ static const CudaKind kind = {
     .name = "cuda",
     .forked = "CUDA does not work in a process that was forked after it began",
     .most_threads = UINT64_MAX,
+    .no_stream = CUDA_ERROR_INVALID_HANDLE,
     .format = AULE_CODE_PTX,
     .code = "PTX",
     .begin = rt_cuda_begin,

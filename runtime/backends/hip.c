@@ -286,6 +286,8 @@ static const CudaKind kind = {
     .name = "hip",
     .forked = "HIP does not work in a process that was forked after it began",
     .most_threads = UINT32_MAX,
+    .no_stream =
+        CUDA_ERROR_CONTEXT_IS_DESTROYED, /* contexts do not end, and are asked with the stream */
     .legacy_is_null = true, /* hipStreamLegacy came late; NULL always was that stream */
     .format = AULE_CODE_HSACO,
     .code = "a code object",

@@ -104,7 +104,7 @@ bool mock_fails(const char *function)
 {
     if (strcmp(cuda_mock.fail, function) != 0 || cuda_mock.after-- != 0) return false;
     if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES &&
-        mock_depth > 0)
+        cuda_mock.code != CONTEXT_IS_DESTROYED && mock_depth > 0)
         atomic_store(&mock_stack[mock_depth - 1]->lost, cuda_mock.code);
     return true;
 }
@@ -425,7 +425,7 @@ MOCK_API CUresult cuFuncGetAttribute(int *value, int attribute, Kernel *function
 {
     ENTER("cuFuncGetAttribute", true);
     (void)function;
-    *value = attribute == 0 ? 1024 : attribute == 4 ? 77 : 0;
+    *value = attribute == 0 ? 1024 : attribute == 1 ? cuda_mock.shared : attribute == 4 ? 77 : 0;
     return OK;
 }
 
