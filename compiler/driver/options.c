@@ -125,11 +125,23 @@ static const char *known_archs(AuChoice *c, bool named)
     return au_text_str(&known);
 }
 
+/* A target that was named is made for its default architectures where none of its own was; generators of one target are one here. */
+static void choose_defaults(AuChoice *c, const Items *archs)
+{
+    for (uint32_t t = 0; t < c->target_count; t++) {
+        c->defaults[t] = true;
+        for (uint32_t n = 0; n < c->target_count; n++)
+            if (strcmp(c->targets[n]->name, c->targets[t]->name) == 0)
+                c->defaults[t] &= !names_arch(archs, c->targets[n]);
+    }
+}
+
 static bool choose_archs(AuChoice *c, const char *list, bool named_targets)
 {
-    Items names;
+    Items names = {.count = 0};
+    if (list && !split(c, "architectures", list, ',', &names)) return false;
+    if (!list || named_targets) choose_defaults(c, &names);
     if (!list) return true;
-    if (!split(c, "architectures", list, ',', &names)) return false;
     memcpy(c->archs, names.at, names.count * sizeof *names.at);
     c->arch_count = names.count;
     for (uint32_t n = 0; n < c->arch_count; n++) {
@@ -204,23 +216,25 @@ bool options_has_tf32(const AuArch *arch)
 
 /* A target without the unit, or an architecture that was named, is refused; of those that a target
  * compiles by default the ones that have it are taken. */
-static bool can_tf32(AuChoice *c, const AuTarget *target)
+static bool can_tf32(AuChoice *c, uint32_t t)
 {
+    const AuTarget *target = c->targets[t];
+    const bool named = !c->defaults[t];
     bool some = false;
     for (uint32_t n = 0; n < target->arch_count; n++) {
         const AuArch *arch = &target->archs[n];
         if (!options_takes_arch(c, arch)) continue;
         some |= options_has_tf32(arch);
-        if (!c->arch_count || options_has_tf32(arch)) continue;
+        if (!named || options_has_tf32(arch)) continue;
         au_error(c->diags, AU_E0601, (AuSpan){0},
                  "%s %s has no matrix unit for tf32; cuda has, from sm_80 on", target->name,
                  arch->name);
         return false;
     }
-    if (!some && !c->arch_count)
+    if (!some && !named)
         au_error(c->diags, AU_E0601, (AuSpan){0},
                  "target %s has no matrix unit for tf32; cuda has, from sm_80 on", target->name);
-    return some || c->arch_count;
+    return some || named;
 }
 
 static bool choose_f32(AuChoice *c, const char *how)
@@ -231,7 +245,7 @@ static bool choose_f32(AuChoice *c, const char *how)
     bool has_f32 = false;
     for (uint32_t n = 0; n < c->dtype_count; n++) has_f32 |= c->dtypes[n] == TILE_F32;
     for (uint32_t n = 0; n < c->target_count && c->tf32 && has_f32; n++)
-        if (!can_tf32(c, c->targets[n])) return false;
+        if (!can_tf32(c, n)) return false;
     return true;
 }
 
@@ -317,7 +331,9 @@ const AuTarget *options_without_layouts(AuChoice *c, const aulec_options *o)
         const AuTarget *target = c->targets[t];
         const bool asked = o->targets || (c->arch_count && takes_any_arch(c, target));
         if (!target->has_layouts && !first && asked) first = target;
-        if (target->has_layouts) c->targets[c->target_count++] = target;
+        if (!target->has_layouts) continue;
+        c->defaults[c->target_count] = c->defaults[t];
+        c->targets[c->target_count++] = target;
     }
     return first;
 }
@@ -359,10 +375,20 @@ bool options_choose(AuChoice *c, const aulec_options *o)
            choose_invariant(c, o) && layouts_choose(c, o) && choose_storage(c, o);
 }
 
+static bool is_of(const AuArch *arch, const AuTarget *target)
+{
+    for (uint32_t n = 0; n < target->arch_count; n++)
+        if (&target->archs[n] == arch) return true;
+    return false;
+}
+
 bool options_takes_arch(const AuChoice *c, const AuArch *arch)
 {
-    /* Static builds know a processor's features, not its maker. */
-    if (!c->arch_count) return (arch->by_default || c->modules) && !(c->is_static && *arch->wish);
+    for (uint32_t t = 0; t < c->target_count; t++)
+        if (c->defaults[t] &&
+            is_of(arch,
+                  c->targets[t])) /* static builds know a processor's features, not its maker */
+            return (arch->by_default || c->modules) && !(c->is_static && *arch->wish);
     for (uint32_t n = 0; n < c->arch_count; n++)
         if (strcmp(c->archs[n], arch->name) == 0) return true;
     return false;

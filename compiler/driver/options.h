@@ -23,6 +23,8 @@ typedef struct AuChoice {
     uint32_t target_count;
     const char *archs[OPTIONS_MOST]; /* none: each target's default */
     uint32_t arch_count;
+    bool defaults
+        [OPTIONS_MOST]; /* of the target at this place no architecture was named: its default */
     AuTileElem dtypes[OPTIONS_MOST];
     uint32_t dtype_count;
     AuWidths widths[OPTIONS_MOST];

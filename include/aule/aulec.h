@@ -74,7 +74,8 @@ typedef struct aulec_options {
     const char *
         targets; /* "cpu,opencl,cuda,vulkan"; default cpu, opencl, vulkan, levelzero and metal, of layouts, stored types and
                     stages those that have them */
-    const char *archs; /* "x86-64-v4,generic"; default those that each target compiles by default */
+    /* "x86-64-v4,generic"; default those that each target compiles by default, which targets that are named keep where none of theirs is. */
+    const char *archs;
     const char *dtypes;    /* operand types: "f32,f16,bf16"; default all three */
     const char *widths;    /* "D=64,128;E=64": names of width axes of the script and their sizes;
                               default D=64,128 and others as D */

@@ -6,8 +6,9 @@
 
 /* ---- errors */
 
-bool rt_cuda_is_loss(CUresult code)
+bool rt_cuda_is_loss(const Cuda *c, CUresult code)
 {
+    if (code == c->kind->no_stream) return false;
     return code == CUDA_ERROR_ECC_UNCORRECTABLE || code == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
            code == CUDA_ERROR_ILLEGAL_ADDRESS || code == CUDA_ERROR_LAUNCH_TIMEOUT ||
            code == CUDA_ERROR_CONTEXT_IS_DESTROYED || code == CUDA_ERROR_ASSERT ||
@@ -30,12 +31,21 @@ aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *c
 {
     AuText text = {.memory = sink.memory};
     rt_cuda_error(&c->cu, code, &text);
-    if (rt_cuda_is_loss(code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
+    if (rt_cuda_is_loss(c, code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
     status = rt_fail(sink, status, "%s:%u: %s: %s%s%s%s", c->kind->name, c->index,
                      c->kind->call(call), rt_text_str(&text), *more && *more != ';' ? ": " : "",
-                     more, rt_cuda_is_loss(code) ? after_loss(c, code) : "");
+                     more, rt_cuda_is_loss(c, code) ? after_loss(c, code) : "");
     rt_text_free(&text);
     return status;
+}
+
+const char *rt_cuda_hint(const Cuda *c, CUresult code)
+{
+    if (code == CUDA_ERROR_NOT_INITIALIZED) return c->kind->forked;
+    if (code == c->kind->no_stream ||
+        code == CUDA_ERROR_INVALID_HANDLE) /* only streams are a caller's */
+        return "; is the given stream one of another device or context, or gone?";
+    return "";
 }
 
 aule_status rt_cuda_check(Cuda *c, AuSink sink, const char *call, CUresult code)
@@ -43,7 +53,7 @@ aule_status rt_cuda_check(Cuda *c, AuSink sink, const char *call, CUresult code)
     if (code == 0) return AULE_OK;
     return rt_cuda_fail(c, sink,
                         code == CUDA_ERROR_OUT_OF_MEMORY ? AULE_ERROR_MEMORY : AULE_ERROR_DRIVER,
-                        call, code, code == CUDA_ERROR_NOT_INITIALIZED ? c->kind->forked : "");
+                        call, code, rt_cuda_hint(c, code));
 }
 
 /* ---- contexts */
@@ -55,8 +65,9 @@ aule_status rt_cuda_enter(Cuda *c, bool *pushed, AuSink sink)
     *pushed = false;
     if (lost) return rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, "an earlier call", lost, "");
     CUresult code = c->cu.cuCtxGetCurrent(&current);
-    if (code == 0 && current == c->context) return AULE_OK;
-    if (code == 0) code = c->cu.cuCtxPushCurrent(c->context);
+    if (code != 0) return rt_cuda_check(c, sink, "cuCtxGetCurrent", code);
+    if (current == c->context) return AULE_OK;
+    code = c->cu.cuCtxPushCurrent(c->context);
     *pushed = code == 0;
     return rt_cuda_check(c, sink, "cuCtxPushCurrent", code);
 }
@@ -80,7 +91,9 @@ static aule_status take_context(Cuda *c, void *given, AuSink sink)
         return rt_cuda_check(c, sink, "cuDevicePrimaryCtxRetain", code);
     }
     CUresult code = c->cu.cuCtxPushCurrent(given);
-    if (code != 0) return rt_cuda_check(c, sink, "the given context", code);
+    if (code != 0)
+        return rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, "cuCtxPushCurrent", code,
+                            "; the given context cannot be made current");
     code = c->cu.cuCtxGetDevice(&device);
     c->cu.cuCtxPopCurrent(&popped);
     if (code != 0) return rt_cuda_check(c, sink, "cuCtxGetDevice", code);
@@ -113,10 +126,11 @@ static aule_status fill(Cuda *c, const aule_device_options *options, AuSink sink
     if (!c->kind->begin(&c->cu, &count, &c->driver, &why))
         status = rt_fail(sink, AULE_ERROR_DEVICE, "%s: %s", c->kind->name, rt_text_str(&why));
     rt_text_free(&why);
-    if (!status && c->cu.cuDeviceGet(&c->device, (int)c->index) != 0)
-        status =
-            rt_fail(sink, AULE_ERROR_DEVICE, "%s:%u: the device is gone", c->kind->name, c->index);
     if (status) return status;
+    const CUresult code = c->cu.cuDeviceGet(&c->device, (int)c->index);
+    if (code != 0) /* it was there when devices were listed */
+        return rt_cuda_fail(c, sink, AULE_ERROR_DEVICE, "cuDeviceGet", code,
+                            "; the device is gone");
     c->kind->describe(c);
     status = take_context(c, options->context, sink);
     if (!status) status = rt_cuda_enter(c, &pushed, sink);
@@ -332,6 +346,7 @@ static const CudaKind kind = {
     .name = "cuda",
     .forked = "CUDA does not work in a process that was forked after it began",
     .most_threads = UINT64_MAX,
+    .no_stream = CUDA_ERROR_INVALID_HANDLE,
     .format = AULE_CODE_PTX,
     .code = "PTX",
     .begin = rt_cuda_begin,

@@ -16,6 +16,9 @@ int rt_cuda_attribute(const AuCuda *cu, CUdevice device, int which);
 uint32_t rt_cuda_capability(const AuCuda *cu, CUdevice device); /* 90: sm_90 */
 
 aule_status rt_cuda_find(AuFinder *finder, AuSink sink);
+/* A device of which the driver says nothing but an error is one of the list, not available: others keep their numbers. */
+aule_status rt_cuda_found_mute(AuFinder *finder, const AuCuda *cu, const char *id, DLDevice dl,
+                               const char *call, CUresult code, AuSink sink);
 int rt_cuda_rank_arch(const aule_device_info *info, const char *arch);
 void rt_cuda_explain(const aule_device_info *info, const char *feature, AuText *text);
 
@@ -30,6 +33,7 @@ typedef struct CudaKind {
     uint64_t most_threads; /* of a grid along x */
     bool
         legacy_is_null; /* the default stream has no name but NULL, which is ours for a device's own: callers say CU_STREAM_LEGACY */
+    CUresult no_stream; /* what is said of a stream that is gone, or another's */
     uint32_t format;    /* of code, and its name */
     const char *code;
     bool (*begin)(AuCuda *cu, int *count, int *driver, AuText *why); /* rt_cuda_begin */
@@ -65,9 +69,10 @@ aule_status rt_cuda_enter(Cuda *c, bool *pushed, AuSink sink);
 void rt_cuda_leave(Cuda *c, bool pushed);
 
 /* Is a context of no use any more after such a result? */
-bool rt_cuda_is_loss(CUresult code);
+bool rt_cuda_is_loss(const Cuda *c, CUresult code);
 
 /* 0 is fine; else the error of the driver's call. A loss is remembered. */
+const char *rt_cuda_hint(const Cuda *c, CUresult code); /* what it may be; "": nobody knows */
 aule_status rt_cuda_check(Cuda *c, AuSink sink, const char *call, CUresult code);
 aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *call, CUresult code,
                          const char *more); /* [more] follows the driver's words; "": nothing */

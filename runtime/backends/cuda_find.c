@@ -29,6 +29,22 @@ static const char *why_not(const AuCuda *cu, CUdevice device, int driver)
     return NULL;
 }
 
+aule_status rt_cuda_found_mute(AuFinder *finder, const AuCuda *cu, const char *id, DLDevice dl,
+                               const char *call, CUresult code, AuSink sink)
+{
+    AuText why = {.memory = sink.memory};
+    rt_text_add(&why, "%s: ", call);
+    rt_cuda_error(cu, code, &why);
+    const aule_device_info info = {.id = id,
+                                   .backend = dl.device_type == kDLROCM ? "hip" : "cuda",
+                                   .reason = rt_text_str(&why),
+                                   .kind = AULE_DEVICE_GPU,
+                                   .dl = dl};
+    const aule_status status = why.failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
+    rt_text_free(&why);
+    return status;
+}
+
 static aule_status found(AuFinder *finder, const AuCuda *cu, uint32_t index, int driver,
                          AuSink sink)
 {
@@ -36,8 +52,11 @@ static aule_status found(AuFinder *finder, const AuCuda *cu, uint32_t index, int
     char id[24], name[128] = "";
     size_t bytes = 0;
     AuText words = {.memory = sink.memory}, features = {.memory = sink.memory};
-    if (cu->cuDeviceGet(&device, (int)index) != 0) return AULE_OK;
     snprintf(id, sizeof id, "cuda:%u", index);
+    const CUresult code = cu->cuDeviceGet(&device, (int)index);
+    if (code != 0)
+        return rt_cuda_found_mute(finder, cu, id, (DLDevice){kDLCUDA, (int32_t)index},
+                                  "cuDeviceGet", code, sink);
     cu->cuDeviceGetName(name, sizeof name - 1, device);
     cu->cuDeviceTotalMem(&bytes, device);
     uint32_t capability = rt_cuda_capability(cu, device), ptx = rt_cuda_ptx(driver);

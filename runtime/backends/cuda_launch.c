@@ -26,13 +26,14 @@ fail_launch(Cuda *c, const CudaKernel *kernel, const char *call, CUresult code, 
 {
     int registers = 0;
     AuText more = {.memory = c->memory};
-    if (rt_cuda_is_loss(code)) return rt_cuda_check(c, sink, call, code);
+    if (rt_cuda_is_loss(c, code)) return rt_cuda_check(c, sink, call, code);
     if (code == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
         c->cu.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel->function);
     rt_text_add(&more, "; kernel %s, %u threads a block, %u bytes of dynamic shared memory",
                 kernel->launch->entry, kernel->block[0] * kernel->block[1] * kernel->block[2],
                 kernel->launch->shared_bytes);
     if (registers > 0) rt_text_add(&more, ", %d registers a thread", registers);
+    rt_text_add(&more, "%s", rt_cuda_hint(c, code));
     aule_status status = rt_cuda_fail(c, sink, AULE_ERROR_DRIVER, call, code, rt_text_str(&more));
     rt_text_free(&more);
     return status;

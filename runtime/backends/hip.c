@@ -143,10 +143,17 @@ static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties prope
     CUdevice device;
     AuText words = {.memory = sink.memory}, features = {.memory = sink.memory},
            uuid = {.memory = sink.memory};
-    if (cu->cuDeviceGet(&device, (int)index) != 0 || properties(all, device) != 0) return AULE_OK;
+    const DLDevice dl = {kDLROCM, (int32_t)index};
+    const char *call = "hipDeviceGet";
+    snprintf(id, sizeof id, "hip:%u", index);
+    CUresult code = cu->cuDeviceGet(&device, (int)index);
+    if (code == 0) {
+        call = "hipGetDevicePropertiesR0600";
+        code = properties(all, device);
+    }
+    if (code != 0) return rt_cuda_found_mute(finder, cu, id, dl, call, code, sink);
     const char *arch = all + ARCH_AT; /* gfx942:sramecc+:xnack- */
     all[ARCH_AT + ARCH_BYTES - 1] = 0;
-    snprintf(id, sizeof id, "hip:%u", index);
     cu->cuDeviceGetName(name, sizeof name - 1, device);
     cu->cuDeviceTotalMem(&bytes, device);
     rt_text_add(&words, "HIP %d.%d, %s", driver / 10000000, driver / 100000 % 100, arch);
@@ -169,7 +176,7 @@ static aule_status found(AuFinder *finder, const AuCuda *cu, GetProperties prope
         .kind = AULE_DEVICE_GPU,
         .units = (uint32_t)rt_cuda_attribute(cu, device, HIP_ATTRIBUTE_MULTIPROCESSOR_COUNT),
         .memory_bytes = bytes,
-        .dl = {kDLROCM, (int32_t)index},
+        .dl = dl,
         .uuid = rt_text_str(&uuid),
     };
     const bool failed = words.failed || features.failed || uuid.failed;
@@ -279,6 +286,8 @@ static const CudaKind kind = {
     .name = "hip",
     .forked = "HIP does not work in a process that was forked after it began",
     .most_threads = UINT32_MAX,
+    .no_stream =
+        CUDA_ERROR_CONTEXT_IS_DESTROYED, /* contexts do not end, and are asked with the stream */
     .legacy_is_null = true, /* hipStreamLegacy came late; NULL always was that stream */
     .format = AULE_CODE_HSACO,
     .code = "a code object",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the suite on an AMD or Apple GPU of this machine, with the programs of a build folder, and writes a table to be sent to us:
 
-    other.py BUILD DEVICE TABLE [PART...]        DEVICE: hip:0, metal:0; every part, or those named
+    other.py [--small] BUILD DEVICE TABLE [PART...]        DEVICE: hip:0, metal:0; every part, or those named
 
 | part | what |
 |---|---|
@@ -10,6 +10,8 @@
 | sums | long sums: thousands of keys or queries |
 | demo | two scripts on the data of two language models |
 | times | mha forward and both passes, f16, widths 64 and 128, by the device's own clock (`aule bench`) |
+
+--small takes a script and a short shape of each part: enough to see that the parts work, on devices that are emulated.
 
 The last line is "N passed, N failed". Nothing but the standard library is needed."""
 import os
@@ -23,12 +25,13 @@ from run import by_last_line, demo_ran
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES, LIBRARY = ROOT / "tests/front/examples", ROOT / "attn_scripts"
 LIMIT = 3600  # seconds a command
-SHAPES = ["B=4,H=16,Hk=16,S=2048,T=2048,D=64,E=64", "B=2,H=16,Hk=16,S=4096,T=4096,D=128,E=128"]
+SHAPES = ["B=4,H=16,S=2048,T=2048,D=64,E=64", "B=2,H=16,S=4096,T=4096,D=128,E=128"]
+SMALL_SHAPES = ["B=1,H=1,S=16,T=16,D=64,E=64"]
 
 
 class Suite:
-    def __init__(self, build, device):
-        self.build, self.device, self.rows, self.details = build, device, [], []
+    def __init__(self, build, device, small):
+        self.build, self.device, self.small, self.rows, self.details = build, device, small, [], []
         self.aule, self.aulec = build / "runtime/tools/aule", build / "compiler/driver/aulec"
 
     def run(self, words):
@@ -56,13 +59,15 @@ class Suite:
     # ---- parts
 
     def scripts(self):
-        self.counted("scripts", [self.build / "tests/exec/scripts_test", self.device, EXAMPLES, "turns"])
+        only = ["sigmoid"] if self.small else []
+        self.counted("scripts", [self.build / "tests/exec/scripts_test", self.device, EXAMPLES, "turns", *only])
 
     def library(self):
-        self.counted("library", [self.build / "tests/scripts/attn_scripts_test", self.device, LIBRARY, "turns"])
+        self.counted("library", [self.build / "tests/scripts/attn_scripts_test", self.device, LIBRARY, "retnet" if self.small else "turns"])
 
     def sums(self):
-        self.counted("sums", [self.build / "tests/exec/sums_test", self.device, EXAMPLES, "1"])
+        which = ["turns", "low_sigmoid"] if self.small else ["1"]
+        self.counted("sums", [self.build / "tests/exec/sums_test", self.device, EXAMPLES, *which])
 
     def demo(self):
         said, status, seconds = self.run([self.build / "demo/demo", "--scripts", ROOT / "demo", "--data", ROOT / "tests/data"])
@@ -74,7 +79,8 @@ class Suite:
         where = self.build / f"device-{self.device.replace(':', '-')}.so"
         target = self.device.partition(":")[0]
         arch = ["--arch", self.features()[0]] if target == "hip" else []
-        said, status, _ = self.run([self.aulec, LIBRARY / "mha.attn", "--target", target, *arch, "--dtype", "f16", "-o", where])
+        width = ["--width", "D=64"] if self.small else []
+        said, status, _ = self.run([self.aulec, LIBRARY / "mha.attn", "--target", target, *arch, *width, "--dtype", "f16", "-o", where])
         return where, said if status else ""
 
     def times(self):
@@ -82,9 +88,10 @@ class Suite:
         if wrong:
             self.add("times", 0, 1, 0, wrong)
             return
-        for shape in SHAPES:
+        for shape in SMALL_SHAPES if self.small else SHAPES:
             for backward in ([], ["--backward"]):
-                said, status, seconds = self.run([self.aule, "bench", artifact, "--backend", self.device, "--shape", shape, *backward])
+                words = [self.aule, "bench", artifact, "--backend", self.device, "--dtype", "f16", "--shape", shape, *backward]
+                said, status, seconds = self.run(words)
                 self.add("times", int(not status), int(bool(status)), seconds, said)
 
     # ---- the table
@@ -112,20 +119,23 @@ PARTS = ["scripts", "library", "sums", "demo", "times"]
 
 
 def main():
-    if len(sys.argv) < 4 or any(part not in PARTS for part in sys.argv[4:]):
+    small = sys.argv[1:2] == ["--small"]
+    words = sys.argv[1 + small:]
+    if len(words) < 3 or any(part not in PARTS for part in words[3:]):
         sys.exit(__doc__)
-    suite = Suite(Path(sys.argv[1]).resolve(), sys.argv[2])
+    build, device, table, *parts = words
+    suite = Suite(Path(build).resolve(), device, small)
     os.environ["AULE_LIBRARY_PATH"] = f"{suite.build / 'runtime'}:{suite.build / 'compiler/driver'}"
     listing = suite.listing()
     print("\n".join(listing) or f"{suite.device}: aule devices does not name it", flush=True)
     if not listing or not listing[0].startswith(suite.device + " "):
         print("0 passed, 1 failed")
         return 1
-    for part in sys.argv[4:] or PARTS:
+    for part in parts or PARTS:
         getattr(suite, part)()
-    Path(sys.argv[3]).write_text(suite.table())
+    Path(table).write_text(suite.table())
     passed, failed = (sum(row[n] for row in suite.rows) for n in (1, 2))
-    print(f"the table, which we are glad to be sent: {sys.argv[3]}\n{passed} passed, {failed} failed")
+    print(f"the table, which we are glad to be sent: {table}\n{passed} passed, {failed} failed")
     return bool(failed) or not passed
 
 

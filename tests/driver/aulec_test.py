@@ -49,6 +49,8 @@ OPTIONS = {
     "unknown stage": (["--emit=sass"], 2, "sass"),
     "unknown target": (["--target", "quantum"], 2, "expected cpu, cuda, hip, opencl"),
     "unknown architecture": (["--arch", "z80"], 2, "x86-64-v3"),
+    "the list of a target's architectures": (["--target=cuda", "--arch=help"], 2, "unknown architecture 'help'; expected sm_70, sm_75, "),
+    "tf32 beside a target that is not asked for its architecture": (["--target=cuda,cpu", "--arch=sm_80", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
     "a type that no architecture asked for takes": (["--target=vulkan", "--arch=vulkan12-coop16,vulkan12-coop8", "--dtype=f16,bf16"], 2,
         "no architecture of target vulkan that was asked for takes bf16; there are vulkan12, vulkan12-sums, vulkan12-shared16, vulkan13-coop16-nv2-bf16, vulkan12-coop16-bf16"),
@@ -339,6 +341,10 @@ class Stages(Case):
         self.assertEqual(made - {m for m in made if m[0] == "cpu"}, {("opencl", "generic"), ("vulkan", "vulkan12"), ("levelzero", "levelzero10"), ("metal", "apple7")})
         self.assertIn(("cpu", "x86-64-v3"), made)
         self.assertEqual(self.made("--arch=generic,x86-64-v3"), {("cpu", "x86-64-v3"), ("opencl", "generic")})
+        # A target that is named keeps its own where no architecture of it is; generators of one target are one.
+        self.assertEqual(self.made("--target=hip,metal,opencl,cpu", "--arch=gfx942,x86-64-v3"),
+                         {("hip", "gfx942"), ("metal", "apple7"), ("opencl", "generic"), ("cpu", "x86-64-v3")})
+        self.assertEqual(self.made("--target=opencl,metal", "--arch=spirv"), {("opencl", "spirv"), ("metal", "apple7")})
         for of_rows in ("--layout=T=paged", "--storage=k=e4m3"):
             self.assertEqual({target for target, arch in self.made(of_rows)}, {"cpu", "opencl", "levelzero"})
             self.assertEqual(self.made(of_rows, "--arch=generic"), {("opencl", "generic")})

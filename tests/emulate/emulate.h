@@ -33,6 +33,9 @@ typedef struct EmuLaunch {
     uint32_t grid[3], block[3];
     const void *arguments; /* of as many bytes as the kernel's descriptor says */
     uint64_t seed;         /* of the turns that waves take */
+    /* Of errors of v_exp_f32, v_log_f32, v_rcp_f32, v_rsq_f32 and v_sqrt_f32: -1, 0 or 1 of the last place, which is what documents
+     * promise, the same for the same number. 0: none, the host's functions. */
+    uint64_t errors;
     /* Whether all of these bytes are inside one buffer that was handed over. */
     bool (*inside)(void *context, uint64_t address, size_t bytes);
     void *context;

@@ -1,5 +1,5 @@
 /* emulate_test.c - whole scripts through the backend hip on emulated machines (hip_emulated.c), against the oracle: emulate_test SCRIPTS WHICH.
- * WHICH: quick, generic (ISAs of several machines), widths (the widest and the narrowest, a machine each), or the number of a device, which takes all cases. */
+ * WHICH: quick, generic (ISAs of several machines), widths (the widest and the narrowest, a machine each), adds (what no product is for), or the number of a device, which takes all cases. */
 #include "exec.h"
 #include "hip_emulated.h"
 
@@ -41,6 +41,11 @@ static const ExecCase widths[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=37 D=256 E=256", NULL, "nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=17 T=35 D=16 E=40", NULL, "nan odd"},
 };
+/* What no product of matrices is for: a width of 512, of which a lane's arrays are in scratch memory, and bf16 of gfx1030. */
+static const ExecCase adds[] = {
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=19 D=512 E=512", NULL, "nan"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=9 T=35 D=64 E=64", NULL, "nan odd"},
+};
 /* Of gfx950: tiles that no register sees, and the borders of such. */
 static const ExecCase direct[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=290 D=128 E=128", NULL, "nan forward"},
@@ -58,13 +63,26 @@ static const char *choose(const void *of, unsigned n, unsigned turn)
     return turn ? NULL : types[(first + n) % 3];
 }
 
+static int run_types(ExecTally *tally, unsigned device, const char *scripts, const ExecCase *cases,
+                     unsigned count, unsigned first)
+{
+    printf("%s\n", devices[device]);
+    if (exec_all(tally, devices[device], scripts, cases, count, choose, &first)) return 0;
+    printf("there is no device %s\n", devices[device]);
+    return 1;
+}
+
 static int run(ExecTally *tally, unsigned device, const char *scripts, const ExecCase *cases,
                unsigned count)
 {
-    printf("%s\n", devices[device]);
-    if (exec_all(tally, devices[device], scripts, cases, count, choose, &device)) return 0;
-    printf("there is no device %s\n", devices[device]);
-    return 1;
+    return run_types(tally, device, scripts, cases, count, device);
+}
+
+static int run_adds(ExecTally *tally, const char *scripts)
+{
+    enum { GFX942 = 0, GFX1030 = 6, BF16 = 1 };
+    return run_types(tally, GFX942, scripts, &adds[0], 1, BF16) |
+           run_types(tally, GFX1030, scripts, &adds[1], 1, BF16);
 }
 
 /* What the emulator executes in a second of a processor, of all launches. */
@@ -88,6 +106,8 @@ int main(int argc, char **argv)
     const bool generic = strcmp(argv[2], "generic") == 0;
     if (strcmp(argv[2], "widths") == 0)
         for (unsigned n = 0; n < 2; n++) missing |= run(&tally, n, argv[1], &widths[n], 1);
+    else if (strcmp(argv[2], "adds") == 0)
+        missing = run_adds(&tally, argv[1]);
     else if (strcmp(argv[2], "direct") == 0)
         missing = run(&tally, DIRECT, argv[1], direct, sizeof direct / sizeof *direct);
     else if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)

@@ -16,6 +16,7 @@ static const char *const names[] = {"gfx942:sramecc+:xnack-",
                                     "gfx1030"};
 enum { DEVICES = sizeof names / sizeof *names };
 static const char *visible[DEVICES]; /* the names of those that are shown */
+static uint64_t errors;              /* AULE_EMULATED_ERRORS, a seed (EmuLaunch) */
 
 /* The first number that is none of ours ends the list, as in AMD's library. */
 static int read_visible(const char *list)
@@ -32,7 +33,8 @@ static int read_visible(const char *list)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *list = getenv("HIP_VISIBLE_DEVICES");
+    const char *list = getenv("HIP_VISIBLE_DEVICES"), *seed = getenv("AULE_EMULATED_ERRORS");
+    errors = seed ? strtoull(seed, NULL, 10) : 0;
     cuda_mock_reset();
     memcpy(visible, names, sizeof names);
     cuda_mock.devices = list && *list ? read_visible(list) : DEVICES;
@@ -218,6 +220,7 @@ CUresult hipModuleLaunchKernel(Kernel *f, unsigned gx, unsigned gy, unsigned gz,
                               .block = {bx, by, bz},
                               .arguments = params[0],
                               .seed = (uint64_t)atomic_fetch_add(&cuda_mock.launch_count, 1) + 1,
+                              .errors = errors,
                               .inside = inside,
                               .context = &buffers};
     const EmuCounts before = *emu_counts(emulator);

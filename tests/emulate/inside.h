@@ -148,6 +148,7 @@ struct Emulator {
     bool failed;
     EmuCounts counts;
     uint64_t random;
+    uint64_t errors; /* EmuLaunch.errors */
     uint8_t lds_poison;
 };
 

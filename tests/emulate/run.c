@@ -323,6 +323,7 @@ bool emu_run(Emulator *e, const EmuLaunch *launch)
     }
     g.wave = waves;
     e->random = launch->seed;
+    e->errors = launch->errors;
     e->lds_poison = 0xff; /* a NaN of every type */
     const double begin = now();
     run_blocks(e, launch, &l, waves, &g);

@@ -85,6 +85,7 @@ static uint32_t packed_halves(float a, float b)
              const t_##C c = vc->m_##C[n];)                                                        \
     }
 #define VA V3
+#define A1 V1
 /* Members and types of the letters. */
 #define m_u u
 #define m_w u
@@ -106,6 +107,7 @@ typedef double t_d;
 #undef V2
 #undef V3
 #undef VA
+#undef A1
 
 /* Operations that move bits: of these sources (a bit each), as the others say. What nobody wrote moves with them, so they are done on masks. */
 static const struct {
@@ -174,14 +176,28 @@ static void run_move_two(Wave *w, const Inst *in)
         }
 }
 
-/* [more] = 1: the result is the third source. */
+/* What a row's [more] says. */
+enum { SUM = 1 /* the result is the third source */, APPROXIMATE = 2 };
+
+/* A machine's function is one: the error follows from the argument and the seed. Powers of two, which ours are exact for, may be off as well. */
+static void err(Vec *d, const Vec *of, uint64_t seed)
+{
+    for (int n = 0; n < LANES; n++) {
+        uint64_t h = (of->u[n] ^ seed) * 0x9e3779b97f4a7c15u;
+        h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;
+        Vec moved;
+        moved.u[0] = d->u[n] + (uint32_t)(h >> 33) % 3 - 1;
+        if (isnormal(d->f[n]) && isnormal(moved.f[0])) d->u[n] = moved.u[0];
+    }
+}
+
 static void run_lanes(Wave *w, const Inst *in)
 {
     Vec d, s[3];
     const char *types = in->op->signature;
     d.undef = d.low = 0;
     for (unsigned n = 1; types[n]; n++) {
-        const bool result = in->op->more && n == 3;
+        const bool result = in->op->more == SUM && n == 3;
         vector_get(w, in, result ? 0 : n, types[n], &s[n - 1]);
         d.undef |= s[n - 1].undef;
         d.low |= s[n - 1].low;
@@ -189,6 +205,7 @@ static void run_lanes(Wave *w, const Inst *in)
     /* a sum's low word knows nothing of the high ones */
     if (*types != 'q' || in->op->lanes == lanes_v_lshrrev_b64) d.low = d.undef;
     in->op->lanes(&d, &s[0], &s[1], &s[2]);
+    if (in->op->more == APPROXIMATE && w->e->errors) err(&d, &s[0], w->e->errors);
     vector_put(w, in, 0, *types, &d, exec_of(w));
     if (w->e->failed || !d.undef || *types != 'u' || in->m.select[0]) return;
     const bool copies =
@@ -203,7 +220,8 @@ static void run_lanes(Wave *w, const Inst *in)
 #define V1(name, D, A, R)       {#name, #D #A, run_lanes, lanes_##name, 0, EMU_VECTOR},
 #define V2(name, D, A, B, R)    {#name, #D #A #B, run_lanes, lanes_##name, 0, EMU_VECTOR},
 #define V3(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, 0, EMU_VECTOR},
-#define VA(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, 1, EMU_VECTOR},
+#define VA(name, D, A, B, C, R) {#name, #D #A #B #C, run_lanes, lanes_##name, SUM, EMU_VECTOR},
+#define A1(name, D, A, R)       {#name, #D #A, run_lanes, lanes_##name, APPROXIMATE, EMU_VECTOR},
 const Op vector_ops[] = {
 #include "vector.def"
     {"v_mov_b64", "qq", run_move_two, NULL, 0, EMU_VECTOR},

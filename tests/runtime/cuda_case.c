@@ -1,5 +1,6 @@
 #include "cuda_case.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,52 @@ aule_plan *cuda_plan(Setup *s)
     if (aule_plan_new(s->attention, s->device, &s->c->call, &plan, &error))
         fail_msg("%s", aule_error_message(error));
     return plan;
+}
+
+/* ---- threads */
+
+enum { THREADS = 6 };
+
+typedef struct Worker {
+    pthread_t thread;
+    Setup *s;
+    Case *c;
+    bool right;
+} Worker;
+
+static void *work(void *given)
+{
+    Worker *w = given;
+    Setup own = *w->s;
+    own.c = w->c;
+    memset(own.buffers, 0, sizeof own.buffers);
+    cuda_place(&own);
+    w->right = true;
+    for (int i = 0; i < 20; i++) {
+        aule_error *error = NULL;
+        w->right = w->right && aule_attention_run(own.attention, own.device, &own.c->call,
+                                                  &own.c->run, &error) == AULE_OK;
+        aule_error_free(error);
+    }
+    cuda_fetch(&own);
+    w->right = w->right && case_is_right(own.c);
+    for (int t = 0; t < TENSORS; t++) aule_buffer_free(own.buffers[t]);
+    aule_buffer_free(own.workspace);
+    return NULL;
+}
+
+void cuda_work_at_once(Setup *s, int count)
+{
+    Worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (Worker){.s = &s[i % count], .c = case_new()};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        assert_true(workers[i].right);
+        case_free(workers[i].c);
+    }
 }
 
 /* Nothing of the driver's is left. */

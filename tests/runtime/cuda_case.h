@@ -19,6 +19,7 @@ void cuda_place(Setup *s);
 void cuda_fetch(Setup *s); /* results into the case */
 void cuda_run(Setup *s);
 aule_plan *cuda_plan(Setup *s);
+void cuda_work_at_once(Setup *s, int count); /* threads that share these, with cases of their own */
 
 /* Of each test: a driver as new, an empty cache; nothing of the driver's is left. */
 extern char cuda_cache[64]; /* $XDG_CACHE_HOME */

@@ -100,18 +100,23 @@ __attribute__((constructor)) static void begin(void)
     if (!ready) cuda_mock_reset();
 }
 
+bool mock_fails(const char *function)
+{
+    if (strcmp(cuda_mock.fail, function) != 0 || cuda_mock.after-- != 0) return false;
+    if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES &&
+        cuda_mock.code != CONTEXT_IS_DESTROYED && mock_depth > 0)
+        atomic_store(&mock_stack[mock_depth - 1]->lost, cuda_mock.code);
+    return true;
+}
+
 CUresult mock_enter(const char *function, bool needs)
 {
     atomic_fetch_add(&cuda_mock.calls, 1);
-    if (strcmp(cuda_mock.fail, function) == 0 && cuda_mock.after-- == 0) {
-        if (cuda_mock.code >= 700 && cuda_mock.code < 720 && cuda_mock.code != OUT_OF_RESOURCES &&
-            mock_depth > 0)
-            atomic_store(&mock_stack[mock_depth - 1]->lost, cuda_mock.code);
-        return cuda_mock.code;
-    }
+    if (mock_fails(function)) return cuda_mock.code;
     if (!needs) return OK;
     return mock_depth > 0 ? atomic_load(&mock_stack[mock_depth - 1]->lost) : INVALID_CONTEXT;
 }
+
 /* ---- devices */
 
 MOCK_API CUresult cuInit(unsigned flags)
@@ -178,6 +183,7 @@ MOCK_API CUresult cuDeviceGetCount(int *count)
 
 MOCK_API CUresult cuDeviceGet(CUdevice *device, int index)
 {
+    if (mock_fails("cuDeviceGet")) return cuda_mock.code;
     *device = index;
     return index >= 0 && index < cuda_mock.devices ? OK : INVALID_DEVICE;
 }
@@ -419,7 +425,7 @@ MOCK_API CUresult cuFuncGetAttribute(int *value, int attribute, Kernel *function
 {
     ENTER("cuFuncGetAttribute", true);
     (void)function;
-    *value = attribute == 0 ? 1024 : attribute == 4 ? 77 : 0;
+    *value = attribute == 0 ? 1024 : attribute == 1 ? cuda_mock.shared : attribute == 4 ? 77 : 0;
     return OK;
 }
 

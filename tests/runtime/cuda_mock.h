@@ -35,6 +35,7 @@ typedef struct CudaMock {
     uint64_t memory_bytes;
     char fail[64];   /* this function fails */
     int code, after; /* with this result, once it has been called so often */
+    int shared;      /* bytes of shared memory that each kernel declares */
     int idle;        /* launches and memsets do nothing: what is left is the caller's own time */
     int capturing; /* a stream is being captured: what a capture does not allow fails, and is counted */
     atomic_int forbidden, links, loads, launch_count, memsets, calls;

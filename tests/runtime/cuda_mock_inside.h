@@ -13,7 +13,7 @@ typedef uint64_t CUdeviceptr;
 enum {
     OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201, NO_BINARY = 209, INVALID_PTX = 218, UNSUPPORTED_PTX = 222, INVALID_HANDLE = 400, NOT_FOUND = 500,
-    ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701, LAUNCH_TIMEOUT = 702, MISALIGNED_ADDRESS = 716, LAUNCH_FAILED = 719, CAPTURE = 900
+    ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701, LAUNCH_TIMEOUT = 702, CONTEXT_IS_DESTROYED = 709, MISALIGNED_ADDRESS = 716, LAUNCH_FAILED = 719, CAPTURE = 900
 };
 
 typedef struct CUctx_st {
@@ -62,6 +62,8 @@ typedef struct Linker {
 extern _Thread_local CUcontext mock_stack[16];
 extern _Thread_local int mock_depth;
 
+/* This call is the one that is to fail (CudaMock.fail). */
+bool mock_fails(const char *function);
 /* What every function does first; [needs]: a context that is current. */
 CUresult mock_enter(const char *function, bool needs);
 /* Objects and memory, zeroed, at 256 bytes; what is left when the mock is reset went with a lost context, and is freed then. */

@@ -1,7 +1,6 @@
 /* CUDA, on a mock of the driver (cuda_mock.h), whose name is the driver's, so that the runtime finds it where it looks for one. */
 #include "cuda_case.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +200,24 @@ static void test_several_devices(void **state)
     aule_plan_free(cuda_plan(&a));
     cuda_close(&a);
     cuda_close(&b);
+}
+
+/* A device of which the driver tells nothing keeps its number, and the others theirs. */
+static void test_a_device_is_mute(void **state)
+{
+    (void)state;
+    aule_device *device = NULL;
+    aule_error *error = NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        snprintf(cuda_mock.fail, sizeof cuda_mock.fail, "cuDeviceGet");
+        cuda_mock.code = 999, cuda_mock.after = 0;
+        if (turn == 0)
+            expect_error(aule_device_open("cuda:0", NULL, &device, &error), &error,
+                         AULE_ERROR_DEVICE, "cuda:0 is not available: cuDeviceGet: error 999");
+    }
+    assert_int_equal(aule_device_open("cuda:1", NULL, &device, NULL), AULE_OK);
+    assert_string_equal(aule_device_get_info(device)->id, "cuda:1");
+    aule_device_close(device);
 }
 
 /* ---- errors */
@@ -497,56 +514,17 @@ static void test_each_function_fails(void **state)
 
 /* ---- threads */
 
-enum { THREADS = 6 };
-
-typedef struct Worker {
-    pthread_t thread;
-    Setup *s;
-    Case *c;
-    bool right;
-} Worker;
-
-static void *work(void *given)
-{
-    Worker *w = given;
-    Setup own = *w->s;
-    own.c = w->c;
-    memset(own.buffers, 0, sizeof own.buffers);
-    cuda_place(&own);
-    w->right = true;
-    for (int i = 0; i < 20; i++) {
-        aule_error *error = NULL;
-        w->right = w->right && aule_attention_run(own.attention, own.device, &own.c->call,
-                                                  &own.c->run, &error) == AULE_OK;
-        aule_error_free(error);
-    }
-    cuda_fetch(&own);
-    w->right = w->right && case_is_right(own.c);
-    for (int t = 0; t < TENSORS; t++) aule_buffer_free(own.buffers[t]);
-    aule_buffer_free(own.workspace);
-    return NULL;
-}
-
 /* Many threads, two devices, one module: code is loaded once for each device. */
 static void test_threads(void **state)
 {
     (void)state;
     Setup s[2];
-    Worker workers[THREADS];
     cuda_open(&s[0], "cuda:0", NULL);
     cuda_open(&s[1], "cuda:1", NULL);
     aule_module_close(s[1].module);
     s[1].module = NULL;
     s[1].attention = s[0].attention;
-    for (int i = 0; i < THREADS; i++) {
-        workers[i] = (Worker){.s = &s[i % 2], .c = case_new()};
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(workers[i].thread, NULL);
-        assert_true(workers[i].right);
-        case_free(workers[i].c);
-    }
+    cuda_work_at_once(s, 2);
     assert_int_equal(cuda_mock.loads, 2);
     cuda_close(&s[0]);
     cuda_close(&s[1]);
@@ -562,7 +540,7 @@ int main(void)
         CUDA_TEST(test_early_launches),  CUDA_TEST(test_memory_of_others),
         CUDA_TEST(test_run_errors),      CUDA_TEST(test_illegal_address),
         CUDA_TEST(test_launch_failures), CUDA_TEST(test_each_function_fails),
-        CUDA_TEST(test_threads),
+        CUDA_TEST(test_threads),         CUDA_TEST(test_a_device_is_mute),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_remove_cache();

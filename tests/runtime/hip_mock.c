@@ -8,10 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Each fails by its own name (CudaMock.fail), or by NVIDIA's, which its mock asks for. */
 #define FORWARD(hip, cuda, arguments, passed)                                                      \
     MOCK_API CUresult cuda arguments;                                                              \
     MOCK_API CUresult hip arguments;                                                               \
-    CUresult hip arguments { return cuda passed; }
+    CUresult hip arguments { return mock_fails(#hip) ? cuda_mock.code : cuda passed; }
+/* What gives something back has done so when it fails: of such functions drivers return what went wrong before. */
+#define RELEASE(hip, cuda, arguments, passed)                                                      \
+    MOCK_API CUresult cuda arguments;                                                              \
+    MOCK_API CUresult hip arguments;                                                               \
+    CUresult hip arguments                                                                         \
+    {                                                                                              \
+        const CUresult done = cuda passed;                                                         \
+        return mock_fails(#hip) ? cuda_mock.code : done;                                           \
+    }
 
 // clang-format off
 FORWARD(hipInit, cuInit, (unsigned flags), (flags))
@@ -20,30 +30,30 @@ FORWARD(hipDeviceGet, cuDeviceGet, (CUdevice *device, int index), (device, index
 FORWARD(hipDeviceGetName, cuDeviceGetName, (char *name, int bytes, CUdevice device), (name, bytes, device))
 FORWARD(hipDeviceTotalMem, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device), (bytes, device))
 FORWARD(hipDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext *context, CUdevice device), (context, device))
-FORWARD(hipDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
+RELEASE(hipDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
 FORWARD(hipCtxGetCurrent, cuCtxGetCurrent, (CUcontext *context), (context))
 FORWARD(hipCtxGetDevice, cuCtxGetDevice, (CUdevice *device), (device))
 FORWARD(hipCtxPushCurrent, cuCtxPushCurrent_v2, (CUcontext context), (context))
-FORWARD(hipCtxPopCurrent, cuCtxPopCurrent_v2, (CUcontext *context), (context))
+RELEASE(hipCtxPopCurrent, cuCtxPopCurrent_v2, (CUcontext *context), (context))
 FORWARD(hipFuncGetAttribute, cuFuncGetAttribute, (int *value, int attribute, Kernel *function), (value, attribute, function))
 FORWARD(hipMemsetD8Async, cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t bytes, void *stream), (at, value, bytes, stream))
 FORWARD(hipMemGetInfo, cuMemGetInfo_v2, (size_t *unused, size_t *bytes), (unused, bytes))
 FORWARD(hipMalloc, cuMemAlloc_v2, (CUdeviceptr *at, size_t bytes), (at, bytes))
-FORWARD(hipFree, cuMemFree_v2, (CUdeviceptr at), (at))
+RELEASE(hipFree, cuMemFree_v2, (CUdeviceptr at), (at))
 FORWARD(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, void *stream), (to, from, bytes, stream))
 FORWARD(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, void *stream), (to, from, bytes, stream))
 FORWARD(hipStreamCreateWithFlags, cuStreamCreate, (void **stream, unsigned flags), (stream, flags))
-FORWARD(hipStreamDestroy, cuStreamDestroy_v2, (void *stream), (stream))
+RELEASE(hipStreamDestroy, cuStreamDestroy_v2, (void *stream), (stream))
 FORWARD(hipStreamSynchronize, cuStreamSynchronize, (void *stream), (stream))
 FORWARD(hipEventCreateWithFlags, cuEventCreate, (void **event, unsigned flags), (event, flags))
 FORWARD(hipEventRecord, cuEventRecord, (Owned *event, void *stream), (event, stream))
 FORWARD(hipEventSynchronize, cuEventSynchronize, (Owned *event), (event))
 FORWARD(hipEventElapsedTime, cuEventElapsedTime, (float *milliseconds, Owned *first, Owned *last), (milliseconds, first, last))
-FORWARD(hipEventDestroy, cuEventDestroy_v2, (Owned *event), (event))
+RELEASE(hipEventDestroy, cuEventDestroy_v2, (Owned *event), (event))
 #ifndef HIP_EMULATED
 FORWARD(hipModuleLoadDataEx, cuModuleLoadDataEx, (CUmod **module, const void *code, unsigned count, int *options, void **values),
         (module, code, count, options, values))
-FORWARD(hipModuleUnload, cuModuleUnload, (CUmod *module), (module))
+RELEASE(hipModuleUnload, cuModuleUnload, (CUmod *module), (module))
 FORWARD(hipModuleGetFunction, cuModuleGetFunction, (Kernel **function, CUmod *module, const char *name), (function, module, name))
 FORWARD(hipModuleLaunchKernel, cuLaunchKernel, (Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
         unsigned shared, void *stream, void **params, void **extra), (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
@@ -52,12 +62,14 @@ FORWARD(hipModuleLaunchKernel, cuLaunchKernel, (Kernel *f, unsigned gx, unsigned
 
 MOCK_API CUresult hipDriverGetVersion(int *version)
 {
+    if (mock_fails("hipDriverGetVersion")) return cuda_mock.code;
     *version = 60342134; /* ROCm 6.3.42134 */
     return OK;
 }
 
 MOCK_API CUresult hipDrvGetErrorName(CUresult code, const char **name)
 {
+    if (mock_fails("hipDrvGetErrorName")) return cuda_mock.code;
     *name = code == OUT_OF_MEMORY   ? "hipErrorOutOfMemory"
             : code == NO_DEVICE     ? "hipErrorNoDevice"
             : code == NO_BINARY     ? "hipErrorNoBinaryForGpu"
@@ -68,6 +80,7 @@ MOCK_API CUresult hipDrvGetErrorName(CUresult code, const char **name)
 
 MOCK_API CUresult hipDrvGetErrorString(CUresult code, const char **text)
 {
+    if (mock_fails("hipDrvGetErrorString")) return cuda_mock.code;
     (void)code;
     *text = "in the mock's words";
     return OK;
@@ -99,6 +112,7 @@ void mock_hip_uuid(void *properties, CUdevice device)
 #ifndef HIP_EMULATED
 MOCK_API CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
+    if (mock_fails("hipDeviceGetAttribute")) return cuda_mock.code;
     (void)device;
     *value = attribute == 63 ? 304 : attribute == 74 ? 64 << 10 : 0;
     return *value ? OK : INVALID_VALUE;
@@ -107,6 +121,7 @@ MOCK_API CUresult hipDeviceGetAttribute(int *value, int attribute, CUdevice devi
 /* hipDeviceProp_t as it is from ROCm 6 on. */
 MOCK_API CUresult hipGetDevicePropertiesR0600(void *properties, CUdevice device)
 {
+    if (mock_fails("hipGetDevicePropertiesR0600")) return cuda_mock.code;
     memset(properties, 0, 1472);
     strcpy((char *)properties + 1160, device ? "gfx1100" : "gfx942:sramecc+:xnack-");
     if (!device)

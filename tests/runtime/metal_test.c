@@ -415,6 +415,7 @@ static void test_devices_that_cannot(void **state)
     (void)state;
     MetalDouble *m = metal_double();
     expect_refused(&m->old, 1, AULE_ERROR_DEVICE, "its family is older than Apple7 (M1)");
+    expect_refused(&m->macos, 12, AULE_ERROR_DEVICE, "it has no Metal 3: macOS 13 is needed");
     expect_refused(&m->width, 16, AULE_ERROR_UNSUPPORTED, "simdgroups of 16 threads");
     expect_refused(&m->most_threads, 16, AULE_ERROR_UNSUPPORTED,
                    "weigh has blocks of 32 x 1 x 1 threads, its registers leave room for 16");
