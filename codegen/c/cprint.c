@@ -18,7 +18,7 @@ void cprint_line(AuCPrinter *p, const char *format, ...)
 }
 
 /* Comment lines of a text that may contain anything: a backslash at the end of a line would continue the comment. */
-static void print_comment(AuCPrinter *p, const char *text)
+void cprint_comment(AuCPrinter *p, const char *text)
 {
     while (*text) {
         const size_t length = strcspn(text, "\n");
@@ -41,6 +41,7 @@ void cprint_declare(AuCPrinter *p, AuVal v)
                                                : NULL;
     const char *name = cprint_name(p, wanted);
     const char *type = cprint_type(p, in->type, value->expr.is_unsigned);
+    cprint_place(p, in);
     cprint_line(p, "const %s %s = %s;", type, name, value->expr.text);
     value->expr =
         (AuCExpr){.text = name, .binding = C_PRIMARY, .is_unsigned = value->expr.is_unsigned};
@@ -136,6 +137,7 @@ static void print_for(AuCPrinter *p, AuVal v)
                        : step > 0   ? au_format(p->arena, "%s += %lld", name, step)
                                     : au_format(p->arena, "%s -= %lld", name, -step);
     const char *unroll = cprint_unroll(p, v);
+    cprint_place(p, in);
     if (unroll) cprint_line(p, "%s", unroll);
     cprint_line(p, "for (int %s = %s; %s %s %s; %s) {", name, low.text, name, step > 0 ? "<" : ">",
                 cprint_within(p, high, C_SUM), next);
@@ -154,6 +156,7 @@ static void print_if(AuCPrinter *p, AuVal v)
     const AuCExpr condition = take_decisive(p, in, 0, &parts);
     cprint_settle(p, UINT64_MAX);
     p->reading = 0;
+    cprint_place(p, in);
     cprint_line(p, "if (%s) {", condition.text);
     print_body(p, in, v.i, false, parts);
     if (in->other) {
@@ -174,6 +177,7 @@ static void print_barrier(AuCPrinter *p, const AuInstr *in)
         p->good = false;
     }
     cprint_settle(p, UINT64_MAX);
+    cprint_place(p, in);
     cprint_line(p, "%s", own ? own : p->dialect->barriers[0]);
 }
 
@@ -211,7 +215,7 @@ static void print_instr(AuCPrinter *p, AuVal v)
     case AU_K_IF: print_if(p, v); return;
     case AU_K_NOTE:
         if (p->out->at[p->out->length - 2] != '{') cprint_line(p, "%s", "");
-        print_comment(p, in->text);
+        cprint_comment(p, in->text);
         return;
     }
     const AuVal base = in->count ? kernel_operand(p->k, in, 0) : v;
@@ -315,7 +319,7 @@ static bool print_kernel(AuCPrinter *p)
         if (p->mems[n].split) name_elements(p, n);
 
     cprint_line(p, "%s", "");
-    if (k->banner) print_comment(p, k->banner);
+    if (k->banner) cprint_comment(p, k->banner);
     p->dialect->open(p);
     p->indent = 1;
     print_entry(p);

@@ -49,7 +49,10 @@ struct AuCPrinter {
     uint64_t reading;        /* memories that the operands taken since the last statement look at */
     AuLanes executors;       /* which values differ between the executors of a block */
     const AuInstr *expanded; /* the operation whose pattern is filled */
-    uint32_t parted;         /* depth of control flow that executors may take differently */
+    struct {
+        uint32_t source, line;
+    } placed;        /* what the last comment of lines.c said */
+    uint32_t parted; /* depth of control flow that executors may take differently */
     bool good;
 };
 
@@ -94,10 +97,15 @@ AuCExpr cprint_take(AuCPrinter *p, const AuInstr *in, uint32_t n);
 
 /* ---- cprint.c */
 void cprint_line(AuCPrinter *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Lines of a comment, of a text that may contain anything. */
+void cprint_comment(AuCPrinter *p, const char *text);
 /* Gives a value a variable of its own. */
 void cprint_declare(AuCPrinter *p, AuVal v);
 /* Declares the pending values that look at one of the memories, before these change. */
 void cprint_settle(AuCPrinter *p, uint64_t memories);
+
+/* ---- lines.c: before a statement that comes of the instruction, the line of the script that it is of */
+void cprint_place(AuCPrinter *p, const AuInstr *in);
 
 /* ---- memory.c */
 AuCExpr cprint_load(AuCPrinter *p, const AuInstr *in);

@@ -73,6 +73,7 @@ void cprint_store(AuCPrinter *p, const AuInstr *in)
         !split  ? p->dialect->store(p, in->mem, index, value, type)
         : start ? au_format(p->arena, "%s %s = %s;", start, element_name(p, in), value.text)
                 : au_format(p->arena, "%s = %s;", element_name(p, in), value.text);
+    cprint_place(p, in);
     masked_statement(p, mask, assignment);
     p->reading = 0;
 }
@@ -90,6 +91,7 @@ void cprint_atomic(AuCPrinter *p, AuVal v)
         p->dialect->atomic(p, in->mem, index, value,
                            inc ? 1 : kernel_at(p->k, kernel_operand(p->k, in, 1))->type.width);
     cprint_settle(p, inc ? UINT64_MAX : bit_of(in->mem));
+    cprint_place(p, in);
     if (inc) cprint_line(p, "%s", p->dialect->fence);
     if (inc && p->values[v.i].uses) {
         if (mask) call = au_format(p->arena, "%s ? %s : 0", mask, call);

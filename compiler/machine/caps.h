@@ -60,6 +60,8 @@ typedef struct AuTileCaps {
     int32_t direct_held; /* `held` where tiles come to shared memory by TILE_COPIES_DIRECT */
     int32_t back_held;   /* the same of a backward's sums, operands that stay and three times its
                            pairs; 0: not known */
+    /* `held` where nothing fits into that, and values move between two kinds of registers; 0: none */
+    int32_t moved_held;
     bool passes_ahead; /* registers hold a tile that passes through them to shared memory under the
                            work on the one before */
     bool

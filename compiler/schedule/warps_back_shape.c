@@ -32,11 +32,11 @@ enum {
     MOST_PASSING = 4, /* of those on their way through registers; with 8 gfx950 spills */
 };
 /* TILE: what begins and ends a tile, of a barrier; COPY: what waiting for copies that are not a tile ahead takes, of the latency. */
-static const double APART = 0.84, SPILLED = 1.3, AVOIDED = 4, CROWDED = 1.15, TILE = 1.4,
-                    COPY = 13. / 14;
-/* Operands that are read 16 bits at a time, where tiles of both orders do not fit: rather than that any shape whose do, but for one that
- * spills. No device has told what they cost, so the forecast is without. */
-static const double NARROW = 2;
+static const double APART = 0.84, SPILLED = 1.3, CROWDED = 1.15, TILE = 1.4, COPY = 13. / 14;
+/* What shapes are chosen by, but no forecast has in it, since no device has told what it costs. AVOIDED: shapes of machines whose rows say when
+ * the compiler spills; NARROW: operands that are read 16 bits at a time, where tiles of both orders do not fit: rather than that any shape
+ * whose do, but for one that spills. */
+static const double AVOIDED = 4, NARROW = 2;
 
 typedef struct Cost {
     int32_t registers, pairs, sums, held; /* of a lane: all, of pairs, sums, operands that stay */
@@ -236,18 +236,19 @@ static bool is_crowded(const Lanes *x, const Cost *cost)
 
 static bool reads_narrowly(const Lanes *x) { return warps_turns(x->p) && !warps_back_turns(x); }
 
-/* Cycles a pair, of all that a processor has at once. */
-static double price(const Lanes *x)
+/* Cycles a pair, of all that a processor has at once: the forecast; and what it is chosen by, in [rank]. */
+static double price(const Lanes *x, double *rank)
 {
     const Cost cost = cost_of(x);
     const int32_t blocks = warps_resident(x->p, cost.shared, x->shape->executors);
     const int32_t warps = blocks * x->shape->executors;
     const double pairs = (double)x->block * x->shape->query_tile;
-    return (blocks > 1 ? APART : 1) *
-           (!spills(x, &cost)       ? 1
-            : x->p->caps->back_held ? AVOIDED
-                                    : SPILLED) *
-           (is_crowded(x, &cost) ? CROWDED : 1) * cost.cycles / pairs * warps_enough(x->p, warps);
+    const bool spilled = spills(x, &cost), known = x->p->caps->back_held > 0;
+    const double cycles = (blocks > 1 ? APART : 1) * (spilled && !known ? SPILLED : 1) *
+                          (is_crowded(x, &cost) ? CROWDED : 1) * cost.cycles / pairs *
+                          warps_enough(x->p, warps);
+    *rank = cycles * (spilled && known ? AVOIDED : 1) * (reads_narrowly(x) ? NARROW : 1);
+    return cycles;
 }
 
 /* One of [options], and the number of what is left to choose. */
@@ -286,8 +287,9 @@ bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out,
         }
         AuSchedule scratch = {.shape = s};
         const Lanes x = warps_back_begin(arena, NULL, p, &scratch);
-        const double cycles = price(&x), now = cycles * (reads_narrowly(&x) ? NARROW : 1);
-        if (!best || now < best) best = now, forecast = cycles, *out = s, *why = NULL;
+        double rank;
+        const double cycles = price(&x, &rank);
+        if (!best || rank < best) best = rank, forecast = cycles, *out = s, *why = NULL;
     }
     out->swizzle_span = warps_back_swizzle_span(p);
     out->forecast = forecast;

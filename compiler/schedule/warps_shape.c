@@ -115,6 +115,25 @@ static bool are_whole(const AuProblem *p, const AuTileAtom *atom)
     return whole;
 }
 
+/* Of a lane's registers what fragments and weights may take together. Where not even the least that a block of as many warps as the processor has
+ * schedulers holds is within what does without moves between two kinds of registers, more: moves cost less than multiply-adds of lanes. Seen
+ * without spills at width 256; at 224, where queries in shared memory leave room for a shape, 165 registers were spilled by this. */
+static int32_t room_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+{
+    const AuTileCaps *caps = p->caps;
+    const int32_t room = tile_share(caps, s->direct ? caps->direct_held : caps->held);
+    if (s->direct || !caps->moved_held || !is_power_of_two(query_channels(p, atom)) ||
+        !is_power_of_two(p->e))
+        return room;
+    const AuShape small = {.executors = caps->schedulers,
+                           .rows = atom->m,
+                           .key_tile = atom->n,
+                           .stages = 1,
+                           .query_in_registers = true};
+    const Needs needs = registers_of(p, atom, &small);
+    return needs.registers + needs.weights > room ? tile_share(caps, caps->moved_held) : room;
+}
+
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
@@ -134,8 +153,7 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (needs.registers > room)
         return au_format(arena, "fragments take %d registers of a lane, %d are for them",
                          needs.registers, room);
-    if (needs.registers + needs.weights >
-        tile_share(p->caps, s->direct ? p->caps->direct_held : p->caps->held))
+    if (needs.registers + needs.weights > room_of(p, atom, s))
         return au_format(arena, "fragments take %d registers of a lane, and weights %d",
                          needs.registers, needs.weights);
     if (s->stages > 1 && warps_has_any_codes(p))

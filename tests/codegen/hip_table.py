@@ -4,7 +4,7 @@
     hip_table.py AULEC PAGE [--only SCRIPT,TYPE,WIDTH | --write [--grown]]
 
 Compiles the configurations below for every machine of the target hip that has matrix units, reads the code objects' metadata, and compares with PAGE: more scratch
-memory or spilled registers, more LDS, fewer waves, or code longer by more than a tenth than it says are a failure, and so are less scratch memory and
+memory or spilled registers, more LDS or kernarg bytes, fewer waves, or code longer by more than a tenth than it says are a failure, and so are less scratch memory and
 more waves, since they have to be told; so is a kernel that the page does not know and that spills. --write puts what was found between the page's
 markers (tools/hip-table), but not while something is worse, unless --grown says that it may."""
 import argparse
@@ -24,13 +24,13 @@ from table_page import TablePage, judge
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECURRENCES = ("gla",)  # whose widths are K and V
 # Script, type, widths.
-CONFIGURATIONS = [("mha", "f16", ("64", "128")), ("mha", "bf16", ("64", "128")), ("softcap", "f16", ("64", "128")), ("gqa", "f16", ("128",)),
+CONFIGURATIONS = [("mha", "f16", ("32", "64", "128")), ("mha", "bf16", ("64", "128")), ("softcap", "f16", ("64", "128")), ("gqa", "f16", ("128",)),
                   ("documents", "f16", ("128",)), ("gla", "f32", ("64",))]
 # Of a SIMD: vector registers a lane, in what steps they are given, most waves; LDS of what waves share it, and how many SIMDs those are of.
 # AMD's ISA documents and "AMDGPU Usage", Kernel Descriptor. gfx908 has as many accumulation registers besides.
 MACHINES = {"gfx908": (256, 4, 10, 64, 4), "gfx90a": (512, 8, 8, 64, 4), "gfx942": (512, 8, 8, 64, 4), "gfx950": (512, 8, 8, 160, 4),
             "gfx1100": (1536, 24, 16, 128, 4), "gfx1200": (1536, 24, 16, 128, 4)}
-HEAD = "| kernel | machine | VGPR | AGPR | SGPR | LDS | scratch | spilled V | spilled S | waves | code |"
+HEAD = "| kernel | machine | VGPR | AGPR | SGPR | LDS | scratch | spilled V | spilled S | waves | code | kernarg |"
 
 
 @dataclass
@@ -44,6 +44,7 @@ class Row:
     spilled_scalar: int
     waves: float
     code: int
+    kernarg: int
 
 
 def waves_of(arch, metadata):
@@ -61,7 +62,7 @@ def waves_of(arch, metadata):
 def row_of(arch, of, name):
     k = of.kernels[name]
     return Row(k[".vgpr_count"], k.get(".agpr_count", 0), k[".sgpr_count"], k[".group_segment_fixed_size"], k[".private_segment_fixed_size"],
-               k[".vgpr_spill_count"], k[".sgpr_spill_count"], waves_of(arch, k), of.sizes[name])
+               k[".vgpr_spill_count"], k[".sgpr_spill_count"], waves_of(arch, k), of.sizes[name], k[".kernarg_segment_size"])
 
 
 def measure(aulec, only):
@@ -98,7 +99,7 @@ def allowed(text):
     known = {}
     for line in text.splitlines():
         cells = [word.strip() for word in line.strip().strip("|").split("|")]
-        if len(cells) == 11 and len(cells[0].split()) == 4:
+        if len(cells) == 12 and len(cells[0].split()) == 4:
             numbers = [float(cell) if n == 7 else int(cell) for n, cell in enumerate(cells[2:])]
             known[(*cells[0].split(), cells[1])] = Row(*numbers)
     return known
@@ -112,7 +113,7 @@ def compare(table, known):
         if not was:
             (worse if row.scratch or row.spilled_vector else better).append(f"{' '.join(key)}: not in the page, {row}")
             continue
-        bad = [what for what in ("scratch", "spilled_vector", "spilled_scalar", "lds") if getattr(row, what) > getattr(was, what)]
+        bad = [what for what in ("scratch", "spilled_vector", "spilled_scalar", "lds", "kernarg") if getattr(row, what) > getattr(was, what)]
         bad += ["waves"] * (row.waves < was.waves) + ["code"] * (row.code > 1.1 * was.code)
         good = row.scratch < was.scratch or row.spilled_vector < was.spilled_vector or row.waves > was.waves
         if bad:

@@ -398,6 +398,22 @@ class Stages(Case):
             self.assertEqual([bound.sub("", line) for line in kept], [bound.sub("", words.sub("%", line)) for line in plain.splitlines()])
             self.names_places(script, re.findall(r'(%\d+) = OpString "(.*)"', named), re.findall(r"OpLine (%\d+) (\d+) ", named))
 
+    def test_text_names_lines_and_is_the_same_otherwise(self):
+        """MSL and OpenCL C, in comments; and a golden text (these options)."""
+        root, script, place = EXAMPLES.parents[2], EXAMPLES / "gemma_local.attn", re.compile(r" *// (gemma_local[.]attn|<std>):(\d+)")
+        for target, stage, dtype in (("metal", "metal", "f16"), ("metal", "metal", "f32"), ("opencl", "opencl-c", "f32")):
+            options = [f"--target={target}", f"--dtype={dtype}", "--width=D=16", "--no-grad", f"--emit={stage}"]
+            plain, named = (aulec(script, *options, *more).stdout.decode() for more in ([], ["--lines"]))
+            found = [place.fullmatch(line) for line in named.splitlines()]
+            self.assertEqual([line for line, at in zip(named.splitlines(), found) if not at], plain.splitlines())
+            places = {at.groups() for at in found if at}
+            for words in ("tanh(score", "slope[h]", "attention gemma_local"):
+                number = next(n for n, line in enumerate(script.read_text().splitlines(), 1) if words in line)
+                self.assertIn((script.name, str(number)), places, words)
+            self.assertTrue(any(name == "<std>" for name, _ in places))
+            if (target, dtype) == ("metal", "f32"):
+                self.assertEqual(named.replace(str(script), script.name), (root / "tests/golden/metal/lines.metal").read_text())
+
     def test_after_a_pass(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad"]
         for more in ([], [self.mha], [self.mha, "--emit=kernel-ir"]):

@@ -167,6 +167,9 @@ Inst *decode(Wave *w, uint64_t address);
 const Op *op_find(const char *name, size_t length);
 bool decode_text(Inst *in, const char *text);
 
+/* ---- rates.c: cycles in which it keeps its SIMD */
+uint32_t cycles_of(const Wave *w, const Inst *in);
+
 /* ---- banks.c: what an access to LDS by these lanes takes of its banks, into counts */
 void lds_banks(Wave *w, const Vec *address, uint32_t offset, unsigned bytes, uint64_t lanes);
 

@@ -143,23 +143,6 @@ static void run_indexed(Wave *w, const Inst *in)
     in->op->run(w, &moved);
 }
 
-/* Cycles in which a wave's SIMD takes no other of its class, by the documents: 4 a vector instruction of 64 lanes on 16 wide units. */
-static unsigned cycles_of(const Wave *w, const Inst *in)
-{
-    switch (in->op->klass) {
-    case EMU_MATRIX: {
-        const bool tall = strstr(in->op->name, "32x32") != NULL;
-        if (w->family == RDNA3) return 32;
-        if (w->family == RDNA4) return 16;
-        const bool fast =
-            strcmp(w->e->machine, "gfx942") == 0 || strcmp(w->e->machine, "gfx950") == 0;
-        return (tall ? 64u : 32u) / (fast ? 2 : 1);
-    }
-    case EMU_VECTOR: return w->family == CDNA ? 4 : 1;
-    default: return w->family == CDNA ? 4 : 1;
-    }
-}
-
 static bool is_narrow_read(const Inst *in)
 {
     static const char *const names[] = {"ds_read_u16", "ds_read_i16", "ds_load_u16", "ds_load_i16"};
