@@ -15,11 +15,11 @@
 /* caps: rows of compiler/machine/caps.def. features: what the runtime must find (aule_variant_v1.features). */
 // clang-format off
 static const AuArch archs[] = {
-    {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true, "", "x86-64"},
-    {"x86-64-v4",      "avx512",     "avx512f avx512bw avx512cd avx512dq avx512vl",    true, true, true, "", "x86-64"},
-    {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, true, "fast-bf16-dot", "x86-64"},
-    {"x86-64-v4-amx",  "avx512amx",  "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 amx-tile amx-bf16", true, true, true, "", "x86-64"},
-    {"aarch64",        "neon",       "neon",                                           true, true, false, "", "aarch64"},
+    {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true, "", .machine = "x86-64"},
+    {"x86-64-v4",      "avx512",     "avx512f avx512bw avx512cd avx512dq avx512vl",    true, true, true, "", .machine = "x86-64"},
+    {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, true, "fast-bf16-dot", .machine = "x86-64"},
+    {"x86-64-v4-amx",  "avx512amx",  "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 amx-tile amx-bf16", true, true, true, "", .machine = "x86-64"},
+    {"aarch64",        "neon",       "neon",                                           true, true, false, "", .machine = "aarch64"},
 };
 /* ORDER archs. The middle levels of the x86-64 psABI; AArch64 as its base architecture, ARMv8.0-A. */
 static const AuHost hosts[] = {

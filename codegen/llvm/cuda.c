@@ -14,14 +14,14 @@
 // clang-format off
 /* caps: rows of compiler/machine/caps.def; of sm_90a what sm_90 does, until schedules make groups of warps for it. features: what the driver must report. */
 static const AuArch archs[] = {
-    {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true, "", NULL},
-    {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false, "", NULL},
-    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true, "", NULL},
-    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true, "", NULL},
-    {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false, "", NULL},
-    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true, "", NULL},
-    {"sm_90a", "sm_90a", "sm_90a ptx81", true, true, false, "", NULL},
-    {"sm_120", "sm_120", "sm_120 ptx87", true, true, false, "", NULL},
+    {"sm_70",  "sm_70",  "sm_70 ptx64",  true, true, true, "", .machine = NULL},
+    {"sm_75",  "sm_75",  "sm_75 ptx65",  true, true, false, "", .machine = NULL},
+    {"sm_80",  "sm_80",  "sm_80 ptx70",  true, true, true, "", .machine = NULL},
+    {"sm_86",  "sm_86",  "sm_86 ptx71",  true, true, true, "", .machine = NULL},
+    {"sm_89",  "sm_89",  "sm_89 ptx78",  true, true, false, "", .machine = NULL},
+    {"sm_90",  "sm_90",  "sm_90 ptx81",  true, true, true, "", .machine = NULL},
+    {"sm_90a", "sm_90a", "sm_90a ptx81", true, true, false, "", .machine = NULL},
+    {"sm_120", "sm_120", "sm_120 ptx87", true, true, false, "", .machine = NULL},
 };
 /* ORDER archs. PTX 6.4 for sm_70, not 6.3: mma of its own; 8.1 for sm_90, not 7.8: red.add of vectors. */
 #define GPU(number, more, ptx) {{"nvptx64-nvidia-cuda", "sm_" #number more, "+ptx" #ptx, .device = &cuda_device.device}, number, .groups = sizeof more > 1}

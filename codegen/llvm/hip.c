@@ -14,7 +14,7 @@
 // clang-format off
 /* caps: rows of compiler/machine/caps.def. features: what the device must report. Machines of one generation differ in what no kernel
  * uses, so they have their eldest's row; code of a generic ISA runs on all that it names (runtime/backends/hip.c, covered). */
-#define ARCH(name, row, by_default) {name, row, name, true, true, by_default, "", NULL}
+#define ARCH(name, row, by_default) {name, row, name, true, true, by_default, "", .machine = NULL}
 static const AuArch archs[] = {
     ARCH("gfx908",  "gfx908",  true),  ARCH("gfx90a",  "gfx90a",  true),  ARCH("gfx942",  "gfx942",  true),  ARCH("gfx950",  "gfx950",  true),
     ARCH("gfx1030", "gfx1030", false), ARCH("gfx1100", "gfx1100", true),  ARCH("gfx1101", "gfx1100", false), ARCH("gfx1102", "gfx1100", false),

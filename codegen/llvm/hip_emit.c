@@ -137,7 +137,7 @@ static LLVMValueRef blocks(AuEmit *e, int64_t dimension)
 
 static LLVMValueRef any(AuEmit *e, LLVMValueRef mask)
 {
-    LLVMTypeRef type = gpu_device(e)->lanes == 64 ? e->i64 : e->element[AU_I32];
+    LLVMTypeRef type = LLVMIntTypeInContext(e->context, gpu_device(e)->lanes); /* a bit a lane */
     LLVMValueRef all = emit_call(e, "llvm.amdgcn.ballot", type, NULL, &mask, 1);
     return LLVMBuildICmp(e->builder, LLVMIntNE, all, LLVMConstNull(type), "");
 }

@@ -14,64 +14,76 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .f16 = true,
                                 .bf16 = true,
                                 .by_default = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader},
                                {.name = "vulkan12-sums",
                                 .caps = "simt32",
                                 .features = "shared32k atomic_f32",
                                 .f16 = true,
                                 .bf16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_sums},
                                {.name = "vulkan12-shared16",
                                 .caps = "simt32s",
                                 .features = "shared16k",
                                 .f16 = true,
                                 .bf16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader},
                                {.name = "vulkan12-coop16",
                                 .caps = "vulkan",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16",
                                 .f16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_subgroups},
                                {.name = "vulkan12-coop16-at",
                                 .caps = "vulkan_at",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16 positions",
                                 .f16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_components},
                                {.name = "vulkan12-coop8-at",
                                 .caps = "vulkan8_at",
                                 .features = "shared32k lanes8 coopmat8x8x8_f16 positions",
                                 .f16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_components},
                                {.name = "vulkan13-coop16-nv2",
                                 .caps = "vulkan_nv",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16 nv2",
                                 .f16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_places},
                                {.name = "vulkan13-coop16-nv2-bf16",
                                 .caps = "vulkan_nv",
                                 .features = "shared48k lanes32 coopmat16x16x16_bf16 nv2",
                                 .bf16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_places},
                                {.name = "vulkan12-coop16-bf16",
                                 .caps = "vulkan",
                                 .features = "shared48k lanes32 coopmat16x16x16_bf16",
                                 .bf16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_subgroups},
                                {.name = "vulkan13-coop8-nv2",
                                 .caps = "vulkan8_nv",
                                 .features = "shared32k lanes8 coopmat8x8x8_f16 nv2",
                                 .f16 = true,
-                                .wish = ""},
+                                .wish = "",
+                                .flavour = &spirv_shader_places},
                                {.name = "vulkan12-coop8",
                                 .caps = "vulkan8",
                                 .features = "shared32k lanes8 coopmat8x8x8_f16",
                                 .f16 = true,
-                                .wish = ""}};
+                                .wish = "",
+                                .flavour = &spirv_shader_subgroups}};
 
 #define OF_SUBGROUPS(lanes)                                                                        \
     {                                                                                              \
         .name = "spirv-lanes" lanes, .caps = "lanes" lanes,                                        \
-        .features = "SPIR-V_1.1 subgroup" lanes, .f16 = true, .bf16 = true, .wish = ""             \
+        .features = "SPIR-V_1.1 subgroup" lanes, .f16 = true, .bf16 = true, .wish = "",            \
+        .flavour = &spirv_kernel_subgroups                                                         \
     }
 
 /* Version 1.0 is enough. Nothing more is known of the device than of one that is given source. */
@@ -80,7 +92,8 @@ static const AuArch opencl_archs[] = {{.name = "spirv",
                                        .features = "SPIR-V_1.0",
                                        .f16 = true,
                                        .bf16 = true,
-                                       .wish = ""},
+                                       .wish = "",
+                                       .flavour = &spirv_kernel},
                                       OF_SUBGROUPS("8"),
                                       OF_SUBGROUPS("16"),
                                       OF_SUBGROUPS("32"),
@@ -89,13 +102,15 @@ static const AuArch opencl_archs[] = {{.name = "spirv",
                                        .features = "SPIR-V_1.1 shared128k dpas16 registers256",
                                        .f16 = true,
                                        .bf16 = true,
-                                       .wish = ""},
+                                       .wish = "",
+                                       .flavour = &spirv_kernel_products},
                                       {.name = "spirv-dpas-bodies",
                                        .caps = "xe2",
                                        .features = "SPIR-V_1.1 shared64k subgroup16",
                                        .f16 = true,
                                        .bf16 = true,
-                                       .wish = ""}};
+                                       .wish = "",
+                                       .flavour = &spirv_kernel_bodies}};
 enum { OPENCL_ARCHS = sizeof opencl_archs / sizeof *opencl_archs };
 
 /* The same modules. Drivers must be told of shared memory: OpenCL promises 32 KB, Level Zero nothing. */
@@ -105,19 +120,22 @@ static const AuArch levelzero_archs[] = {{.name = "levelzero10",
                                           .f16 = true,
                                           .bf16 = true,
                                           .by_default = true,
-                                          .wish = ""},
+                                          .wish = "",
+                                          .flavour = &spirv_kernel},
                                          {.name = "xe2",
                                           .caps = "xe2",
                                           .features = "SPIR-V_1.1 shared128k dpas16 registers256",
                                           .f16 = true,
                                           .bf16 = true,
-                                          .wish = ""},
+                                          .wish = "",
+                                          .flavour = &spirv_kernel_products},
                                          {.name = "xe2-bodies",
                                           .caps = "xe2",
                                           .features = "SPIR-V_1.1 shared64k subgroup16",
                                           .f16 = true,
                                           .bf16 = true,
-                                          .wish = ""}};
+                                          .wish = "",
+                                          .flavour = &spirv_kernel_bodies}};
 
 enum { LEVELZERO_ARCHS = sizeof levelzero_archs / sizeof *levelzero_archs };
 
@@ -144,22 +162,9 @@ static bool native_math(AuKOp op)
     return true;
 }
 
-static const SpvFlavour *of_arch(const AuArch *arch)
-{
-    if (strstr(arch->features, "dpas16")) return &spirv_kernel_products;
-    if (strcmp(arch->caps, "xe2") == 0) return &spirv_kernel_bodies;
-    if (strstr(arch->name, "-lanes")) return &spirv_kernel_subgroups;
-    if (is_opencl(arch) || is_levelzero(arch)) return &spirv_kernel;
-    if (strstr(arch->features, "nv2")) return &spirv_shader_places;
-    if (strstr(arch->features, "atomic_f32")) return &spirv_shader_sums;
-    if (strstr(arch->features, "positions")) return &spirv_shader_components;
-    return arch == archs ? &spirv_shader : &spirv_shader_subgroups;
-}
-
 static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out)
 {
-    const SpvFlavour *flavour = of_arch(arch);
     (void)optimize;
     SpvWords words = {0};
     if (stage == AU_CODE_IR) {
@@ -168,7 +173,7 @@ static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint3
                  "target %s has no LLVM IR; it emits modules: spirv, spirv-text", target_of(arch));
         return false;
     }
-    if (!spirv_kernels(arena, diags, flavour, kernels, count, &words)) return false;
+    if (!spirv_kernels(arena, diags, arch->flavour, kernels, count, &words)) return false;
     *out = (AuBlob){words.at, (size_t)words.count * sizeof *words.at};
     if (stage == AU_CODE_FINAL) return true;
     AuText text = {.arena = arena};

@@ -2,11 +2,11 @@
 """What Intel's offline compiler makes of modules for its matrix units: every module compiles, for every kernel with all registers and nothing in private
 memory, and none spills more than docs/dev/levelzero.md says.
 
-    ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--write]
+    ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--devices pvc,bmg] [--kernel forward] [--write]
 
 OCLOC is what tests/tools/ocloc.sh makes; where it is not there, this is skipped. PAGE has a table of bytes a subgroup between the markers
 `<!-- ocloc -->` and `<!-- end -->`; kernels that are not in it spill nothing. --write makes it anew. A compiler of another version may spill more or less:
-then the table is to be written again, and looked at.
+then the table is to be written again, and looked at. --kernel compiles the modules of that kernel alone.
 """
 import argparse
 import re
@@ -49,8 +49,10 @@ def measure(given, dtype: str, width: int, folder: Path) -> dict:
     subprocess.run([given.aulec, given.script, "--target=levelzero", "--arch=xe2", f"--dtype={dtype}", f"--width=D={width}", f"--width=E={width}", "--emit=spirv", "-o", out],
                    check=True, capture_output=True)
     for module in modules(out.read_bytes()):
+        if f"_xe2_{given.kernel}\0".encode() not in module and given.kernel:
+            continue
         (folder / "one.spv").write_bytes(module)
-        for device in DEVICES:
+        for device in given.devices.split(","):
             made = folder / f"k_{device}.bin"
             command = [given.ocloc, "compile", "-q", "-spirv_input", "-file", folder / "one.spv", "-device", device, "-out_dir", folder, "-output", "k", "-options", OPTIONS]
             done = subprocess.run(command, capture_output=True, text=True)
@@ -90,6 +92,8 @@ def main() -> int:
         parser.add_argument(name, type=Path)
     parser.add_argument("--widths", default="64,128")
     parser.add_argument("--types", default="f16,bf16")
+    parser.add_argument("--devices", default=",".join(DEVICES))
+    parser.add_argument("--kernel", default="", help="modules that have this one")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     if not given.ocloc.exists():
@@ -100,6 +104,8 @@ def main() -> int:
         for dtype in given.types.split(","):
             for width in map(int, given.widths.split(",")):
                 spills |= measure(given, dtype, width, Path(folder))
+    if not spills:
+        parser.error(f"no module has a kernel {given.kernel}")
     page = given.page.read_text()
     if given.write:
         given.page.write_text(page.split(BEGIN)[0] + BEGIN + table(spills) + END + page.split(BEGIN)[1].split(END, 1)[1])

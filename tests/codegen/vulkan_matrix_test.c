@@ -199,29 +199,76 @@ static const char places[] =
     "    %66 = lt.i32 %60, 8\n    store @o[%65], %62 if %66\n  }\n"
     "}\n";
 
-static void functions_of_an_element(void **state)
+/* Components, whose places are told by matrices of numbers: weights become f16 where they lie, and an operand by way of shared memory. */
+static const char components[] =
+    "kernel components lanes 8 warps 2\n"
+    "memory @a: global f16 align 16 reads\nmemory @b: global f32 reads\n"
+    "memory @o: global f32 writes\nmemory @h: global f16 align 16 writes\n"
+    "memory @s: shared f16[128] align 64 reads writes\n"
+    "memory @numbers: shared f32[8] align 64 reads writes\n"
+    "memory @rows: matrix f32[1] shape 8 8 c\nmemory @columns: matrix f32[1] shape 8 8 c\n"
+    "memory @x: matrix f16[2] shape 8 8 a\nmemory @y: matrix f16[1] shape 8 8 b\n"
+    "memory @c: matrix f32[2] shape 8 8 c\nmemory @w: matrix f16[1] shape 8 8 c\n"
+    "arg a: pointer @a\narg b: pointer @b\narg o: pointer @o\narg h: pointer @h\narg f: f32\n{\n"
+    "  %1 = lane.i32\n  %2 = warp.i32\n  %3 = block.i32 #0\n  %4 = arg.f32 #4\n"
+    "  %5 = mul.i32 %2, 64\n  %6 = mul.i32 %1, 8\n  %7 = add.i32 %5, %6\n"
+    "  %8 = mul.i32 %3, 128\n  %9 = add.i32 %7, %8\n  %10 = add.i32 %5, %8\n"
+    "  %11 = load.f16x8 @a[%9]\n  store @s[%7], %11\n  store @h[%9], %11\n"
+    "  %12 = cvt.f32 %1\n  %13 = eq.i32 %2, 0\n  store @numbers[%1], %12 if %13\n  barrier #0\n"
+    "  matrix_load @rows[0], @numbers[0], 0 #1\n  matrix_load @columns[0], @numbers[0], 0 #0\n"
+    "  matrix_load @x[0], @s[%5], 8 #0\n  matrix_load @y[0], @s[%5], 8 #1\n"
+    "  matrix_fill @c[0], 0.0\n  matrix_mul @c[0], @x[0], @y[0]\n"
+    "  %14 = load.f32 @b[3]\n"
+    "  matrix_each @c[1] {\n"
+    "    %40 = matrix_get.f32 @rows[0]\n    %41 = matrix_get.f32 @columns[0]\n"
+    "    %42 = matrix_get.f32 @c[0]\n    %43 = mul.f32 %42, %4\n    %44 = add.f32 %43, %14\n"
+    "    %45 = le.f32 %41, %40\n    %46 = select.f32 %45, %44, %41\n"
+    "    %47 = mul.f32 %46, 0.125\n    matrix_put %47\n  }\n"
+    "  matrix_cvt @w[0], @c[1]\n  barrier #0\n  matrix_store @s[%5], @w[0], 8 #0\n  barrier #0\n"
+    "  matrix_load @x[1], @s[%5], 8 #0\n"
+    "  matrix_fill @c[0], 1.0\n  matrix_mul @c[0], @x[1], @y[0]\n"
+    "  matrix_store @o[%10], @c[0], 8 #0\n"
+    "}\n";
+
+/* The text on numbers of few bits, so that products and sums are exact; the factor is a parameter. */
+static void of_elements(const Trial *t, const char *name, const char *text)
 {
-    (void)state;
     enum { N = 256 };
     static uint16_t a[N], h[N];
     static float b[8], o[N];
     AuKBuffer buffers[5] = {{a, N, true}, {b, 8, true}, {o, N, false}, {h, N, false}};
     uint64_t slots[5] = {0};
     const float factor = -0.5f;
-    static const char needs[] = "lanes8 coopmat8x8x8_f16 nv2";
-    const Trial t = {"places", needs, is_open && vulkan_has(&device, needs), &spirv_shader_places};
     Session s = session_begin();
     for (uint32_t n = 0; n < N; n++)
         a[n] = kernel_to_f16((float)((int32_t)(n * 37 % 64) - 32) / 16);
     for (uint32_t n = 0; n < 8; n++) b[n] = (float)n / 4;
     memcpy(&slots[4], &factor, sizeof factor);
-    const uint32_t source = au_source_add(s.diags, "places", places, sizeof places - 1);
+    const uint32_t source = au_source_add(s.diags, name, text, strlen(text));
     AuKernel *k = kernel_read(s.arena, au_names_new(s.arena), s.diags, source);
     if (!k || !kernel_verify(k, s.diags)) fail_msg("%s", session_errors(&s));
     const AuKRun run = {.buffers = buffers, .slots = slots, .grid = {2, 1, 1}};
-    on_device(&s, &t, k, &run);
+    on_device(&s, t, k, &run);
     session_end(&s);
-    if (!t.runs) skip();
+    if (!t->runs) skip();
+}
+
+static void functions_of_an_element(void **state)
+{
+    (void)state;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16 nv2";
+    const Trial t = {"places", needs, is_open && vulkan_has(&device, needs), &spirv_shader_places};
+    of_elements(&t, "places", places);
+}
+
+/* Before the first of them the loader tries where components lie (vulkan_positions.c). */
+static void loops_over_components(void **state)
+{
+    (void)state;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16 positions";
+    const Trial t = {"components", needs, is_open && vulkan_has(&device, needs),
+                     &spirv_shader_components};
+    of_elements(&t, "components", components);
 }
 
 /* As devices have them; here they are emitted, for the validator. */
@@ -235,9 +282,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1) folder = argv[1];
     is_open = vulkan_open(&device);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(matrices_of_8),
-                                       cmocka_unit_test(matrices_of_16),
-                                       cmocka_unit_test(functions_of_an_element)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrices_of_8), cmocka_unit_test(matrices_of_16),
+        cmocka_unit_test(functions_of_an_element), cmocka_unit_test(loops_over_components)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (is_open) vulkan_close(&device);
     return failed;

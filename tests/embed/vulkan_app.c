@@ -269,9 +269,14 @@ VkCommandBuffer app_copy(const App *app, const Memory *from, const Memory *to, u
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                             .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     const VkBufferCopy part = {.size = bytes};
+    const VkMemoryBarrier copied = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                    .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+                                    .dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT};
     VkCommandBuffer commands;
     VK_CHECK(vkAllocateCommandBuffers(app->device, &all, &commands));
     VK_CHECK(vkBeginCommandBuffer(commands, &begin));
+    vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                         0, 1, &copied, 0, NULL, 0, NULL); /* behind copies to the same memory */
     vkCmdCopyBuffer(commands, from->buffer, to->buffer, 1, &part);
     VK_CHECK(vkEndCommandBuffer(commands));
     return commands;

@@ -27,6 +27,7 @@ typedef struct ExecCase {
                         more than it costs),
                         wide (gradients by group_back_wide in a shape that its rule does not take),
                         opaque, opaque_forward (gradients by matrices_backward, results by matrices_forward, and by nothing else),
+                        repeat (sums in one order, and the same bits twice), checked (kernels that check indices, on devices),
                         driver (gradients on OpenCL devices in the quick round, too),
                         or NULL */
 } ExecCase;

@@ -56,7 +56,8 @@ static aule_module *compile(Run *r, const char *text, size_t length)
                        .widths = exec_widths(r),
                        .shape = getenv("AULE_TEST_SHAPE"), /* of what is tried by hand */
                        .no_gradients = !r->grads,
-                       .deterministic = exec_has(r, "repeat")};
+                       .deterministic = exec_has(r, "repeat"),
+                       .checked = exec_has(r, "checked")};
     aulec_result *result = NULL;
     aule_module *module = NULL;
     aule_error *error = NULL;

@@ -2,7 +2,8 @@
  *
  *     library_test DEVICE SCRIPTS [turns|eighth|some|few|NAME]
  *     library_test DEVICE SCRIPTS cells [WORD...]      a line of JSON for each script, operand type and pass (tools/conformance); of WORDs
- *                                                      f32, f16 and bf16 are types to take and all others names of scripts
+ *                                                      f32, f16 and bf16 are types to take, `hard` stands for the hard cases in place of the
+ *                                                      first of each script, and all others are names of scripts
  *
  * turns: each case in one operand type, by turns; eighth: every eighth of those; some: every seventh; few: every twentieth; NAME: only scripts so called */
 #include "exec.h"
@@ -90,7 +91,17 @@ static const ExecCase cases[] = {
     {"rwkv7.attn",            "B=1 H=2 T=53 K=32 V=32",               NULL, "forward states"},
     {"rwkv7.attn",            "B=2 H=1 T=17 K=16 V=24",               NULL, "forward states nan odd"},
 };
+/* Of cells: strides that are not those of a contiguous tensor, NaN in padding, the same bits twice; kernels that check indices. */
+static const ExecCase hard_cases[] = {
+    {"mha.attn",              "B=1 H=3 S=131 T=67 D=64 E=32",         NULL, "odd nan repeat"},
+    {"alibi.attn",            "B=1 H=2 S=17 T=101 D=64 E=64",         NULL, "odd nan repeat"},
+    {"documents.attn",        "B=2 H=2 S=90 D=32 E=32",               NULL, "sorted odd checked"},
+    {"relative_bias.attn",    "B=1 H=2 S=40 T=53 D=32 E=32 W=33",     NULL, "odd nan checked"},
+    {"gla.attn",              "B=2 H=1 Hk=1 T=31 K=16 V=20",          NULL, "odd nan repeat"},
+};
 // clang-format on
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const char *const dtypes[] = {"f32", "f16", "bf16"};
 
@@ -119,10 +130,17 @@ static void words_of(const ExecCase *c, bool forward, char how[64])
     snprintf(how, 64, "%s%s", words, forward ? " forward" : "");
 }
 
+/* The first case of each script, or a hard one, whose words are its name, too. */
+typedef struct CellCase {
+    const ExecCase *of;
+    bool is_hard;
+} CellCase;
+
 /* Refused, where the compiler says so with a code; what else went wrong is a failure. */
-static void print_cell(const ExecSuite *suite, const char *script, const char *dtype, bool forward,
+static void print_cell(const ExecSuite *suite, CellCase x, const char *dtype, bool forward,
                        bool passed)
 {
+    const char *script = x.of->script;
     const char *name, *code = strstr(exec_trouble(suite), "error E");
     double worst = 0;
     for (uint32_t n = 0;; n++) {
@@ -133,6 +151,7 @@ static void print_cell(const ExecSuite *suite, const char *script, const char *d
     }
     printf("{\"script\": \"%.*s\", \"dtype\": \"%s\", \"pass\": \"%s\", ",
            (int)strcspn(script, "."), script, dtype, forward ? "forward" : "backward");
+    if (x.is_hard) printf("\"how\": \"%s\", ", x.of->how);
     if (passed)
         printf("\"status\": \"passed\", \"error\": %.2f}\n", worst);
     else if (code)
@@ -165,25 +184,35 @@ static bool is_wanted(const char *what, bool dtype, int words, char **word)
     return none;
 }
 
-/* The first case of each script. */
+static void run_cells(ExecSuite *suite, CellCase x, int words, char **word)
+{
+    for (unsigned run = 0; run < 6; run++) {
+        const char *dtype = dtypes[run % 3];
+        if (!is_wanted(dtype, true, words, word)) continue;
+        const bool forward = run < 3;
+        char how[64];
+        words_of(x.of, forward, how);
+        ExecCase c = *x.of;
+        c.how = how;
+        const bool passed = exec_run(suite, &c, dtype);
+        print_cell(suite, x, dtype, forward, passed);
+    }
+}
+
 static int cells(const char *device, const char *folder, int words, char **word)
 {
+    const bool is_hard = words > 0 && strcmp(word[0], "hard") == 0;
+    const ExecCase *all = is_hard ? hard_cases : cases;
+    const size_t count = is_hard ? COUNT(hard_cases) : COUNT(cases);
     ExecSuite *suite = exec_open(device, folder);
     if (!suite) return 77;
     exec_be_quiet(suite);
-    for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++) {
-        if (n && strcmp(cases[n].script, cases[n - 1].script) == 0) continue;
-        if (!is_wanted(cases[n].script, false, words, word)) continue;
-        for (unsigned run = 0; run < 6; run++) {
-            if (!is_wanted(dtypes[run % 3], true, words, word)) continue;
-            const bool forward = run < 3;
-            char how[64];
-            words_of(&cases[n], forward, how);
-            ExecCase c = cases[n];
-            c.how = how;
-            const bool passed = exec_run(suite, &c, dtypes[run % 3]);
-            print_cell(suite, c.script, dtypes[run % 3], forward, passed);
-        }
+    for (size_t n = 0; n < count; n++) {
+        const bool again = n && strcmp(all[n].script, all[n - 1].script) == 0;
+        if ((!is_hard && again) ||
+            !is_wanted(all[n].script, false, words - is_hard, word + is_hard))
+            continue;
+        run_cells(suite, (CellCase){&all[n], is_hard}, words - is_hard, word + is_hard);
     }
     exec_close(suite);
     return 0;
@@ -202,7 +231,7 @@ int main(int argc, char **argv)
     w.turns = w.step > 1 || strcmp(what, "turns") == 0;
     w.only = *what && !w.turns ? what : NULL;
     ExecTally tally = {0};
-    if (!exec_all(&tally, argv[1], argv[2], cases, sizeof cases / sizeof *cases, of_case, &w))
+    if (!exec_all(&tally, argv[1], argv[2], cases, COUNT(cases), of_case, &w))
         return 77; /* meson: skipped */
     return exec_report(&tally);
 }
