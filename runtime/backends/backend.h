@@ -146,6 +146,12 @@ typedef struct AuBackend {
     void (*event_free)(void *event);
 } AuBackend;
 
+/* patience.c: nanoseconds that the environment's [variable] allows, in seconds, and the error of a device that did nothing for as long. */
+#define RT_SECOND 1000000000u
+aule_status rt_patience(const char *variable, uint64_t *nanoseconds, AuSink sink);
+aule_status rt_fail_hung(AuSink sink, const char *backend, uint32_t index, const char *variable,
+                         uint64_t nanoseconds);
+
 /* NULL: unknown. */
 const AuBackend *rt_backend(const char *name, size_t length);
 
