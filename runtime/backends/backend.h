@@ -20,9 +20,6 @@ void rt_add_uuid(const uint8_t *uuid, AuText *text);
 aule_status rt_found_none(AuFinder *finder, const char *backend, DLDevice dl, AuText *why,
                           AuSink sink);
 
-/* Does the code begin as a module of SPIR-V does? */
-bool rt_is_spirv(const aule_variant_v1 *variant);
-
 /* A tensor as the unit that copies boxes sees it (aule_map_v1): sizes in elements, strides in bytes, a dimension more where one is cut.
  * rank 0: it was not passed, and nobody asks for its boxes. */
 typedef struct AuMapView {

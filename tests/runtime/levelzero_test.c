@@ -279,6 +279,23 @@ static void test_a_module_that_is_refused(void **state)
                  "levelzero:0: zeKernelCreate: ZE_RESULT_ERROR_INVALID_KERNEL_NAME; weigh");
 }
 
+/* What a driver would take for something else: a module for Vulkan in an artifact that is damaged, or made by hand. */
+static void test_a_module_of_another_flavour(void **state)
+{
+    (void)state;
+    static const uint32_t shader[] = {0x07230203,     0x00010500,   0,    1, 0, 2 << 16 | 17,
+                                      1 /* Shader */, 3 << 16 | 14, 5348, 3};
+    levelzero_mock_reset();
+    set_code(shader, sizeof shader);
+    expect_wrong(ON_OWN, AULE_ERROR_ARTIFACT,
+                 "levelzero:0: the code of 'rows sm_80' is a module of SPIR-V of another flavour, "
+                 "expected one with addresses Physical64 and memory model OpenCL");
+    assert_int_equal(levelzero_mock.compiled + levelzero_mock.taken, 0);
+    set_code(shader, 16);
+    expect_wrong(ON_OWN, AULE_ERROR_ARTIFACT, "is no SPIR-V module");
+    set_code(NULL, 0);
+}
+
 /* ---- what does not fit */
 
 static void test_limits(void **state)
@@ -527,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_binaries_are_kept),
         cmocka_unit_test(test_many_registers),
         cmocka_unit_test(test_a_module_that_is_refused),
+        cmocka_unit_test(test_a_module_of_another_flavour),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_hung),
