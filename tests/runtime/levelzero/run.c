@@ -220,6 +220,7 @@ ze_result_t zeCommandListReset(ze_command_list_handle_t list)
 
 static void append(struct ze_list *list, Command c)
 {
+    if (levelzero_mock.idle) return;
     if (list->count == list->room) {
         list->room = list->room * 2 + 16;
         list->commands = realloc(list->commands, list->room * sizeof *list->commands);
@@ -296,15 +297,16 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t list,
     NOT_NULL(groups);
     RULE(kernel->block[0], ZE_RESULT_ERROR_INVALID_GROUP_SIZE_DIMENSION);
     for (uint32_t n = 0; n < kernel->facts.arg_count; n++)
-        RULE(kernel->set[n], ZE_RESULT_ERROR_INVALID_ARGUMENT); /* an argument was never set */
+        RULE(kernel->set[n] || levelzero_mock.idle,
+             ZE_RESULT_ERROR_INVALID_ARGUMENT); /* an argument was never set */
     const uint32_t most = levelzero_mock.most_blocks;
     RULE(groups->groupCountX <= most && groups->groupCountY <= most && groups->groupCountZ <= most,
          ZE_RESULT_ERROR_INVALID_GLOBAL_WIDTH_DIMENSION);
     RULE(kernel->facts.local_bytes <= levelzero_mock.shared_bytes,
          ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
     Command c = {.what = LAUNCH, .kernel = kernel, .groups = *groups, .signal = signal};
-    c.values = malloc(sizeof kernel->values);
-    memcpy(c.values, kernel->values, sizeof kernel->values);
+    c.values = levelzero_mock.idle ? NULL : malloc(sizeof kernel->values);
+    if (c.values) memcpy(c.values, kernel->values, sizeof kernel->values);
     append(list, c);
     LEAVE(ZE_RESULT_SUCCESS);
 }
