@@ -8,6 +8,12 @@
 
 /* Of the first nothing is known of lanes: their number is that of a work-group, and what they tell each other goes through shared memory.
  * The others' lanes are subgroups, which the loader asks for, with cooperative matrices of f16. */
+/* Subgroups of so many lanes that exchange values, without matrices. */
+#define LANES_OF_VULKAN(lanes)                                                                     \
+    {                                                                                              \
+        .name = "vulkan12-lanes" lanes, .caps = "lanes" lanes,                                     \
+        .features = "shared32k lanes" lanes, .f16 = true, .bf16 = true, .wish = ""                 \
+    }
 static const AuArch archs[] = {{.name = "vulkan12",
                                 .caps = "simt32",
                                 .features = "shared32k",
@@ -27,6 +33,9 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .f16 = true,
                                 .bf16 = true,
                                 .wish = ""},
+                               LANES_OF_VULKAN("8"),
+                               LANES_OF_VULKAN("16"),
+                               LANES_OF_VULKAN("32"),
                                {.name = "vulkan12-coop16",
                                 .caps = "vulkan",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16",
@@ -148,12 +157,12 @@ static const SpvFlavour *of_arch(const AuArch *arch)
 {
     if (strstr(arch->features, "dpas16")) return &spirv_kernel_products;
     if (strcmp(arch->caps, "xe2") == 0) return &spirv_kernel_bodies;
-    if (strstr(arch->name, "-lanes")) return &spirv_kernel_subgroups;
+    if (is_opencl(arch) && strstr(arch->name, "-lanes")) return &spirv_kernel_subgroups;
     if (is_opencl(arch) || is_levelzero(arch)) return &spirv_kernel;
     if (strstr(arch->features, "nv2")) return &spirv_shader_places;
     if (strstr(arch->features, "atomic_f32")) return &spirv_shader_sums;
     if (strstr(arch->features, "positions")) return &spirv_shader_components;
-    return arch == archs ? &spirv_shader : &spirv_shader_subgroups;
+    return strstr(arch->features, "lanes") ? &spirv_shader_subgroups : &spirv_shader;
 }
 
 static bool emit(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
