@@ -3,13 +3,14 @@
     python bench/tools.py BUILD [--calls] [--write docs/performance.md]
 
 BUILD is a build folder. Times are medians of seven runs of the whole process; --write puts the table between the markers
-`<!-- bench:tools -->` and `<!-- end -->`. --calls measures warm calls alone; --write then leaves the other rows as they are.
+`<!-- bench:tools -->` and `<!-- end -->`. --calls measures warm calls and plans alone; --write then leaves the other rows as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "tests/front/examples/mha.attn"
-CALL, MARK = "a warm call:", "<!-- bench:tools -->"
+CALL, PLAN, MARK = "a warm call:", "a plan whose Vulkan pipelines are kept, beside vkCreateComputePipelines", "<!-- bench:tools -->"
 
 
 def seconds(command: list, runs: int = 7) -> float:
@@ -69,7 +70,7 @@ def rows(build: Path, folder: Path) -> list[tuple]:
 def calls(build: Path) -> list[tuple]:
     """On stand-ins for drivers, which do nothing."""
     table, env = [], dict(os.environ, LD_LIBRARY_PATH=str(build / "tests/metal"))
-    for name in ("launch", "launch_hip", "launch_metal"):
+    for name in ("launch", "launch_hip", "launch_levelzero", "launch_metal"):
         bench = subprocess.run([build / f"tests/runtime/runtime_{name}_bench"], capture_output=True, text=True, env=env)
         bench.check_returncode()
         for line in (bench.stdout + bench.stderr).splitlines():
@@ -79,10 +80,21 @@ def calls(build: Path) -> list[tuple]:
     return table
 
 
+def plans(build: Path) -> list[tuple]:
+    """On the first Vulkan device, where there is one: what is ours of a plan whose pipelines the driver has kept."""
+    bench = build / "tests/embed/embed_vulkan_bench"
+    done = subprocess.run([bench, build / "tests/embed/vulkan_mha.so"], capture_output=True, text=True) if bench.exists() else None
+    if not done or done.returncode == 77:
+        return []
+    done.check_returncode()
+    ours = re.search(r"^a plan, its pipelines kept .* beside vkCreateComputePipelines +(\d+) us", done.stdout, re.M)
+    return [(PLAN, f"{int(ours[1]) / 1000:.2f} ms", "5 ms")]
+
+
 def kept(page: str) -> list[tuple]:
     """The rows of a page that are not of calls."""
     rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in page.split("<!-- end -->", 1)[0].splitlines() if line.startswith("| ")]
-    return [row for row in rows[1:] if not row[0].startswith(CALL)]
+    return [row for row in rows[1:] if not row[0].startswith((CALL, PLAN))]
 
 
 def main() -> None:
@@ -99,7 +111,7 @@ def main() -> None:
     else:
         with tempfile.TemporaryDirectory() as folder:
             table = rows(a.build.resolve(), Path(folder))
-    table += calls(a.build.resolve())
+    table += calls(a.build.resolve()) + plans(a.build.resolve())
     text = "\n".join(["| what | measured | bar |", "|---|---|---|"] + [f"| {' | '.join(r)} |" for r in table])
     print(text)
     if a.write:

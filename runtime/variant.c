@@ -32,15 +32,6 @@ static int rank_device(const aule_variant_v1 *variant, const AuBackend *backend,
     return backend->rank_arch ? backend->rank_arch(info, variant->arch) : 0;
 }
 
-bool rt_is_spirv(const aule_variant_v1 *variant)
-{
-    enum { MAGIC = 0x07230203, HEADER = 20 };
-    uint32_t magic = 0;
-    if (variant->code_bytes < HEADER || variant->code_bytes % 4) return false;
-    memcpy(&magic, variant->code, sizeof magic);
-    return magic == MAGIC;
-}
-
 bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info *info)
 {
     const AuBackend *backend = rt_backend(info->backend, strlen(info->backend));

@@ -6,6 +6,14 @@
 #include <aule/artifact.h>
 #include <string.h>
 
+/* Subgroups of so many lanes that exchange values, without matrices. */
+#define LANES_OF_VULKAN(lanes)                                                                     \
+    {                                                                                              \
+        .name = "vulkan12-lanes" lanes, .caps = "lanes" lanes,                                     \
+        .features = "shared32k lanes" lanes, .f16 = true, .bf16 = true, .wish = "",                \
+        .flavour = &spirv_shader_subgroups                                                         \
+    }
+
 /* Of the first nothing is known of lanes: their number is that of a work-group, and what they tell each other goes through shared memory.
  * The others' lanes are subgroups, which the loader asks for, with cooperative matrices of f16. */
 static const AuArch archs[] = {{.name = "vulkan12",
@@ -30,6 +38,9 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .bf16 = true,
                                 .wish = "",
                                 .flavour = &spirv_shader},
+                               LANES_OF_VULKAN("8"),
+                               LANES_OF_VULKAN("16"),
+                               LANES_OF_VULKAN("32"),
                                {.name = "vulkan12-coop16",
                                 .caps = "vulkan",
                                 .features = "shared48k lanes32 coopmat16x16x16_f16",

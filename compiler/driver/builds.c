@@ -197,6 +197,24 @@ static void say_unshared(AuJob *job, const AuAttentionBuild *build, uint32_t fir
         au_remark(job->diags, AU_N0604, v->attn->span, "%s", message);
 }
 
+/* Somebody asked for an architecture by its name, whose matrix units kernels from number [first] on do not use: a schedule's name says why. */
+static void say_without_matrices(AuJob *job, const AuAttentionBuild *build, uint32_t first,
+                                 const AuVariant *v)
+{
+    static const char plain[] = "lanes_", mark[] = " # ";
+    if (!job->choice.arch_count || tile_caps(v->arch->caps)->executors & 1u << TILE_ON_THREAD)
+        return;
+    for (uint32_t n = first; n < build->count; n++) {
+        const AuVariant *one = &build->variants[n];
+        const char *why = strstr(one->schedule->name, mark);
+        if (!why || strncmp(one->schedule->name, plain, sizeof plain - 1) != 0) continue;
+        const char *message = au_format(job->arena, "%s of '%s' for %s %s has no matrices: %s",
+                                        schedule_operation(one->operation), v->attn->name,
+                                        v->target->name, v->arch->name, why + sizeof mark - 1);
+        if (!is_said(job, message)) au_remark(job->diags, AU_N0605, v->attn->span, "%s", message);
+    }
+}
+
 static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, const AuGrads *grads)
 {
     for (uint32_t t = 0; t < job->choice.target_count; t++)
@@ -227,6 +245,7 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
                 const uint32_t first = build->count;
                 if (!add_operations(job, build, &v, backward)) return false;
                 say_unshared(job, build, first, &v);
+                say_without_matrices(job, build, first, &v);
             }
         }
     return true;

@@ -20,9 +20,6 @@ void rt_add_uuid(const uint8_t *uuid, AuText *text);
 aule_status rt_found_none(AuFinder *finder, const char *backend, DLDevice dl, AuText *why,
                           AuSink sink);
 
-/* Does the code begin as a module of SPIR-V does? */
-bool rt_is_spirv(const aule_variant_v1 *variant);
-
 /* A tensor as the unit that copies boxes sees it (aule_map_v1): sizes in elements, strides in bytes, a dimension more where one is cut.
  * rank 0: it was not passed, and nobody asks for its boxes. */
 typedef struct AuMapView {
@@ -145,6 +142,12 @@ typedef struct AuBackend {
     aule_status (*event_elapsed)(void *first, void *last, int64_t *nanoseconds, AuSink sink);
     void (*event_free)(void *event);
 } AuBackend;
+
+/* patience.c: nanoseconds that the environment's [variable] allows, in seconds, and the error of a device that did nothing for as long. */
+#define RT_SECOND 1000000000u
+aule_status rt_patience(const char *variable, uint64_t *nanoseconds, AuSink sink);
+aule_status rt_fail_hung(AuSink sink, const char *backend, uint32_t index, const char *variable,
+                         uint64_t nanoseconds);
 
 /* NULL: unknown. */
 const AuBackend *rt_backend(const char *name, size_t length);

@@ -83,13 +83,26 @@ static aule_status make_list(LevelZero *z, AuSink sink)
     return rt_ze_check(z, sink, "zeCommandListCreateImmediate", code);
 }
 
+static aule_status make_mark(LevelZero *z, AuSink sink)
+{
+    const ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    void *at = NULL;
+    const ze_result_t code =
+        z->ze.zeMemAllocHost(z->context, &desc, sizeof *z->at_work, ZE_ALIGN, &at);
+    if (code) return rt_ze_check(z, sink, "zeMemAllocHost", code);
+    memset(at, 0, sizeof *z->at_work);
+    z->at_work = at;
+    return AULE_OK;
+}
+
 static void close_levelzero(void *state)
 {
     LevelZero *z = state;
-    rt_ze_idle(z);
+    if (!rt_ze_idle(z)) return; /* with all that it may still read */
     rt_ze_queue_end(z);
     rt_ze_events_end(z);
     if (z->stage) z->ze.zeMemFree(z->context, z->stage);
+    if (z->at_work) z->ze.zeMemFree(z->context, (void *)(uintptr_t)z->at_work);
     if (z->owns_context) z->ze.zeContextDestroy(z->context);
     pthread_mutex_destroy(&z->lock);
     rt_free(z);
@@ -103,10 +116,14 @@ static aule_status open_levelzero(AuHeap memory, uint32_t index, const aule_devi
     z->heap = memory;
     z->index = index;
     z->kind = options->queue_kind;
+    atomic_init(&z->awaited, NULL);
     atomic_init(&z->lost, 0);
+    atomic_init(&z->hung, false);
     pthread_mutex_init(&z->lock, NULL);
-    aule_status status = find_again(z, sink);
+    aule_status status = rt_patience(ZE_PATIENCE, &z->patience, sink);
+    if (!status) status = find_again(z, sink);
     if (!status) status = take_context(z, options->context, sink);
+    if (!status) status = make_mark(z, sink); /* first: whoever waits for the list looks at it */
     if (!status) status = make_list(z, sink);
     if (status)
         close_levelzero(z);

@@ -61,6 +61,7 @@ typedef struct ZeCommands {
     bool put; /* on a queue, since the event was last seen */
 } ZeCommands;
 
+#define ZE_PATIENCE "AULE_LEVELZERO_TIMEOUT"
 typedef struct LevelZero {
     AuHeap heap;
     AuLevelZero ze;
@@ -75,8 +76,13 @@ typedef struct LevelZero {
     ZeCommands ring[ZE_RING];
     uint32_t turn; /* of the ring */
     ZePool *pools;
-    void *stage;      /* memory that host and device see, for copies; NULL until one is needed */
-    atomic_uint lost; /* the result that said so; 0: it is not */
+    void *stage;       /* memory that host and device see, for copies; NULL until one is needed */
+    uint64_t patience; /* nanoseconds */
+    const volatile uint64_t *at_work; /* the device writes the time there as it begins a command */
+    ze_event_handle_t behind; /* all of the own list, once the device was hung; NULL: not put yet */
+    _Atomic(ze_event_handle_t) awaited; /* in vain, since the device hung */
+    atomic_uint lost; /* the result that said so, or ours where it hung; 0: it is not */
+    atomic_bool hung; /* no work was finished for [patience]; it may still read what it was given */
 } LevelZero;
 
 /* 0 is fine; else the error of the driver's call, and [more] of it. */
@@ -93,19 +99,24 @@ typedef struct ZeWork {
     ze_command_queue_handle_t
         queue;            /* that is to execute it; NULL: it executes by itself, or by its owner */
     ZeCommands *commands; /* of the ring; NULL: another list */
+    bool by_owner;        /* executed, again and again perhaps */
 } ZeWork;
 aule_status rt_ze_open(LevelZero *z, void *queue, ZeWork *work, AuSink sink);
-/* What comes behind waits for all before it; [signal] (may be NULL) is there then. */
+/* What comes behind waits for all before it; [signal] is there then, where that is NULL a command follows. */
 aule_status rt_ze_order(LevelZero *z, const ZeWork *work, ze_event_handle_t signal, AuSink sink);
 /* [status]: of what was done on the list; if it is not AULE_OK, nothing of it is executed where that can be helped. */
 aule_status rt_ze_put(LevelZero *z, ZeWork *work, aule_status status, AuSink sink);
+/* For an event, or a queue where that is NULL, as long as the device gets anywhere within the time that it is given. */
+aule_status rt_ze_wait(LevelZero *z, ze_event_handle_t event, ze_command_queue_handle_t queue,
+                       AuSink sink);
 /* Until what was put on the device's own list is done; the lock is held. */
 aule_status rt_ze_wait_own(LevelZero *z, const ZeWork *work, AuSink sink);
 aule_status rt_ze_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
                        AuSink sink);
 aule_status rt_ze_synchronize(void *state, void *queue, AuSink sink);
-/* Until all that we put on the device's own list and on queues is done; without a word where that fails. */
-void rt_ze_idle(LevelZero *z);
+/* Until all that we put on the device's own list and on queues is done; without a word where that fails. True: what the device was given may
+ * end; false: it is hung, and what it may still read stays. */
+bool rt_ze_idle(LevelZero *z);
 void rt_ze_queue_end(LevelZero *z);
 
 /* ---- levelzero_event.c. The lock is held. */

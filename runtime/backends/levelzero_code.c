@@ -29,7 +29,7 @@ void rt_ze_unload(void *state, void *program)
 {
     LevelZero *z = state;
     Program *p = program;
-    if (p->module) rt_ze_idle(z);
+    if (p->module && !rt_ze_idle(z)) return; /* the device may still be in it */
     for (uint32_t n = 0; n < p->variant->launch_count; n++) {
         if (p->kernels[n].handle) z->ze.zeKernelDestroy(p->kernels[n].handle);
         rt_free(p->kernels[n].held);

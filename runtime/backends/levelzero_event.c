@@ -121,9 +121,7 @@ aule_status rt_ze_event_wait(void *event, AuSink sink)
     const Point *point = event;
     LevelZero *z = point->owner;
     aule_status status = rt_ze_alive(z, sink);
-    return status ? status
-                  : rt_ze_check(z, sink, "zeEventHostSynchronize",
-                                z->ze.zeEventHostSynchronize(point->event, UINT64_MAX));
+    return status ? status : rt_ze_wait(z, point->event, NULL, sink);
 }
 
 static int64_t nanoseconds_of(const ZeFacts *f, uint64_t first, uint64_t last)

@@ -72,8 +72,7 @@ aule_status rt_ze_buffer_new(void *state, uint64_t bytes, void **data, AuSink si
 void rt_ze_buffer_free(void *state, void *data)
 {
     LevelZero *z = state;
-    rt_ze_idle(z);
-    z->ze.zeMemFree(z->context, data);
+    if (rt_ze_idle(z)) z->ze.zeMemFree(z->context, data);
 }
 
 /* ---- copies */

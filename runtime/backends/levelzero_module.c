@@ -2,6 +2,7 @@
  * under a name made of the code, the device, the driver and its version. What the driver does not take any more is made again. */
 #include "../cache.h"
 #include "../descriptor.h"
+#include "../spirv.h"
 #include "levelzero.h"
 
 /* Addresses are numbers of 64 bits to our kernels, which may lie on either side of a tensor's element 0 (strides may be negative); without
@@ -124,10 +125,10 @@ aule_status rt_ze_module(LevelZero *z, const aule_variant_v1 *variant, ze_module
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                        "levelzero:%u: code of format %u, expected SPIR-V", z->index,
                        variant->code_format);
-    if (!rt_is_spirv(variant))
-        return rt_fail(sink, AULE_ERROR_ARTIFACT,
-                       "levelzero:%u: the code of '%s' is no SPIR-V module", z->index,
-                       variant->schedule);
+    const char *wrong = rt_spirv_wrong(variant, RT_SPIRV_KERNEL);
+    if (wrong)
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "levelzero:%u: the code of '%s' is %s", z->index,
+                       variant->schedule, wrong);
     aule_status status = rt_cache_limit(&most, sink);
     if (status) return status;
     name_of(z, variant, &name);

@@ -20,9 +20,9 @@ static aule_status make_list(LevelZero *z, ZeCommands *c, AuSink sink)
 static aule_status use_again(LevelZero *z, ZeCommands *c, AuSink sink)
 {
     if (!c->put) return AULE_OK;
-    ze_result_t code = z->ze.zeEventHostSynchronize(c->done, UINT64_MAX);
-    if (code) return rt_ze_check(z, sink, "zeEventHostSynchronize", code);
-    code = z->ze.zeCommandListReset(c->list);
+    aule_status status = rt_ze_wait(z, c->done, NULL, sink);
+    if (status) return status;
+    ze_result_t code = z->ze.zeCommandListReset(c->list);
     if (code) return rt_ze_check(z, sink, "zeCommandListReset", code);
     code = z->ze.zeEventHostReset(c->done); /* last: until then all of this can be done again */
     c->put = code != ZE_RESULT_SUCCESS;
@@ -56,7 +56,8 @@ aule_status rt_ze_open(LevelZero *z, void *queue, ZeWork *work, AuSink sink)
 {
     aule_status status = rt_ze_alive(z, sink);
     if (status) return status;
-    *work = (ZeWork){.list = queue ? queue : z->own};
+    *work = (ZeWork){.list = queue ? queue : z->own,
+                     .by_owner = queue && z->kind == AULE_QUEUE_RECORDED};
     pthread_mutex_lock(&z->lock);
     if (!queue || z->kind != AULE_QUEUE_COMMANDS) return AULE_OK;
     ZeCommands *c = &z->ring[z->turn++ % ZE_RING];
@@ -67,10 +68,20 @@ aule_status rt_ze_open(LevelZero *z, void *queue, ZeWork *work, AuSink sink)
     return status;
 }
 
+/* What begins writes the time for those who wait. Not on lists that their owner executes: nobody waits for these here. */
+static aule_status mark(LevelZero *z, const ZeWork *work, AuSink sink)
+{
+    if (work->by_owner) return AULE_OK;
+    return rt_ze_check(z, sink, "zeCommandListAppendWriteGlobalTimestamp",
+                       z->ze.zeCommandListAppendWriteGlobalTimestamp(
+                           work->list, (uint64_t *)(uintptr_t)z->at_work, NULL, 0, NULL));
+}
+
 aule_status rt_ze_order(LevelZero *z, const ZeWork *work, ze_event_handle_t signal, AuSink sink)
 {
-    return rt_ze_check(z, sink, "zeCommandListAppendBarrier",
-                       z->ze.zeCommandListAppendBarrier(work->list, signal, 0, NULL));
+    aule_status status = rt_ze_check(z, sink, "zeCommandListAppendBarrier",
+                                     z->ze.zeCommandListAppendBarrier(work->list, signal, 0, NULL));
+    return status || signal ? status : mark(z, work, sink);
 }
 
 aule_status rt_ze_put(LevelZero *z, ZeWork *work, aule_status status, AuSink sink)
@@ -82,6 +93,34 @@ aule_status rt_ze_put(LevelZero *z, ZeWork *work, aule_status status, AuSink sin
 }
 
 /* ---- waiting */
+
+static ze_result_t wait_once(const LevelZero *z, ze_event_handle_t event,
+                             ze_command_queue_handle_t queue, uint64_t nanoseconds)
+{
+    return event ? z->ze.zeEventHostSynchronize(event, nanoseconds)
+                 : z->ze.zeCommandQueueSynchronize(queue, nanoseconds);
+}
+
+aule_status rt_ze_wait(LevelZero *z, ze_event_handle_t event, ze_command_queue_handle_t queue,
+                       AuSink sink)
+{
+    ze_result_t code;
+    for (uint64_t before = 0, known = 0;; known = 1) {
+        const uint64_t patience = atomic_load(&z->hung) ? 0 : z->patience;
+        code = wait_once(z, event, queue, patience);
+        const uint64_t now = *z->at_work;
+        if (code != ZE_RESULT_NOT_READY || !patience || (known && now == before)) break;
+        before = now;
+    }
+    if (code != ZE_RESULT_NOT_READY)
+        return rt_ze_check(z, sink, event ? "zeEventHostSynchronize" : "zeCommandQueueSynchronize",
+                           code);
+    ze_event_handle_t none = NULL;
+    if (!atomic_load(&z->hung)) atomic_compare_exchange_strong(&z->awaited, &none, event);
+    atomic_store(&z->hung, true);
+    atomic_store(&z->lost, ZE_RESULT_ERROR_DEVICE_LOST);
+    return rt_fail_hung(sink, "levelzero", z->index, ZE_PATIENCE, z->patience);
+}
 
 /* An event behind all that is on a list which executes by itself. The lock is held, but not while it is waited for. */
 static aule_status wait_list(LevelZero *z, const ZeWork *work, bool hold, AuSink sink)
@@ -95,10 +134,10 @@ static aule_status wait_list(LevelZero *z, const ZeWork *work, bool hold, AuSink
         return status;
     }
     if (!hold) pthread_mutex_unlock(&z->lock);
-    const ze_result_t code = z->ze.zeEventHostSynchronize(done, UINT64_MAX);
+    status = rt_ze_wait(z, done, NULL, sink);
     if (!hold) pthread_mutex_lock(&z->lock);
-    if (!code) rt_ze_give(z, done); /* else it may still come, and is not used again */
-    return rt_ze_check(z, sink, "zeEventHostSynchronize", code);
+    if (!status) rt_ze_give(z, done); /* else it may still come, and is not used again */
+    return status;
 }
 
 aule_status rt_ze_wait_own(LevelZero *z, const ZeWork *work, AuSink sink)
@@ -117,9 +156,7 @@ aule_status rt_ze_synchronize(void *state, void *queue, AuSink sink)
                        z->index);
     if (queue && z->kind == AULE_QUEUE_COMMANDS) {
         aule_status status = rt_ze_alive(z, sink);
-        return status ? status
-                      : rt_ze_check(z, sink, "zeCommandQueueSynchronize",
-                                    z->ze.zeCommandQueueSynchronize(queue, UINT64_MAX));
+        return status ? status : rt_ze_wait(z, NULL, queue, sink);
     }
     aule_status status = rt_ze_open(z, queue, &work, sink);
     if (status) return status;
@@ -136,8 +173,29 @@ static aule_status wait_ring(LevelZero *z, AuSink sink)
     return status;
 }
 
+/* Has a device that was taken for hung done what it was given after all? */
+static bool came_back(LevelZero *z)
+{
+    const AuSink quiet = {.memory = z->heap};
+    const ze_event_handle_t awaited = atomic_load(&z->awaited);
+    pthread_mutex_lock(&z->lock);
+    bool back = !awaited || z->ze.zeEventHostSynchronize(awaited, 0) == ZE_RESULT_SUCCESS;
+    if (back) atomic_store(&z->awaited, NULL);
+    if (back && !z->behind && !rt_ze_take(z, &z->behind, quiet) &&
+        rt_ze_order(z, &(ZeWork){.list = z->own}, z->behind, quiet)) {
+        rt_ze_give(z, z->behind);
+        z->behind = NULL;
+    }
+    back = back && z->behind &&
+           z->ze.zeEventHostSynchronize(z->behind, z->patience) == ZE_RESULT_SUCCESS;
+    for (uint32_t n = 0; n < ZE_RING && back; n++) back = !use_again(z, &z->ring[n], quiet);
+    pthread_mutex_unlock(&z->lock);
+    if (back) atomic_store(&z->hung, false); /* lost it stays */
+    return back;
+}
+
 /* What could not be waited for, since memory was short, say, may be so the second time. */
-void rt_ze_idle(LevelZero *z)
+bool rt_ze_idle(LevelZero *z)
 {
     const AuSink quiet = {.memory = z->heap};
     aule_status status = AULE_ERROR_DRIVER;
@@ -145,6 +203,7 @@ void rt_ze_idle(LevelZero *z)
         status = rt_ze_synchronize(z, NULL, quiet);
         if (!status) status = wait_ring(z, quiet);
     }
+    return !atomic_load(&z->hung) || came_back(z);
 }
 
 aule_status rt_ze_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,

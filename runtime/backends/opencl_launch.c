@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "../descriptor.h"
+#include "../spirv.h"
 
 /* What a kernel's argument was last set to. Numbers mostly stay from run to run, and setting one costs as much as a launch expression. */
 typedef struct Held {
@@ -147,6 +148,11 @@ aule_status rt_opencl_load(void *state, const aule_variant_v1 *variant, void **p
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                        "opencl: code of format %u, expected OpenCL C or SPIR-V",
                        variant->code_format);
+    const char *wrong =
+        variant->code_format == AULE_CODE_SPIRV ? rt_spirv_wrong(variant, RT_SPIRV_KERNEL) : NULL;
+    if (wrong)
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "opencl: the code of '%s' is %s",
+                       variant->schedule, wrong);
     if (variant->code_format == AULE_CODE_SPIRV && !o->program_with_il)
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED, "opencl: the device takes no SPIR-V");
     Program *p = rt_alloc(o->memory, sizeof *p);

@@ -2,8 +2,6 @@
  * caller's, in order. */
 #include "vulkan.h"
 
-#include <stdlib.h>
-
 aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult code)
 {
     char number[24];
@@ -16,22 +14,6 @@ aule_status rt_vulkan_check(Vulkan *v, AuSink sink, const char *call, VkResult c
                    code == VK_ERROR_DEVICE_LOST
                        ? "; a kernel has failed or ran too long: open the device again"
                        : "");
-}
-
-/* AULE_VULKAN_TIMEOUT, in seconds. */
-static aule_status read_patience(uint64_t *patience, AuSink sink)
-{
-    enum { USUAL = 600, MOST = 1000000, DIGITS = 7 };
-    const char *text = getenv("AULE_VULKAN_TIMEOUT");
-    *patience = (uint64_t)USUAL * VULKAN_SECOND;
-    if (!text || !*text) return AULE_OK;
-    const size_t digits = strspn(text, "0123456789");
-    const long seconds = digits <= DIGITS && !text[digits] ? strtol(text, NULL, 10) : 0;
-    if (seconds < 1 || seconds > MOST)
-        return rt_fail(sink, AULE_ERROR_USAGE,
-                       "AULE_VULKAN_TIMEOUT is '%s', expected seconds from 1 to %d", text, MOST);
-    *patience = (uint64_t)seconds * VULKAN_SECOND;
-    return AULE_OK;
 }
 
 aule_status rt_vulkan_alive(Vulkan *v, AuSink sink)
@@ -190,7 +172,7 @@ static aule_status open_vulkan(AuHeap memory, uint32_t index, const aule_device_
     atomic_init(&v->hung, false);
     atomic_init(&v->positions, 0);
     pthread_mutex_init(&v->lock, NULL);
-    aule_status status = read_patience(&v->patience, sink);
+    aule_status status = rt_patience(VULKAN_PATIENCE, &v->patience, sink);
     if (!status) status = options->context ? rt_vulkan_take(v, options, sink) : find_again(v, sink);
     if (!status && !v->device) status = make_device(v, sink);
     if (!status) status = make_commands(v, sink);

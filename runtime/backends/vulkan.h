@@ -114,7 +114,7 @@ typedef struct VulkanCommands {
 
 typedef struct VulkanRecording VulkanRecording;
 
-enum { VULKAN_SECOND = 1000000000 /* nanoseconds */ };
+#define VULKAN_PATIENCE "AULE_VULKAN_TIMEOUT"
 struct Vulkan {
     AuHeap heap;
     AuVulkan vk;

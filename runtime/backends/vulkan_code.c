@@ -3,6 +3,7 @@
 #include "vulkan.h"
 
 #include "../descriptor.h"
+#include "../spirv.h"
 
 /* ---- modules */
 
@@ -71,9 +72,10 @@ aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **p
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                        "vulkan:%u: code of format %u, expected SPIR-V", v->index,
                        variant->code_format);
-    if (!rt_is_spirv(variant))
-        return rt_fail(sink, AULE_ERROR_ARTIFACT, "vulkan:%u: the code of '%s' is no SPIR-V module",
-                       v->index, variant->schedule);
+    const char *wrong = rt_spirv_wrong(variant, RT_SPIRV_SHADER);
+    if (wrong)
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "vulkan:%u: the code of '%s' is %s", v->index,
+                       variant->schedule, wrong);
     aule_status status = rt_vulkan_positions(v, variant, sink);
     if (status) return status;
     VulkanProgram *p = rt_alloc(v->heap, sizeof *p);

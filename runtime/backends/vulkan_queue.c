@@ -34,10 +34,7 @@ aule_status rt_vulkan_wait(Vulkan *v, uint64_t value, AuSink sink)
     if (code != VK_TIMEOUT) return rt_vulkan_check(v, sink, "vkWaitSemaphores", code);
     atomic_store(&v->hung, true);
     atomic_store(&v->lost, true);
-    return rt_fail(sink, AULE_ERROR_DRIVER,
-                   "vulkan:%u: no work was finished in %llu s (AULE_VULKAN_TIMEOUT), the device is "
-                   "taken for hung: open it again",
-                   v->index, (unsigned long long)(v->patience / VULKAN_SECOND));
+    return rt_fail_hung(sink, "vulkan", v->index, VULKAN_PATIENCE, v->patience);
 }
 
 aule_status rt_vulkan_look(Vulkan *v, AuSink sink)

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""What Intel's offline compiler makes of modules for its matrix units: every module compiles, for every kernel with all registers and nothing in private
-memory, and none spills more than docs/dev/levelzero.md says.
+"""What Intel's offline compiler makes of modules: every one for its matrix units compiles, each kernel with all registers and nothing in private memory, and
+none spills more, has fewer products in its loop over keys or queries (DPAS), or more instructions there, than docs/dev/levelzero.md says; and what kernels
+without matrix units keep in private memory.
 
     ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--devices pvc,bmg] [--kernel forward] [--write]
 
-OCLOC is what tests/tools/ocloc.sh makes; where it is not there, this is skipped. PAGE has a table of bytes a subgroup between the markers
-`<!-- ocloc -->` and `<!-- end -->`; kernels that are not in it spill nothing. --write makes it anew. A compiler of another version may spill more or less:
-then the table is to be written again, and looked at. --kernel compiles the modules of that kernel alone.
+OCLOC is what tests/tools/ocloc.sh makes; where it is not there, this is skipped. PAGE has three tables, of bytes a subgroup that are spilled, of
+`DPAS / all instructions` of the shortest loop that has any, and of private bytes a lane, between the markers `<!-- ocloc TABLE -->` and `<!-- end -->`;
+kernels that are not in the first spill nothing, those that are not in the second have no DPAS. --write makes them anew. A compiler of another version may
+do more or less: then the tables are to be written again, and looked at. --kernel compiles the modules of that kernel alone, and no private memory is looked at.
 """
 import argparse
+import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -17,9 +21,11 @@ import tempfile
 from pathlib import Path
 
 MAGIC = 0x07230203
-DEVICES = "pvc", "bmg"
-OPTIONS = "-ze-opt-large-register-file -ze-opt-greater-than-4GB-buffer-required"  # the backend's, for such modules
-BEGIN, END = "<!-- ocloc -->\n", "<!-- end -->"
+DEVICES = "pvc", "bmg", "lnl"
+PLAIN_OPTIONS = "-ze-opt-greater-than-4GB-buffer-required"  # the backend's
+OPTIONS = "-ze-opt-large-register-file " + PLAIN_OPTIONS  # for modules with matrix units
+END = "<!-- end -->"
+PRIVATE_TYPES = "f32", "f16"
 
 
 def modules(data: bytes) -> list:
@@ -43,47 +49,105 @@ def kernels(binary: bytes) -> list:
     return [(part.split()[0], dict(re.findall(r"(spill_size|private_size|grf_count): *(\d+)", part))) for part in parts]
 
 
-def measure(given, dtype: str, width: int, folder: Path) -> dict:
-    """Spilled bytes by (kernel, width, type, device); what is wrong ends the program."""
-    out, spills = folder / "modules", {}
-    subprocess.run([given.aulec, given.script, "--target=levelzero", "--arch=xe2", f"--dtype={dtype}", f"--width=D={width}", f"--width=E={width}", "--emit=spirv", "-o", out],
+def shortest_loop(assembly: str) -> tuple:
+    """(DPAS, all instructions) of the shortest loop with any: from a label to a branch behind it that names it."""
+    labels, ops, loops = {}, [], []
+    for line in assembly.splitlines():
+        label = re.match(r"(\w+):", line)
+        op = re.match(r"(?:\([^)]*\))?\s+([a-z][\w.]*)\s", line)
+        if label:
+            labels[label[1]] = len(ops)
+        elif op:
+            ops.append(op[1])
+            targets = re.findall(r"\w+", line.partition("//")[0]) if op[1].startswith(("jmpi", "goto", "while")) else []
+            loops += [(labels[target], len(ops)) for target in targets if target in labels]
+    found = [(sum(name.startswith("dpas") for name in ops[begin:end]), end - begin) for begin, end in loops]
+    return min((loop for loop in found if loop[0]), key=lambda loop: loop[1], default=(0, 0))
+
+
+def assemblies(dump: Path) -> dict:
+    """Texts by (kernel, spilled bytes): the compiler may try a kernel twice, and dumps both."""
+    found = {}
+    for path in dump.glob("*.asm"):
+        text = path.read_text(errors="replace")
+        spilled = re.search(r"^//\.spill size (\d+)", text, re.M)
+        found[re.match(r"//\.kernel (\S+)", text)[1], int(spilled[1]) if spilled else 0] = text
+    return found
+
+
+def compiled(given, arch: str, dtype: str, width: int, devices: tuple, options: str, folder: Path):
+    """Of each kernel on each device: its name without what all have in front, the device, its fields, its loop."""
+    out = folder / "modules"
+    subprocess.run([given.aulec, given.script, "--target=levelzero", f"--arch={arch}", f"--dtype={dtype}", f"--width=D={width}", f"--width=E={width}", "--emit=spirv", "-o", out],
                    check=True, capture_output=True)
     for module in modules(out.read_bytes()):
-        if f"_xe2_{given.kernel}\0".encode() not in module and given.kernel:
+        if given.kernel and f"_{arch}_{given.kernel}\0".encode() not in module:
             continue
         (folder / "one.spv").write_bytes(module)
-        for device in given.devices.split(","):
-            made = folder / f"k_{device}.bin"
-            command = [given.ocloc, "compile", "-q", "-spirv_input", "-file", folder / "one.spv", "-device", device, "-out_dir", folder, "-output", "k", "-options", OPTIONS]
-            done = subprocess.run(command, capture_output=True, text=True)
+        for device in devices:
+            made, dump = folder / f"k_{device}.bin", folder / "dump"
+            command = [given.ocloc, "compile", "-q", "-spirv_input", "-file", folder / "one.spv", "-device", device, "-out_dir", folder, "-output", "k", "-options", options]
+            done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, IGC_ShaderDumpEnable="1", IGC_DumpToCustomDir=str(dump)))
             if done.returncode or not made.exists():
                 sys.exit(f"{dtype}, width {width}, {device}: ocloc refuses a module: {(done.stdout + done.stderr).strip()[-500:]}")
-            found = kernels(made.read_bytes())
+            found, texts = kernels(made.read_bytes()), assemblies(dump)
             made.unlink()
+            shutil.rmtree(dump, ignore_errors=True)
             if not found:
                 sys.exit(f"{dtype}, width {width}, {device}: ocloc's binary names no kernels")
             for name, fields in found:
-                kernel = name.split("_xe2_")[-1]
+                text = texts.get((name, int(fields.get("spill_size", 0))))
+                if text is None:
+                    sys.exit(f"{name} on {device}: no assembly of it was dumped")
+                yield name.split(f"_{arch}_")[-1], device, fields, shortest_loop(text)
+
+
+def measure(given, folder: Path) -> dict:
+    """Numbers by table and (kernel, width, type, device); what is wrong ends the program."""
+    tables = {"spills": {}, "loops": {}, "private": {}}
+    for dtype in given.types.split(","):
+        for width in map(int, given.widths.split(",")):
+            for kernel, device, fields, loop in compiled(given, "xe2", dtype, width, given.devices.split(","), OPTIONS, folder):
                 if fields.get("grf_count") != "256" or int(fields.get("private_size", 0)):
-                    sys.exit(f"{name} on {device}: {fields}; expected 256 registers and no private memory")
-                spills[kernel, width, dtype, device] = int(fields.get("spill_size", 0))
-    return spills
+                    sys.exit(f"{kernel} on {device}: {fields}; expected 256 registers and no private memory")
+                tables["spills"][kernel, width, dtype, device] = (int(fields.get("spill_size", 0)),)
+                tables["loops"][kernel, width, dtype, device] = loop
+    for dtype in PRIVATE_TYPES if not given.kernel else ():
+        for kernel, device, fields, _ in compiled(given, "levelzero10", dtype, 64, ("bmg",), PLAIN_OPTIONS, folder):
+            tables["private"][kernel, 64, dtype, device] = (int(fields.get("private_size", 0)),)
+    return tables
 
 
-def read(page: str) -> dict:
-    rows = re.findall(r"\| `(\w+)`, (\d+) \|(.*)\|\n", page.split(BEGIN)[1].split(END)[0])
-    heads = [(dtype, device) for dtype in ("f16", "bf16") for device in DEVICES]
-    return {(kernel, int(width), *head): int(cell) for kernel, width, cells in rows for head, cell in zip(heads, cells.split("|"))}
+def heads(name: str) -> list:
+    if name == "private":
+        return [(dtype, "bmg") for dtype in PRIVATE_TYPES]
+    return [(dtype, device) for dtype in ("f16", "bf16") for device in DEVICES]
 
 
-def table(spills: dict) -> str:
-    heads = [(dtype, device) for dtype in ("f16", "bf16") for device in DEVICES]
-    text = "| kernel, width | " + " | ".join(f"{dtype}, `{device}`" for dtype, device in heads) + " |\n" + "|---" * 5 + "|\n"
-    for kernel, width in dict.fromkeys(key[:2] for key in sorted(spills)):
-        cells = [spills.get((kernel, width, *head)) for head in heads]
-        if any(cells) or kernel == "forward":
-            text += f"| `{kernel}`, {width} | {' | '.join('-' if cell is None else str(cell) for cell in cells)} |\n"
+def begin(name: str) -> str:
+    return f"<!-- ocloc {name} -->\n"
+
+
+def read(page: str, name: str) -> dict:
+    rows = re.findall(r"\| `(\w+)`, (\d+) \|(.*)\|\n", page.split(begin(name))[1].split(END)[0])
+    return {(kernel, int(width), *head): tuple(map(int, re.findall(r"\d+", cell)))
+            for kernel, width, cells in rows for head, cell in zip(heads(name), cells.split("|"))}
+
+
+def table(name: str, measured: dict) -> str:
+    text = "| kernel, width | " + " | ".join(f"{dtype}, `{device}`" for dtype, device in heads(name)) + " |\n" + "|---" * (len(heads(name)) + 1) + "|\n"
+    for kernel, width in dict.fromkeys(key[:2] for key in sorted(measured)):
+        cells = [measured.get((kernel, width, *head), ()) for head in heads(name)]
+        if any(any(cell) for cell in cells) or (kernel == "forward" and name == "spills"):
+            text += f"| `{kernel}`, {width} | {' | '.join(' / '.join(map(str, cell)) or '-' for cell in cells)} |\n"
     return text
+
+
+def worse(name: str, found: tuple, said: tuple) -> bool:
+    """Fewer products, or more of anything else."""
+    if name == "loops":
+        return found[0] < said[0] or found[1] > said[1]
+    return found[0] > said[0]
 
 
 def main() -> int:
@@ -99,20 +163,22 @@ def main() -> int:
     if not given.ocloc.exists():
         print(f"{given.ocloc} (tests/tools/ocloc.sh) is not there")
         return 77
-    spills = {}
     with tempfile.TemporaryDirectory() as folder:
-        for dtype in given.types.split(","):
-            for width in map(int, given.widths.split(",")):
-                spills |= measure(given, dtype, width, Path(folder))
-    if not spills:
+        tables = measure(given, Path(folder))
+    if not tables["spills"]:
         parser.error(f"no module has a kernel {given.kernel}")
     page = given.page.read_text()
     if given.write:
-        given.page.write_text(page.split(BEGIN)[0] + BEGIN + table(spills) + END + page.split(BEGIN)[1].split(END, 1)[1])
+        for name, measured in tables.items():
+            head, rest = page.split(begin(name))
+            page = head + begin(name) + table(name, measured) + END + rest.split(END, 1)[1]
+        given.page.write_text(page)
         return 0
-    said = read(page)
-    wrong = [f"{', '.join(map(str, key))}: {spilled} bytes, {said.get(key, 0)} said" for key, spilled in spills.items() if spilled > said.get(key, 0)]
-    print("\n".join(wrong) or f"{len(spills)} kernels spill no more than {given.page.name} says")
+    wrong = []
+    for name, measured in tables.items():
+        said = read(page, name)
+        wrong += [f"{name}: {', '.join(map(str, key))}: {found}, {said.get(key, (0, 0))} said" for key, found in measured.items() if worse(name, found, said.get(key, (0, 0)))]
+    print("\n".join(wrong) or f"{sum(map(len, tables.values()))} kernels are no worse than {given.page.name} says")
     return bool(wrong)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT, AULEC = Path(sys.argv[1]), sys.argv[2]
 DOCS = ROOT / "docs"
-READS = re.compile(r"""(?<!\w)(?:getenv\(|environ(?:\.get)?[\[(]|["'](?=AULE_TEST_\w+["'] in os\.environ))["'](\w+)["']""")
+READS = re.compile(r"""(?<!\w)(?:getenv\(|define \w+_PATIENCE |environ(?:\.get)?[\[(]|["'](?=AULE_TEST_\w+["'] in os\.environ))["'](\w+)["']""")
 SOURCES = ("dsl", "compiler", "codegen", "runtime", "python", "demo", "bench", "tests")
 
 

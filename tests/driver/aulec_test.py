@@ -53,7 +53,7 @@ OPTIONS = {
     "tf32 beside a target that is not asked for its architecture": (["--target=cuda,cpu", "--arch=sm_80", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
     "a type that no architecture asked for takes": (["--target=vulkan", "--arch=vulkan12-coop16,vulkan12-coop8", "--dtype=f16,bf16"], 2,
-        "no architecture of target vulkan that was asked for takes bf16; there are vulkan12, vulkan12-sums, vulkan12-shared16, vulkan13-coop16-nv2-bf16, vulkan12-coop16-bf16"),
+        "no architecture of target vulkan that was asked for takes bf16; there are vulkan12, vulkan12-sums, vulkan12-shared16, vulkan12-lanes8, vulkan12-lanes16, vulkan12-lanes32, vulkan13-coop16-nv2-bf16, vulkan12-coop16-bf16"),
     "the same of a stage": (["--arch=vulkan12-coop8", "--dtype=bf16", "--emit=spirv-text"], 2, "vulkan that was asked for takes bf16"),
     "an unknown way to multiply f32": (["--f32=fast"], 2, "expected exact or tf32"),
     "tf32 on a target that has no unit for it": (["--target", "cpu", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
@@ -204,6 +204,21 @@ class BadScripts(Case):
         self.assertNotIn(b"N0601", aulec(*wide, "--no-grad", input=with_norm).stderr)
         rows = "--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=K=1024", "--width=V=16", "--emit=kernel-ir", "-o", os.devnull
         self.expect(aulec(EXAMPLES / "gla.attn", *rows), 0, "N0601", "gla", "sm_90", "rows of 1024 channels of keys")
+
+    def test_matrices_that_are_not_used(self):
+        """Of an architecture that was named, and no other, it is said why kernels have no matrices."""
+        narrow = [EXAMPLES / "mha.attn", "--target=vulkan", "--dtype=f16", "--width=D=40", "--width=E=40", "-o", self.folder / "x.so"]
+        said = aulec(*narrow, "--arch=vulkan12,vulkan12-coop16")
+        for operation, schedule in ("forward", "matrices_forward"), ("backward", "matrices_backward"):
+            self.expect(said, 0, f"note N0605: {operation} of 'mha' for vulkan vulkan12-coop16 has no matrices: not {schedule}: widths 40 and 40 are no multiples of 16")
+        self.assertEqual(said.stderr.count(b"N0605"), 2)
+        for options in ["--arch=vulkan12"], ["--arch=vulkan12-lanes32"], []:
+            self.assertNotIn(b"N0605", aulec(*narrow, *options).stderr)
+        odd = [EXAMPLES / "mha.attn", "--target=cuda", "--dtype=f16", "--width=D=72", "--width=E=72", "--no-grad", "--emit=tiled-ir", "-o", os.devnull]
+        self.assertIn(b"N0605", aulec(*odd, "--arch=sm_70").stderr)
+        self.assertNotIn(b"N0605", aulec(*odd).stderr)
+        wide = [EXAMPLES / "mha.attn", "--target=vulkan", "--arch=vulkan12-coop16", "--dtype=f16", "--width=D=64", "--width=E=64", "-o", self.folder / "x.so"]
+        self.assertNotIn(b"N0605", aulec(*wide).stderr)
 
 
 # Valid scripts that kernels were hard to make of: items of an attention.

@@ -2,7 +2,7 @@
  * block each, on the caller's thread), the same with new addresses, with new parameters, and a grid for the whole pool; then the two
  * launches and a memset on a mock of CUDA's driver that does nothing, which leaves what is ours, with the device's context current and not;
  * and on one of Vulkan's, where a run is one submission.
- * Run by `meson test --benchmark`, as are launch_hip_bench.c and launch_metal_bench.c. */
+ * Run by `meson test --benchmark`, as are those of other drivers (launch_*_bench.c). */
 #include "launch_case.h"
 
 #include "cuda_mock.h"

@@ -6,7 +6,7 @@
 Callers callers;
 
 /* The sample's module with modules for Level Zero instead of PTX. The mock knows kernels by their names, so that no code is needed. */
-static const uint32_t code[] = {0x07230203, 0x00010000, 0, 1, 0};
+static const uint32_t code[] = {0x07230203, 0x00010000, 0, 1, 0, 3 << 16 | 14, 2, 2};
 static CaseModule sample;
 
 static void take(void *loader, const char *name, void *function)
@@ -14,6 +14,16 @@ static void take(void *loader, const char *name, void *function)
     void *found = dlsym(loader, name);
     assert_non_null(found);
     memcpy(function, &found, sizeof found);
+}
+
+void set_code(const uint32_t *words, size_t bytes)
+{
+    case_module(&sample, &(aule_variant_v1){.target = "levelzero",
+                                            .arch = "levelzero10",
+                                            .features = "SPIR-V_1.0 shared32k",
+                                            .code_format = AULE_CODE_SPIRV,
+                                            .code = words ? words : code,
+                                            .code_bytes = words ? bytes : sizeof code});
 }
 
 void set_features(const char *features)

@@ -41,6 +41,8 @@ typedef struct Setup {
 void make_module(const char *driver);
 /* The sample's variants need these words; it begins with "SPIR-V_1.0 shared32k". */
 void set_features(const char *features);
+/* Or are of this code; NULL: of the usual. */
+void set_code(const uint32_t *words, size_t bytes);
 void open_case(Setup *s, On on);
 void close_case(Setup *s);
 /* All that a program does, until something fails; what of it comes before plans. */

@@ -174,9 +174,9 @@ static void test_times(void **state)
         levelzero_mock.api = 1 << 16 | (old ? 1 : 3);
         open_case(&s, ON_OWN);
         if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
-        /* Between the events: a fill, two launches, a barrier before each, and that of the second; 10 ticks of 100 ns each. */
+        /* Between the events: a fill, two launches, before each a barrier and the time that is written, and the barrier of the second; 10 ticks of 100 ns each. */
         assert_int_equal(aule_event_elapsed(s.first, s.last, &nanoseconds, &error), AULE_OK);
-        assert_int_equal(nanoseconds, 7 * 10 * 100);
+        assert_int_equal(nanoseconds, 10 * 10 * 100);
         expect_error(aule_event_elapsed(s.last, s.first, &nanoseconds, &error), &error,
                      AULE_ERROR_USAGE, "");
         aule_event_free(s.last), aule_event_free(s.first);
@@ -185,7 +185,7 @@ static void test_times(void **state)
         assert_int_equal(aule_plan_run(s.plan, &s.c->run, NULL), AULE_OK);
         assert_int_equal(aule_event_record(s.device, NULL, &s.last, NULL), AULE_OK);
         assert_int_equal(aule_event_elapsed(s.first, s.last, &nanoseconds, &error), AULE_OK);
-        assert_int_equal(nanoseconds, 7 * 10 * 100);
+        assert_int_equal(nanoseconds, 10 * 10 * 100);
         close_case(&s);
         expect_nothing_left();
     }
@@ -279,6 +279,23 @@ static void test_a_module_that_is_refused(void **state)
                  "levelzero:0: zeKernelCreate: ZE_RESULT_ERROR_INVALID_KERNEL_NAME; weigh");
 }
 
+/* What a driver would take for something else: a module for Vulkan in an artifact that is damaged, or made by hand. */
+static void test_a_module_of_another_flavour(void **state)
+{
+    (void)state;
+    static const uint32_t shader[] = {0x07230203,     0x00010500,   0,    1, 0, 2 << 16 | 17,
+                                      1 /* Shader */, 3 << 16 | 14, 5348, 3};
+    levelzero_mock_reset();
+    set_code(shader, sizeof shader);
+    expect_wrong(ON_OWN, AULE_ERROR_ARTIFACT,
+                 "levelzero:0: the code of 'rows sm_80' is a module of SPIR-V of another flavour, "
+                 "expected one with addresses Physical64 and memory model OpenCL");
+    assert_int_equal(levelzero_mock.compiled + levelzero_mock.taken, 0);
+    set_code(shader, 16);
+    expect_wrong(ON_OWN, AULE_ERROR_ARTIFACT, "is no SPIR-V module");
+    set_code(NULL, 0);
+}
+
 /* ---- what does not fit */
 
 static void test_limits(void **state)
@@ -358,6 +375,70 @@ static void test_lost(void **state)
     expect_error(fetch(&s, &error), &error, AULE_ERROR_DRIVER, told);
     close_case(&s);
     expect_nothing_left();
+    expect_right(ON_OWN);
+}
+
+/* A device that does no more of its work is told of, on each kind of list that is waited for; everything after that is refused, and what it may
+ * still read stays until it is back. One that does a kernel in each wait is waited for. Time passes in the mock as it is asked to. */
+static void test_hung(void **state)
+{
+    (void)state;
+    setenv("AULE_LEVELZERO_TIMEOUT", "7", 1);
+    for (int kind = 0; kind < ON_KINDS; kind++) {
+        Setup s;
+        aule_error *error = NULL;
+        if (kind == ON_RECORDED) continue; /* its owner waits */
+        levelzero_mock_reset();
+        open_case(&s, (On)kind);
+        if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
+        void *queue = s.c->run.queue;
+        levelzero_mock.slow = true;
+        for (int n = 0; n < 4; n++)
+            assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
+        assert_int_equal(aule_device_synchronize(s.device, queue, &error), AULE_OK);
+        assert_int_equal(levelzero_mock.patience, 7000000000);
+        assert_true(levelzero_mock.waits >= 3);
+        levelzero_mock.hangs = true;
+        levelzero_mock.waits = 0;
+        assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
+        expect_error(aule_device_synchronize(s.device, queue, &error), &error, AULE_ERROR_DRIVER,
+                     "levelzero:0: no work was finished in 7 s (AULE_LEVELZERO_TIMEOUT), the "
+                     "device is taken for hung");
+        assert_int_equal(levelzero_mock.waits, 2);
+        expect_error(aule_plan_run(s.plan, &s.c->run, &error), &error, AULE_ERROR_DRIVER,
+                     "levelzero:0: an earlier call: ZE_RESULT_ERROR_DEVICE_LOST");
+        aule_plan_free(s.plan);
+        s.plan = NULL;
+        void *kept = kind == ON_IMMEDIATE ? aule_buffer_data(s.buffers[T_Q]) : NULL;
+        const int memories = levelzero_mock.alive[MOCK_MEMORY];
+        if (kept) {
+            aule_buffer_free(s.buffers[T_Q]); /* it stays: the device may still read it */
+            s.buffers[T_Q] = NULL;
+        }
+        assert_int_equal(levelzero_mock.alive[MOCK_MEMORY], memories);
+        assert_null(levelzero_mock.broken);
+        levelzero_mock.hangs = levelzero_mock.slow = false;
+        levelzero_mock_work();
+        if (kept) assert_int_equal(zeMemFree(s.context, kept), 0);
+        close_case(&s);
+        expect_nothing_left();
+    }
+    unsetenv("AULE_LEVELZERO_TIMEOUT");
+}
+
+static void test_timeout_is_read(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"0", "-1", "1s", " 5", "1000001", "99999999999999999999"};
+    levelzero_mock_reset();
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        char text[100];
+        setenv("AULE_LEVELZERO_TIMEOUT", wrong[n], 1);
+        snprintf(text, sizeof text, "AULE_LEVELZERO_TIMEOUT is '%s', expected seconds from 1 to",
+                 wrong[n]);
+        expect_wrong(ON_OWN, AULE_ERROR_USAGE, text);
+    }
+    unsetenv("AULE_LEVELZERO_TIMEOUT");
     expect_right(ON_OWN);
 }
 
@@ -463,8 +544,11 @@ int main(void)
         cmocka_unit_test(test_binaries_are_kept),
         cmocka_unit_test(test_many_registers),
         cmocka_unit_test(test_a_module_that_is_refused),
+        cmocka_unit_test(test_a_module_of_another_flavour),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_timeout_is_read),
         cmocka_unit_test(test_every_call_fails_in_turn),
         cmocka_unit_test(test_no_memory),
     };

@@ -128,6 +128,27 @@ static void test_runs_again(void **state)
     close_all(&s);
 }
 
+/* A module for Vulkan in an artifact that is damaged, or made by hand. */
+static void test_a_module_of_another_flavour(void **state)
+{
+    (void)state;
+    static const uint32_t shader[] = {0x07230203, 0x00010500, 0, 1, 0, 3 << 16 | 14, 5348, 3};
+    CaseModule m;
+    OnDevice s;
+    aule_error *error = NULL;
+    case_module(&m, &(aule_variant_v1){.target = "opencl",
+                                       .arch = "spirv",
+                                       .features = "",
+                                       .code_format = AULE_CODE_SPIRV,
+                                       .code = shader,
+                                       .code_bytes = sizeof shader});
+    on_device_begin(&s, &m.module, TENSORS);
+    expect_error(
+        on_device_run(&s, "opencl", &error), &error, AULE_ERROR_ARTIFACT,
+        "is a module of SPIR-V of another flavour, expected one with addresses Physical64");
+    on_device_end(&s);
+}
+
 static void test_final_left_out(void **state)
 {
     (void)state;
@@ -230,9 +251,13 @@ int main(void)
     }
     aule_device_close(device);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_result),        cmocka_unit_test(test_final_left_out),
-        cmocka_unit_test(test_callers_queue), cmocka_unit_test(test_runs_again),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_result),
+        cmocka_unit_test(test_final_left_out),
+        cmocka_unit_test(test_callers_queue),
+        cmocka_unit_test(test_runs_again),
+        cmocka_unit_test(test_a_module_of_another_flavour),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t code[] = {0x07230203, 0x00010500, 0, 1, 0};
+static const uint32_t code[] = {0x07230203, 0x00010500, 0, 1, 0, 3 << 16 | 14, 5348, 3};
 static CaseModule sample;
 static char folder[] = "/tmp/aule-vulkan-test-XXXXXX";
 

@@ -420,6 +420,29 @@ static void test_hung(void **state)
     unsetenv("AULE_VULKAN_TIMEOUT");
 }
 
+/* A module for OpenCL in an artifact that is damaged, or made by hand. */
+static void test_a_module_of_another_flavour(void **state)
+{
+    (void)state;
+    static const uint32_t kernel[] = {0x07230203, 0x00010000, 0, 1, 0, 3 << 16 | 14, 2, 2};
+    CaseModule m;
+    OnDevice s;
+    aule_error *error = NULL;
+    vulkan_mock_reset();
+    case_module(&m, &(aule_variant_v1){.target = "vulkan",
+                                       .arch = "vulkan12",
+                                       .features = "shared32k",
+                                       .code_format = AULE_CODE_SPIRV,
+                                       .code = kernel,
+                                       .code_bytes = sizeof kernel});
+    on_device_begin(&s, &m.module, TENSORS);
+    expect_error(on_device_run(&s, "vulkan:0", &error), &error, AULE_ERROR_ARTIFACT,
+                 "is a module of SPIR-V of another flavour, expected one with addresses "
+                 "PhysicalStorageBuffer64 and memory model Vulkan");
+    on_device_end(&s);
+    expect_nothing_left();
+}
+
 static void test_timeout_is_read(void **state)
 {
     (void)state;
@@ -531,6 +554,7 @@ static int run(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_hung),
         cmocka_unit_test(test_timeout_is_read),
+        cmocka_unit_test(test_a_module_of_another_flavour),
         cmocka_unit_test(test_a_pipeline_that_is_refused),
         cmocka_unit_test(test_every_call_fails_in_turn),
     };

@@ -40,8 +40,12 @@ typedef struct LevelZeroMock {
     int fail_at;           /* this call fails, counted from 1; 0: none */
     const char *fail;      /* or each of this function */
     uint32_t code;         /* with this result */
+    bool idle;        /* commands are taken and forgotten: for what a call costs without them */
+    bool hangs, slow; /* nothing is done any more; one kernel in each wait */
     /* so far */
     int calls, launches, compiled, taken; /* modules of SPIR-V, of binaries */
+    int waits;                            /* that ended before there was what they are for */
+    uint64_t patience;                    /* nanoseconds of the last wait */
     int large;                            /* modules for twice as many registers */
     const char *failed;                   /* the function that did */
     const char *broken;                   /* the first rule that was */

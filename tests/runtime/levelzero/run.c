@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BARRIER, COPY, FILL, LAUNCH };
+enum { BARRIER, COPY, FILL, TIME, LAUNCH };
 typedef struct Command {
     int what;
     char *to;
@@ -46,6 +46,7 @@ static void do_one(const Command *c)
     if (c->what == COPY) memmove(c->to, c->from, c->bytes);
     for (size_t n = 0; c->what == FILL && n < c->bytes; n++)
         c->to[n] = c->pattern[n % c->pattern_bytes];
+    if (c->what == TIME) memcpy(c->to, &levelzero_mock.now, sizeof levelzero_mock.now);
     if (c->what == LAUNCH) {
         const uint32_t groups[3] = {c->groups.groupCountX, c->groups.groupCountY,
                                     c->groups.groupCountZ};
@@ -60,42 +61,53 @@ static void do_one(const Command *c)
     c->signal->time = levelzero_mock.now;
 }
 
-static void do_all(const Command *commands, size_t count)
+/* How many of them were done: all, or of a slow device up to a kernel, what no barrier orders with it and the barrier behind. */
+static size_t do_all(const Command *commands, size_t count)
 {
-    for (size_t first = 0, end; first < count; first = end) {
-        end = first;
+    const int before = levelzero_mock.launches;
+    size_t end = 0;
+    for (size_t first = 0; first < count; first = end) {
+        if (levelzero_mock.slow && levelzero_mock.launches != before) break;
         while (end < count && commands[end].what != BARRIER) end++;
         for (size_t n = end; n-- > first;) do_one(&commands[n]);
         if (end < count) do_one(&commands[end++]);
     }
+    return end;
 }
 
-static void forget(struct ze_list *list)
+static void forget(struct ze_list *list, size_t count)
 {
-    for (size_t n = 0; n < list->count; n++) {
+    for (size_t n = 0; n < count; n++) {
         const Command *c = &list->commands[n];
         if (c->kernel) c->kernel->waiting--;
         if (c->signal) c->signal->waiting--;
         free(c->values);
     }
-    list->count = 0;
+    list->count -= count;
+    memmove(list->commands, list->commands + count, list->count * sizeof *list->commands);
+}
+
+static void work_queue(struct ze_queue *queue)
+{
+    const int before = levelzero_mock.launches;
+    size_t done = 0;
+    while (done < queue->count && !(levelzero_mock.slow && levelzero_mock.launches != before)) {
+        struct ze_list *list = queue->lists[done++];
+        do_all(list->commands, list->count);
+        list->waiting--;
+    }
+    queue->count -= done;
+    memmove(queue->lists, queue->lists + done, queue->count * sizeof(struct ze_list *));
 }
 
 static void work(void)
 {
+    if (levelzero_mock.hangs) return;
     mock_open_memory(true);
     for (size_t n = 0; n < list_count; n++)
-        if (lists[n]->immediate) {
-            do_all(lists[n]->commands, lists[n]->count);
-            forget(lists[n]);
-        }
-    for (size_t n = 0; n < queue_count; n++) {
-        for (size_t i = 0; i < queues[n]->count; i++) {
-            do_all(queues[n]->lists[i]->commands, queues[n]->lists[i]->count);
-            queues[n]->lists[i]->waiting--;
-        }
-        queues[n]->count = 0;
-    }
+        if (lists[n]->immediate && lists[n]->count)
+            forget(lists[n], do_all(lists[n]->commands, lists[n]->count));
+    for (size_t n = 0; n < queue_count; n++) work_queue(queues[n]);
     mock_open_memory(false);
 }
 
@@ -104,7 +116,7 @@ void mock_lose(void)
     for (size_t n = 0; n < queue_count; n++) queues[n]->count = 0;
     for (size_t n = 0; n < list_count; n++) {
         lists[n]->waiting = 0;
-        forget(lists[n]);
+        forget(lists[n], lists[n]->count);
     }
 }
 
@@ -178,7 +190,7 @@ ze_result_t zeCommandListDestroy(ze_command_list_handle_t list)
     END();
     LIVE(list, MOCK_LIST);
     RULE(!list->waiting && !(list->immediate && list->count), ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE);
-    forget(list);
+    forget(list, list->count);
     for (size_t n = 0; n < list_count; n++)
         if (lists[n] == list) lists[n] = lists[--list_count];
     free(list->commands);
@@ -199,7 +211,7 @@ ze_result_t zeCommandListReset(ze_command_list_handle_t list)
     LIVE(list, MOCK_LIST);
     RULE(!list->immediate, ZE_RESULT_ERROR_INVALID_ARGUMENT);
     RULE(!list->waiting, ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE);
-    forget(list);
+    forget(list, list->count);
     list->closed = false;
     LEAVE(ZE_RESULT_SUCCESS);
 }
@@ -208,6 +220,7 @@ ze_result_t zeCommandListReset(ze_command_list_handle_t list)
 
 static void append(struct ze_list *list, Command c)
 {
+    if (levelzero_mock.idle) return;
     if (list->count == list->room) {
         list->room = list->room * 2 + 16;
         list->commands = realloc(list->commands, list->room * sizeof *list->commands);
@@ -228,6 +241,18 @@ ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t list, ze_event_h
     ENTER();
     APPENDS(list, signal);
     append(list, (Command){.what = BARRIER, .signal = signal});
+    LEAVE(ZE_RESULT_SUCCESS);
+}
+ze_result_t zeCommandListAppendWriteGlobalTimestamp(ze_command_list_handle_t list, uint64_t *to,
+                                                    ze_event_handle_t signal, uint32_t wait_count,
+                                                    ze_event_handle_t *waits)
+{
+    ENTER();
+    APPENDS(list, signal);
+    NOT_NULL(to);
+    RULE((uintptr_t)to % sizeof *to == 0, ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    RULE(mock_memory(to, sizeof *to), ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    append(list, (Command){.what = TIME, .to = (char *)to, .signal = signal});
     LEAVE(ZE_RESULT_SUCCESS);
 }
 ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t list, void *to, const void *from,
@@ -272,20 +297,28 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t list,
     NOT_NULL(groups);
     RULE(kernel->block[0], ZE_RESULT_ERROR_INVALID_GROUP_SIZE_DIMENSION);
     for (uint32_t n = 0; n < kernel->facts.arg_count; n++)
-        RULE(kernel->set[n], ZE_RESULT_ERROR_INVALID_ARGUMENT); /* an argument was never set */
+        RULE(kernel->set[n] || levelzero_mock.idle,
+             ZE_RESULT_ERROR_INVALID_ARGUMENT); /* an argument was never set */
     const uint32_t most = levelzero_mock.most_blocks;
     RULE(groups->groupCountX <= most && groups->groupCountY <= most && groups->groupCountZ <= most,
          ZE_RESULT_ERROR_INVALID_GLOBAL_WIDTH_DIMENSION);
     RULE(kernel->facts.local_bytes <= levelzero_mock.shared_bytes,
          ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
     Command c = {.what = LAUNCH, .kernel = kernel, .groups = *groups, .signal = signal};
-    c.values = malloc(sizeof kernel->values);
-    memcpy(c.values, kernel->values, sizeof kernel->values);
+    c.values = levelzero_mock.idle ? NULL : malloc(sizeof kernel->values);
+    if (c.values) memcpy(c.values, kernel->values, sizeof kernel->values);
     append(list, c);
     LEAVE(ZE_RESULT_SUCCESS);
 }
 
 /* ---- queues */
+
+static ze_result_t waited(bool there, uint64_t nanoseconds)
+{
+    levelzero_mock.patience = nanoseconds;
+    levelzero_mock.waits += !there;
+    return there ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY;
+}
 
 ze_result_t zeCommandQueueCreate(ze_context_handle_t context, ze_device_handle_t device,
                                  const ze_command_queue_desc_t *desc,
@@ -335,9 +368,8 @@ ze_result_t zeCommandQueueSynchronize(ze_command_queue_handle_t queue, uint64_t 
 {
     ENTER();
     LIVE(queue, MOCK_QUEUE);
-    (void)nanoseconds;
     work();
-    LEAVE(ZE_RESULT_SUCCESS);
+    LEAVE(waited(queue->count == 0, nanoseconds));
 }
 
 /* ---- events */
@@ -395,9 +427,9 @@ ze_result_t zeEventHostSynchronize(ze_event_handle_t event, uint64_t nanoseconds
     ENTER();
     LIVE(event, MOCK_EVENT);
     if (!event->signalled) work();
-    RULE(event->signalled || nanoseconds < UINT64_MAX,
+    RULE(event->signalled || levelzero_mock.hangs || levelzero_mock.slow,
          ZE_RESULT_ERROR_INVALID_SYNCHRONIZATION_OBJECT);
-    LEAVE(event->signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
+    LEAVE(waited(event->signalled, nanoseconds));
 }
 ze_result_t zeEventHostReset(ze_event_handle_t event)
 {
