@@ -153,6 +153,32 @@ static void test_verifier_refuses(void **state)
     }
 }
 
+/* What is never in scope at once shares registers: two loops, both ways of a branch; what stands around them is there, too. */
+static void test_registers_in_scope(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *statements;
+        int32_t registers;
+    } rows[] = {
+        {"for i in range(0, n) {\nfrag a: f32[q:16, z:16] @ mma16816.C = 0.0\n}\n"
+         "for i in range(0, n) {\nfrag b: f32[q:16, d:64] @ mma16816.C = 0.0\n}\n",
+         32},
+        {"frag f: f32[q:16, z:8] @ mma16816.C = 0.0\n"
+         "if n > 0 {\nfrag a: f32[q:16, z:16] @ mma16816.C = 0.0\n"
+         "for i in range(0, n) {\nfrag b: f32[q:16, z:32] @ mma16816.C = 0.0\n}\n"
+         "} else {\nfrag c: f32[q:16, z:16] @ mma16816.C = 0.0\n}\n",
+         4 + 8 + 16},
+    };
+    for (unsigned n = 0; n < sizeof rows / sizeof *rows; n++) {
+        Session s = session_begin();
+        AuTileModule *m = expanded(&s, kernel_of(&s, "", rows[n].statements));
+        if (!m || !tile_verify(s.diags, m, TILE_ALL_RULES)) fail_msg("%s", session_errors(&s));
+        assert_int_equal(m->kernels.at[0]->roles.at[0]->fragment_registers, rows[n].registers);
+        session_end(&s);
+    }
+}
+
 /* Packed tensors consist of pieces of an operand that the target has. */
 static void test_packed_refuses(void **state)
 {
@@ -498,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_codes),
         cmocka_unit_test(test_verifier_refuses),
         cmocka_unit_test(test_what_is_filled_in),
+        cmocka_unit_test(test_registers_in_scope),
         cmocka_unit_test(test_packed_refuses),
         cmocka_unit_test(test_launch_arguments),
         cmocka_unit_test(test_one_instance),
