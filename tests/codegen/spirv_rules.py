@@ -2,7 +2,7 @@
 """Rules of ours for SPIR-V modules, beside SPIRV-Tools' validator, which lets wrong barriers and undeclared needs of old versions pass.
 
     spirv_rules.py [--validator spirv-val] MODULE...   files with modules one behind the other
-    spirv_rules.py --program SPIRV_TEST                the golden and random kernels, which that test writes into a folder
+    spirv_rules.py --program SPIRV_TEST [COUNT SEED] the golden and random kernels, which that test writes into a folder
     spirv_rules.py --scripts AULEC SCRIPT...           of what aulec makes of scripts, every operand type
         --arch NAME before the first script: for that architecture
         --newer SCRIPT before one of these: SCRIPT spirv-val is a validator that knows cooperative matrices, where SCRIPT is there
@@ -311,9 +311,9 @@ def of_scripts(aulec, scripts, validator):
     return count, wrong
 
 
-def of_program(program, validator):
+def of_program(program, numbers, validator):
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([program, folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([program, folder, *numbers], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         done = [check(path.name, path.read_bytes(), validator, back=True) for path in sorted(Path(folder).iterdir())]
     return sum(made for made, _ in done), sum(bad for _, bad in done)
 
@@ -410,7 +410,7 @@ def main(arguments):
     if arguments[0] == "--scripts":
         count, wrong = of_scripts(arguments[1], arguments[2:], validator)
     elif arguments[0] == "--program":
-        count, wrong = of_program(arguments[1], validator)
+        count, wrong = of_program(arguments[1], arguments[2:], validator)
     else:
         count = wrong = 0
         for path in arguments:

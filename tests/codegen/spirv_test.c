@@ -1,5 +1,6 @@
 /* The golden kernels as SPIR-V: their modules' text, which can be read when the emitter changes. With the name of a
- * folder as argument the modules of these and of random kernels are written there, for the validator (spirv_rules.py). */
+ * folder as argument the modules of these and of random kernels are written there, for the validator (spirv_rules.py); two numbers behind it: how many random
+ * ones, in each flavour, from which seed on. */
 #include <stdlib.h>
 
 #include "emit.h"
@@ -8,7 +9,8 @@
 
 static const char *const kernels[] = {"attention", "bits", "block", "halves", "loops", "words"};
 static const char *folder;
-enum { KERNELS = sizeof kernels / sizeof *kernels, RANDOM = 60 };
+enum { KERNELS = sizeof kernels / sizeof *kernels, RANDOM = 60, FEW = 4, SUBGROUP = 32 };
+static uint32_t random_count = RANDOM, few_count = FEW, first_seed = 1;
 
 /* Of flavour Kernel, from a kernel of its own: functions of values become arithmetic, in each flavour others. */
 static SpvWords for_opencl(Bench *b, AuKernel *k)
@@ -21,22 +23,27 @@ static SpvWords for_opencl(Bench *b, AuKernel *k)
     return words;
 }
 
-static const AuArch *arch(const char *name)
+static const AuArch *arch(const AuTarget *t, const char *name)
 {
-    const AuTarget *t = &au_target_vulkan;
     uint32_t n = 0;
     while (strcmp(t->archs[n].name, name) != 0) n++;
     return &t->archs[n];
 }
 
-static AuBlob emitted_for(Bench *b, AuKernel *k, AuCodeStage stage, const char *name)
+static AuBlob emitted_by(Bench *b, AuKernel *k, AuCodeStage stage, const AuTarget *t,
+                         const char *name)
 {
     AuBlob blob = {0};
-    if (au_target_vulkan.emit(b->arena, b->diags, &k, 1, arch(name), stage, 2, &blob)) return blob;
+    if (t->emit(b->arena, b->diags, &k, 1, arch(t, name), stage, 2, &blob)) return blob;
     AuText shown = {.arena = b->arena};
     au_diags_render(b->diags, &shown);
     fail_msg("%s", au_text_str(&shown));
     return blob;
+}
+
+static AuBlob emitted_for(Bench *b, AuKernel *k, AuCodeStage stage, const char *name)
+{
+    return emitted_by(b, k, stage, &au_target_vulkan, name);
 }
 
 static AuBlob emitted(Bench *b, AuKernel *k, AuCodeStage stage)
@@ -153,10 +160,32 @@ static void texts_are_complete(void **state)
     }
 }
 
+/* Kernels of a subgroup, whose lanes exchange numbers, in each flavour that has that. */
+static void random_modules_of_subgroups(void **state)
+{
+    (void)state;
+    static const struct {
+        const AuTarget *target;
+        const char *arch;
+    } of[] = {{&au_target_vulkan, "vulkan12-lanes32"},
+              {&au_target_vulkan, "vulkan12-coop16-at"},
+              {&au_target_vulkan, "vulkan13-coop16-nv2"},
+              {&au_target_opencl_modules, "spirv-lanes32"}};
+    for (uint32_t n = 0; n < few_count; n++)
+        for (size_t f = 0; f < sizeof of / sizeof *of; f++) {
+            Bench b = bench_new();
+            AuKernel *k = random_kernel(&b, first_seed + n, SUBGROUP, true);
+            assert_true(kernel_verify(k, b.diags));
+            write_module(&b, au_format(b.arena, "random%u-%s", first_seed + n, of[f].arch),
+                         emitted_by(&b, k, AU_CODE_FINAL, of[f].target, of[f].arch));
+            bench_free(&b);
+        }
+}
+
 static void random_modules(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= RANDOM; seed++) {
+    for (uint32_t seed = first_seed; seed < first_seed + random_count; seed++) {
         Bench b = bench_new();
         AuKernel *k = random_kernel(&b, seed, RANDOM_LANES, true);
         assert_true(kernel_verify(k, b.diags));
@@ -249,10 +278,15 @@ static void what_it_lacks_is_refused(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) folder = argv[1];
+    if (argc > 3) {
+        random_count = few_count = (uint32_t)strtoul(argv[2], NULL, 10);
+        first_seed = (uint32_t)strtoul(argv[3], NULL, 10);
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(golden_texts),
                                        cmocka_unit_test(the_runtimes_modules_are_these),
                                        cmocka_unit_test(texts_are_complete),
                                        cmocka_unit_test(random_modules),
+                                       cmocka_unit_test(random_modules_of_subgroups),
                                        cmocka_unit_test(functions_round_once),
                                        cmocka_unit_test(barriers_order_what_is_shared),
                                        cmocka_unit_test(what_it_lacks_is_refused)};
