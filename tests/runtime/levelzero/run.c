@@ -84,7 +84,8 @@ static void forget(struct ze_list *list, size_t count)
         free(c->values);
     }
     list->count -= count;
-    memmove(list->commands, list->commands + count, list->count * sizeof *list->commands);
+    if (list->count)
+        memmove(list->commands, list->commands + count, list->count * sizeof *list->commands);
 }
 
 static void work_queue(struct ze_queue *queue)
@@ -97,7 +98,8 @@ static void work_queue(struct ze_queue *queue)
         list->waiting--;
     }
     queue->count -= done;
-    memmove(queue->lists, queue->lists + done, queue->count * sizeof(struct ze_list *));
+    if (queue->count)
+        memmove(queue->lists, queue->lists + done, queue->count * sizeof(struct ze_list *));
 }
 
 static void work(void)
