@@ -349,8 +349,12 @@ def driver(a) -> list:
     return lines + (["", "Pipelines, built without a cache:"] + table(["architecture, width", "kernel", "built in", "what the driver says of it"], rows) if rows else [])
 
 
+def devices(a) -> list:
+    return subprocess.run([a.artifacts / "aule", "devices"], capture_output=True, text=True).stdout.splitlines()
+
+
 def machine(a) -> str:
-    done = subprocess.run([a.artifacts / "aule", "devices"], capture_output=True, text=True).stdout.splitlines()
+    done = devices(a)
     wanted = [way.device for way in WAYS[a.set]]
     return "; ".join(f"{line.split()[0]} {' '.join(line.split()[1:])} ({done[n + 1].strip()})" for n, line in enumerate(done) if line.split() and line.split()[0] in wanted and "not available" not in line) + "."
 
@@ -375,8 +379,7 @@ def write(a, text: str) -> None:
 
 def first_gpu(a) -> str:
     """Of OpenCL's devices, whose order is the loader's; none: a name that nothing has."""
-    said = subprocess.run([a.artifacts / "aule", "devices"], capture_output=True, text=True).stdout.splitlines()
-    return next((line.split()[0] for line in said if line.startswith("opencl:") and ", GPU," in line), "opencl:none")
+    return next((line.split()[0] for line in devices(a) if line.startswith("opencl:") and ", GPU," in line), "opencl:none")
 
 
 def main() -> None:

@@ -221,7 +221,7 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
         for (uint32_t n = job->choice.targets[t]->arch_count;
              n-- > 0;) { /* the table goes from plain to special: the best first */
             const AuArch *arch = &job->choice.targets[t]->archs[n];
-            if (!options_takes_arch(&job->choice, arch)) continue;
+            if (!options_takes_arch(&job->choice, t, arch)) continue;
             for (uint32_t d = 0; d < job->choice.dtype_count; d++) {
                 AuVariant v = {.attn = attn,
                                .called = build->called,

@@ -223,7 +223,7 @@ static bool can_tf32(AuChoice *c, uint32_t t)
     bool some = false;
     for (uint32_t n = 0; n < target->arch_count; n++) {
         const AuArch *arch = &target->archs[n];
-        if (!options_takes_arch(c, arch)) continue;
+        if (!options_takes_arch(c, t, arch)) continue;
         some |= options_has_tf32(arch);
         if (!named || options_has_tf32(arch)) continue;
         au_error(c->diags, AU_E0601, (AuSpan){0},
@@ -285,21 +285,21 @@ static bool choose_invariant(AuChoice *c, const aulec_options *o)
     return false;
 }
 
-static bool takes_any_arch(const AuChoice *c, const AuTarget *target)
+static bool takes_any_arch(const AuChoice *c, uint32_t t)
 {
-    for (uint32_t n = 0; n < target->arch_count; n++)
-        if (options_takes_arch(c, &target->archs[n])) return true;
+    for (uint32_t n = 0; n < c->targets[t]->arch_count; n++)
+        if (options_takes_arch(c, t, &c->targets[t]->archs[n])) return true;
     return false;
 }
 
 /* Architectures of a target that take a type of operands, of those that were asked for or of all; between commas. */
-static const char *archs_that_take(const AuChoice *c, const AuTarget *target, AuTileElem operand,
-                                   bool asked)
+static const char *archs_that_take(const AuChoice *c, uint32_t t, AuTileElem operand, bool asked)
 {
+    const AuTarget *target = c->targets[t];
     AuText text = {.arena = c->arena};
     for (uint32_t n = 0; n < target->arch_count; n++) {
         const AuArch *arch = &target->archs[n];
-        if (options_takes_operand(arch, operand) && (!asked || options_takes_arch(c, arch)))
+        if (options_takes_operand(arch, operand) && (!asked || options_takes_arch(c, t, arch)))
             au_text_add(&text, "%s%s", text.length ? ", " : "", arch->name);
     }
     return au_text_str(&text);
@@ -310,13 +310,11 @@ static bool choose_types_of_archs(AuChoice *c, const char *list)
 {
     for (uint32_t t = 0; t < c->target_count && list; t++)
         for (uint32_t n = 0; n < c->dtype_count; n++) {
-            const AuTarget *target = c->targets[t];
-            if (!takes_any_arch(c, target) || *archs_that_take(c, target, c->dtypes[n], true))
-                continue;
+            if (!takes_any_arch(c, t) || *archs_that_take(c, t, c->dtypes[n], true)) continue;
             au_error(c->diags, AU_E0601, (AuSpan){0},
                      "no architecture of target %s that was asked for takes %s; there are %s",
-                     target->name, tile_elem(c->dtypes[n])->name,
-                     archs_that_take(c, target, c->dtypes[n], false));
+                     c->targets[t]->name, tile_elem(c->dtypes[n])->name,
+                     archs_that_take(c, t, c->dtypes[n], false));
             return false;
         }
     return true;
@@ -329,7 +327,7 @@ const AuTarget *options_without_layouts(AuChoice *c, const aulec_options *o)
     c->target_count = 0;
     for (uint32_t t = 0; t < count; t++) {
         const AuTarget *target = c->targets[t];
-        const bool asked = o->targets || (c->arch_count && takes_any_arch(c, target));
+        const bool asked = o->targets || (c->arch_count && takes_any_arch(c, t));
         if (!target->has_layouts && !first && asked) first = target;
         if (!target->has_layouts) continue;
         c->defaults[c->target_count] = c->defaults[t];
@@ -375,20 +373,10 @@ bool options_choose(AuChoice *c, const aulec_options *o)
            choose_invariant(c, o) && layouts_choose(c, o) && choose_storage(c, o);
 }
 
-static bool is_of(const AuArch *arch, const AuTarget *target)
+bool options_takes_arch(const AuChoice *c, uint32_t t, const AuArch *arch)
 {
-    for (uint32_t n = 0; n < target->arch_count; n++)
-        if (&target->archs[n] == arch) return true;
-    return false;
-}
-
-bool options_takes_arch(const AuChoice *c, const AuArch *arch)
-{
-    for (uint32_t t = 0; t < c->target_count; t++)
-        if (c->defaults[t] &&
-            is_of(arch,
-                  c->targets[t])) /* static builds know a processor's features, not its maker */
-            return (arch->by_default || c->modules) && !(c->is_static && *arch->wish);
+    /* Static builds know a processor's features, not its maker. */
+    if (c->defaults[t]) return (arch->by_default || c->modules) && !(c->is_static && *arch->wish);
     for (uint32_t n = 0; n < c->arch_count; n++)
         if (strcmp(c->archs[n], arch->name) == 0) return true;
     return false;

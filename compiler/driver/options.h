@@ -23,8 +23,7 @@ typedef struct AuChoice {
     uint32_t target_count;
     const char *archs[OPTIONS_MOST]; /* none: each target's default */
     uint32_t arch_count;
-    bool defaults
-        [OPTIONS_MOST]; /* of the target at this place no architecture was named: its default */
+    bool defaults[OPTIONS_MOST]; /* a target of which none was named: its default */
     AuTileElem dtypes[OPTIONS_MOST];
     uint32_t dtype_count;
     AuWidths widths[OPTIONS_MOST];
@@ -41,7 +40,7 @@ typedef struct AuChoice {
 /* "unknown WHAT 'found'; expected ..": false. */
 bool options_wrong(AuChoice *choice, const char *what, const char *found, const char *expected);
 bool options_choose(AuChoice *choice, const aulec_options *options);
-bool options_takes_arch(const AuChoice *choice, const AuArch *arch);
+bool options_takes_arch(const AuChoice *choice, uint32_t target, const AuArch *arch);
 /* The first target that was asked for, by its name or an architecture's, and has no kernels of layouts; NULL: none. Those that nobody asked for
  * and have none are left out of the choice. */
 const AuTarget *options_without_layouts(AuChoice *choice, const aulec_options *options);

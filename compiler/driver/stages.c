@@ -180,7 +180,7 @@ bool stages_is_useful(const AuChoice *choice, uint32_t target, const AuArch *arc
     if (atom && atom->m > 1) return true; /* around matrix units architectures differ in more */
     for (const AuArch *plainer = choice->targets[target]->archs; plainer < arch; plainer++) {
         const AuTileCaps *other = tile_caps(plainer->caps);
-        if (options_takes_arch(choice, plainer) && other->lanes == caps->lanes &&
+        if (options_takes_arch(choice, target, plainer) && other->lanes == caps->lanes &&
             other->exchange == caps->exchange && other->shared_bytes <= caps->shared_bytes &&
             tile_best_atom(other, operand, on) == atom)
             return false;
