@@ -29,20 +29,22 @@ static void range_loop(AuLower *l, const AuTileStmt *s)
 
 /* ---- loops over tiles */
 
-/* One loop over all segments, or all but the first tiles; which one a tile belongs to is known from its number. */
+/* One loop over all segments, or all but the first or last tiles; which one a tile belongs to is known from its number. */
 static void loop_of_all(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
     const AuVal first = s->loop.low ? lower_integer(l, s->loop.low) : kernel_i32(k, 0);
+    AuVal end = tiles->total;
+    if (s->loop.high) end = kernel_op2(k, AU_K_MIN, end, lower_integer(l, s->loop.high));
     lower_follow_from(l, tiles, first);
-    tiles->turn = kernel_for(k, first, tiles->total, 1, AU_UNROLL_NEVER);
+    tiles->turn = kernel_for(k, first, end, 1, AU_UNROLL_NEVER);
     const AuVal tile = lower_tile_at(l, tiles, tiles->turn, &l->r.in_segment),
                 followed = lower_follow(l, tiles);
     l->r.asked_segment = tiles->at[0].s->name;
     lower_bind_value(l, s->var, followed.i ? followed : tile);
 }
 
-/* The loop over one segment, from tile [low] of all on: nothing in it asks which one it is in. */
+/* The loop over one segment, from tile [low] to [high] of all: nothing in it asks which one it is in. */
 static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
 {
     AuKernel *k = l->k;
@@ -52,8 +54,12 @@ static void loop_of_segment(AuLower *l, const AuTileStmt *s, AuTiles *tiles)
     if (s->loop.low)
         first = kernel_op2(k, AU_K_MAX, first,
                            kernel_op2(k, AU_K_SUB, lower_integer(l, s->loop.low), tiles->start[n]));
+    AuVal end = tiles->at[n].count;
+    if (s->loop.high)
+        end = kernel_op2(k, AU_K_MIN, end,
+                         kernel_op2(k, AU_K_SUB, lower_integer(l, s->loop.high), tiles->start[n]));
     lower_follow_from(l, tiles, kernel_op2(k, AU_K_ADD, tiles->start[n], first));
-    const AuVal t = kernel_for(k, first, tiles->at[n].count, 1, AU_UNROLL_NEVER);
+    const AuVal t = kernel_for(k, first, end, 1, AU_UNROLL_NEVER);
     tiles->turn = kernel_op2(k, AU_K_ADD, tiles->start[n], t);
     const AuVal tile = lower_follow(l, tiles);
     lower_bind_value(l, s->var, tile.i ? tile : lower_tile_of_segment(l, &tiles->at[n], t));

@@ -74,18 +74,16 @@ static AuLanesMasked masked_after_first(const Lanes *x)
     return x->p->attn->mask.i ? LANES_MASK_PARTIAL : LANES_MASK_NOWHERE;
 }
 
-/* The first tiles of the block are beyond the range of some groups' rows: those give them back as they come, in their turn. One stays, for
- * who sees none. */
-static void pass_over(Lanes *x)
+static bool passes_last(const Lanes *x)
+{
+    return x->shape->passes && schedule_mask_kind(x->p) == AU_MASK_WINDOW;
+}
+
+/* Tiles of the block that are beyond the range of a group's rows: it gives them back as they come, in its turn. */
+static void pass_over(Lanes *x, const char *from, const char *to)
 {
     AuTileBuild *t = x->t;
-    const char *rows = lanes_first_row(x), *all = lanes_key_end(x);
-    tile_set(t, "own_low, own_high, own_full_low, own_full_high",
-             "key_range(b, h, %s, min(%s + %d, %s))", rows, rows, x->rows, lanes_query_end(x));
-    tile_set(t, "passed", "clamp(n_high - cdiv(clamp(own_high, 0, %s), %d), 0, count(keys) - 1)",
-             all, x->shape->key_tile);
-    group_first_turn(x);
-    tile_for_range(t, "over", "0", "passed");
+    tile_for_range(t, "over", from, to);
     tile_wait_stage(t, "y", "key");
     tile_release(t, "y");
     group_take_turn(x);
@@ -95,13 +93,31 @@ static void pass_over(Lanes *x)
     tile_end(t);
 }
 
+/* Ranges of a block's first groups end earlier than that of its last rows, and where masks are windows those of its last groups begin later.
+ * One tile stays, for who sees none. */
+static void pass_over_first(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = lanes_first_row(x), *all = lanes_key_end(x);
+    const int32_t keys = x->shape->key_tile;
+    tile_set(t, "own_low, own_high, own_full_low, own_full_high",
+             "key_range(b, h, %s, min(%s + %d, %s))", rows, rows, x->rows, lanes_query_end(x));
+    tile_set(t, "passed", "clamp(n_high - cdiv(clamp(own_high, 0, %s), %d), 0, count(keys) - 1)",
+             all, keys);
+    if (passes_last(x))
+        tile_set(t, "kept", "clamp(n_high - clamp(own_low, 0, %s) / %d, passed + 1, count(keys))",
+                 all, keys);
+    group_first_turn(x);
+    pass_over(x, "0", "passed");
+}
+
 /* There may be no tile: then there is no first one. */
 static void tiles_ahead(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool passes = x->shape->passes;
     tile_if(t, "count(keys) > 0");
-    if (passes) pass_over(x);
+    if (passes) pass_over_first(x);
     tile_wait_stage(t, "y", "key");
     start_scores(x);
     end_scores(x);
@@ -109,7 +125,9 @@ static void tiles_ahead(Lanes *x)
     lanes_online(x);
     round_weights(x);
     if (!passes) group_first_turn(x);
-    tile_for_tiles(t, "n", "keys", passes ? "passed + 1" : "1");
+    tile_for_tiles(t, "n", "keys", !passes          ? "1"
+                                   : passes_last(x) ? "passed + 1 to kept"
+                                                    : "passed + 1");
     tile_wait_stage(t, "y", "key");
     group_take_turn(x);
     start_scores(x);
@@ -122,9 +140,16 @@ static void tiles_ahead(Lanes *x)
     round_weights(x);
     lanes_scale_sums(x);
     tile_end(t);
-    group_last_turn(x);
-    start_sums(x);
-    end_sums(x);
+    if (passes_last(x)) {
+        start_sums(x);
+        end_sums(x);
+        pass_over(x, "kept", "count(keys)");
+        group_last_turn(x);
+    } else {
+        group_last_turn(x);
+        start_sums(x);
+        end_sums(x);
+    }
     tile_end(t);
 }
 

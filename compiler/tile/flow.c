@@ -363,7 +363,7 @@ static bool do_for(Flow *f, const AuTileStmt *s)
     if (!same_state(f, before, f->slots, s, "the loop body begins and ends differently"))
         return false;
     if (!walk_again(f, s)) return false;
-    const bool runs = low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
+    const bool runs = !s->loop.list && low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
                       low->integer < high->integer;
     if (runs) return true;
     const Slot *end = f->slots;

@@ -243,7 +243,7 @@ struct AuTileStmt {
         } barrier;
         struct {
             const char *var_name, *list_name; /* list_name NULL: a range */
-            AuTileExpr *low, *high;           /* range(low, high); of a list `from low` or NULL */
+            AuTileExpr *low, *high;           /* range(low, high); of a list `from low to high`, each or NULL */
             AuTileExpr *segment;              /* of a list, the number of the only one; NULL: all */
             AuTileStmts body;
             AuTileList *list; /* verified */

@@ -125,6 +125,7 @@ static void print_for(const AuTileStmt *s, AuText *out)
         au_text_add(out, "%s", s->loop.list_name);
         print_many(s->loop.segment, out);
         print_option("from", s->loop.low, out);
+        print_option("to", s->loop.high, out);
         return;
     }
     au_text_add(out, "range(");

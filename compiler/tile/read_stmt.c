@@ -240,6 +240,7 @@ static AuTileStmt *read_for(Reader *r, uint32_t begin)
         s->loop.list_name = take_name(r);
         s->loop.segment = read_ring(r);
         if (accept(r, "from")) s->loop.low = read_expr(r);
+        if (accept(r, "to")) s->loop.high = read_expr(r);
     }
     s->span = span_from(r, begin);
     read_block(r, &s->loop.body);

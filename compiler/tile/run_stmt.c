@@ -142,9 +142,9 @@ static bool run_for(Agent *a, const AuTileStmt *s)
         uint32_t n = 0;
         while (a->m->kernel->lists.at[n] != s->loop.list) n++;
         f.run = &a->item->lists[n];
-        f.end = f.run->tiles.count;
         const uint32_t segment = s->loop.segment ? (uint32_t)s->loop.segment->integer : 0;
-        if (s->loop.segment) f.end = f.run->ends[segment];
+        const int64_t end = s->loop.segment ? f.run->ends[segment] : f.run->tiles.count;
+        if (!s->loop.high || f.end > end) f.end = end;
         if (segment && f.index < f.run->ends[segment - 1]) f.index = f.run->ends[segment - 1];
     }
     if (iterate(a, &f)) push(a, f);

@@ -315,7 +315,7 @@ static bool do_for(Verify *v, AuTileStmt *s)
     s->var->origin = TILE_FROM_LOOP;
     s->var->list = s->loop.list;
     const AuTileExpr *low = s->loop.low, *high = s->loop.high;
-    const bool runs = low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
+    const bool runs = !s->loop.list && low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
                       low->integer < high->integer;
     if (s->loop.list)
         AU_PUSH(v->arena, v->loops.at, v->loops.count, v->loops.capacity, s->loop.list);

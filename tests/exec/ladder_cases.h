@@ -122,6 +122,11 @@ static const ExecCase wide_cases[] = {
     {"../../../attn_scripts/t5_decoder.attn", "B=1 H=2 S=132 T=132 D=64 E=64", NULL, "queried"},
     {"documents_bias_sink.attn", "B=2 H=2 S=140 T=140 D=64 E=64", NULL, "queried sorted"},
     {PAIR_BIAS, "B=1 H=1 S=68 D=64 E=144", NULL, "wide_queried"},
+    /* groups that pass over what they do not see at both ends of a window: wide, narrower than a tile, rows without a key, one group of a block
+     * without rows */
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=400 T=420 D=64 E=64", "window=90", "forward nan"},
+    {"gemma_local.attn", "B=1 H=1 Hk=1 S=513 T=560 D=128 E=128", "window=20", "forward nan"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=300 T=140 D=64 E=64", "window=33", "forward nan"},
     /* dS through store_matrix, as it lies and across */
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "stored"},
     {"mha.attn", "B=1 H=2 Hk=1 S=132 T=150 D=64 E=64", NULL, "turned"},
