@@ -1,13 +1,14 @@
 """Measures attention side by side with peers, on the same random tensors, in one process.
 
     python bench/bench.py [--device cpu|cuda] [--dtype f32,bf16] [--pass forward,backward,both] [--peers sdpa,flex] [--filter WORD] [--scripts NAMES]
-                          [--artifacts DIR] [--beside OLD=DIR,..] [--rounds N] [--json FILE] [--plot FILE.svg] [--write docs/performance.md --marker cpu]
+                          [--artifacts DIR] [--beside OLD=DIR,..] [--rounds N] [--kernels] [--json FILE] [--plot FILE.svg] [--write docs/performance.md --marker cpu]
     python bench/bench.py --compile DIR --target cuda --dtype bf16 [--width D=64,128]
 
 Every round calls each peer once, in turn; reported are medians (GPU: of device events). FLOP/s count the pairs that take part:
 2 (D + E) a pair forward, 2.5 times that backward, `both`: forward and backward together. Errors are against the formula in float64, of
 one group of heads. --compile writes an artifact for each script, for a machine without the compiler, where --artifacts names the
-folder; --beside has further such folders, of other compilers or shapes, as columns of their own. --write puts the table between the markers `<!-- bench:MARKER -->` and `<!-- end -->` of a document.
+folder; --beside has further such folders, of other compilers or shapes, as columns of their own. --kernels: in place of
+times, what each call spends in which kernel, the mean of the rounds under torch's profiler. --write puts the table between the markers `<!-- bench:MARKER -->` and `<!-- end -->` of a document.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from cases import SETS
 from formulas import exact, largest_error
-from measure import matmul_ceiling, median_seconds
+from measure import kernel_rows, matmul_ceiling, median_seconds, spans_of
 from peers import PEERS, SCRIPTS, Aule
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -95,6 +96,11 @@ def measure_case(case, dtype: str, which: str, peers: list, a) -> list[dict]:
 
         if made := usable(f"{peer.name}, {case.name} {case.shape} {dtype} {which}", prepare):
             calls[peer.name], errors[peer.name] = made
+    if a.kernels:
+        for name, run in calls.items():
+            title = f"{name}, {case.name}, {case.shape}, {dtype}, {which}, error {errors[name]:.0e}"
+            print("\n".join(kernel_rows(title, spans_of(run, a.rounds), a.rounds)), flush=True)
+        return []
     seconds = median_seconds(calls, a.device, a.rounds)
     flops = case.flops(False) * (which != "backward") + case.flops(True) * (which != "forward")
     return [
@@ -186,6 +192,7 @@ def arguments():
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--artifacts", type=Path)
     p.add_argument("--beside", default="", help="further folders of artifacts, as old=DIR,wide=DIR")
+    p.add_argument("--kernels", action="store_true", help="in place of times: what a call spends in each kernel; --device cuda")
     p.add_argument("--json")
     p.add_argument("--plot", type=Path)
     p.add_argument("--write", type=Path)
@@ -196,6 +203,10 @@ def arguments():
     a = p.parse_args()
     on_cuda = a.device.startswith("cuda") or (a.compile and "cuda" in a.target)
     a.dtype = a.dtype or ("bf16" if on_cuda else "f32,bf16")
+    if a.kernels and not on_cuda:
+        p.error("--kernels needs --device cuda: kernels of other devices are not seen by torch's profiler")
+    if a.kernels and a.write:
+        p.error("--kernels writes no table of times")
     a.peers = a.peers or ("cudnn,fa2,fa4,flex" if on_cuda else "sdpa,flex")
     return a
 
@@ -219,6 +230,8 @@ def main() -> None:
                     continue
                 rows += (new := measure_case(case, dtype, which, peers, a))
                 note(f"{case.name} {case.shape} {dtype} {which}: " + ", ".join(f"{r['peer']} {r['tflops'] * unit:.0f}" for r in new))
+    if a.kernels:
+        return
     matmul = ", ".join(f"{dtype} {c * 1e-12 * unit:.0f}" for dtype, c in ceilings.items())
     head = f"{machine(a.device)}. {word} by pairs that take part (median time, largest error against float64). Matrix product: {matmul} {word}."
     text = head + "\n\n" + table(rows, names, unit, ceilings)

@@ -46,6 +46,30 @@ def median_seconds(calls: dict[str, Callable], device: str, rounds: int, least_s
     return {name: statistics.median(t) for name, t in times.items()}
 
 
+def spans_of(call, rounds: int) -> list[tuple[str, float]]:
+    """Name and milliseconds of each launch of [rounds] calls on the CUDA device, by torch's profiler."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    call()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        for _ in range(rounds):
+            call()
+        torch.cuda.synchronize()
+    return [(e.name, e.time_range.elapsed_us() * 1e-3) for e in profiled.events() if e.device_type == DeviceType.CUDA]
+
+
+def kernel_rows(title: str, spans: list[tuple[str, float]], rounds: int) -> list[str]:
+    """A table of what one call spends in each kernel, the longest first."""
+    by_name: dict[str, list[float]] = {}
+    for name, ms in spans:
+        by_name.setdefault(name[:100], []).append(ms)
+    rows = sorted(((sum(ms) / rounds, len(ms) / rounds, name) for name, ms in by_name.items()), reverse=True)
+    lines = [f"{title}: {sum(row[0] for row in rows):.3f} ms of kernels a call", "", "| kernel | launches | ms |", "|---|---|---|"]
+    return lines + [f"| {name} | {launches:g} | {ms:.3f} |" for ms, launches, name in rows] + [""]
+
+
 class Turn:
     """Calls one after the other, where there are no graphs."""
 

@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
 from bench import TYPES, backward_call, compile_artifact, machine, note, tell, usable
-from measure import median_seconds
+from measure import kernel_rows, median_seconds, spans_of
 
 SCRIPTS = Path(__file__).parent.parent / "attn_scripts"
 UNROLLED, CHUNKS = 16, (16, 32, 64, 128)
@@ -297,30 +297,6 @@ def call_of(which: str, call, x, do):
         return lambda: gradients(call, x, do)
     leaves = [y.detach().requires_grad_() for y in x[:3]]
     return backward_call(lambda: call(*leaves, *x[3:]), leaves, do)
-
-
-def spans_of(call, rounds: int) -> list[tuple[str, float]]:
-    """Name and milliseconds of each launch of [rounds] calls on the CUDA device, by torch's profiler."""
-    from torch.autograd import DeviceType
-    from torch.profiler import ProfilerActivity, profile
-
-    call()
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        for _ in range(rounds):
-            call()
-        torch.cuda.synchronize()
-    return [(e.name, e.time_range.elapsed_us() * 1e-3) for e in profiled.events() if e.device_type == DeviceType.CUDA]
-
-
-def kernel_rows(title: str, spans: list[tuple[str, float]], rounds: int) -> list[str]:
-    """A table of what one call spends in each kernel, the longest first."""
-    by_name: dict[str, list[float]] = {}
-    for name, ms in spans:
-        by_name.setdefault(name[:100], []).append(ms)
-    rows = sorted(((sum(ms) / rounds, len(ms) / rounds, name) for name, ms in by_name.items()), reverse=True)
-    lines = [f"{title}: {sum(row[0] for row in rows):.3f} ms of kernels a call", "", "| kernel | launches | ms |", "|---|---|---|"]
-    return lines + [f"| {name} | {launches:g} | {ms:.3f} |" for ms, launches, name in rows] + [""]
 
 
 def measure(case: Case, dtype: str, which: str, a) -> dict[str, tuple[float, float]]:
