@@ -50,6 +50,9 @@ bool hooks_linear_back(AuHookWriter *w, const AuNormalGrads *g);
 /* hooks_backward.c: out_back alone. */
 void writer_out_back(AuHookWriter *w, const AuRowGrad *g, bool asks);
 
+/* hook_bounds.c, of a mask, once; has_bounds: it says something. */
+void writer_mask_bounds(AuHookWriter *w);
+
 /* hook_nodes.c */
 AuTileModule *writer_module(AuHookWriter *w);
 AuTileExpr *writer_node(AuHookWriter *w, AuTileOp op, AuSpan span);

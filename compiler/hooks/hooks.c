@@ -364,6 +364,7 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     h->state_count = hooks_state_count(attn);
     write_pairs(&w);
     write_range(&w);
+    if (h->needs_lists) writer_mask_bounds(&w);
     write_init(&w);
     write_forward(&w);
     write_end(&w);

@@ -3,6 +3,7 @@
  *   score_mod(s, b, h, i, j [, dot0, ..])      the score of a pair; dotN: the further products that `dot` asks for
  *   mask(b, h, i, j)                           takes the pair part? (present only if the script has one)
  *   key_range(b, h, i0, i1)                    low, high, full_low, full_high of the keys for rows i0 .. i1-1
+ *   mask_bounds(b, h, i, i_last, j, j_last, ..) may, must: what the mask can be for all pairs of a tile (hook_bounds.c)
  *   online_init(row, b, h, i)                  state: a tuple of row vectors
  *   online_fwd(s, b, h, i, state..)            p, scale, state.. of scores in which a pair that takes no part is -inf
  *   weight_mod(p, s, b, h, i, j)               the weight as it meets the values
@@ -60,12 +61,14 @@ typedef struct AuHookSlot {
 typedef struct AuHooks {
     AuTileModule *module; /* the functions */
     bool has_mask, has_weight_mod, has_q_mod, has_k_mod, has_v_mod, has_out_mod;
-    bool needs_lists;     /* the mask depends on data */
-    bool range_begins;    /* key_range gives a first key, else 0: windows */
-    bool full_begins;     /* .. and a first key of those that all rows see */
-    uint32_t state_count; /* row vectors of the state, the flag `seen` included */
-    bool has_scale;       /* the output so far is rescaled */
-    bool free_reference;  /* attn_has_free_reference */
+    bool needs_lists;        /* the mask depends on data */
+    bool has_bounds;         /* .. and mask_bounds tells of a tile what it can be */
+    uint32_t bound_reads[2]; /* how many mask_rowN and mask_keyN there are */
+    bool range_begins;       /* key_range gives a first key, else 0: windows */
+    bool full_begins;        /* .. and a first key of those that all rows see */
+    uint32_t state_count;    /* row vectors of the state, the flag `seen` included */
+    bool has_scale;          /* the output so far is rescaled */
+    bool free_reference;     /* attn_has_free_reference */
     bool
         asks_for_pairs; /* out_mod and out_back have one parameter more: above 0 where the row has a pair */
     bool has_join;      /* parts of the keys can be joined */

@@ -219,6 +219,7 @@ bool hooks_backward(AuHooks *hooks, AuDiags *diags, AuAttn *attn, const AuGrads 
     for (uint32_t n = 0; n < g->dot_count; n++)
         if (!writer_can_dot(&w, g->dots[n], true)) return false;
     write_range(&w);
+    if (hooks->needs_lists) writer_mask_bounds(&w);
     write_pair(&w, g);
     write_pass(&w, g);
     write_row(&w, g);

@@ -297,6 +297,40 @@ static AuVal gather(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     return lower_decoded(l, e->memory->type.elem, kernel_load(l->k, place->mem, at, 1, none, none));
 }
 
+/* The sum without the numbers in it, which are added to [*number] as often as [sign] says; none: it has no more than these. */
+static AuVal without_numbers(AuLower *l, AuVal v, int sign, int64_t *number)
+{
+    AuKernel *k = l->k;
+    const AuInstr in = *kernel_at(k, v);
+    if (in.op == AU_K_CONST) {
+        *number += sign * in.imm;
+        return (AuVal){0};
+    }
+    if ((in.op != AU_K_ADD && in.op != AU_K_SUB)) return v;
+    const AuVal a = kernel_operand(k, &in, 0), b = kernel_operand(k, &in, 1),
+                x = without_numbers(l, a, sign, number),
+                y = without_numbers(l, b, in.op == AU_K_SUB ? -sign : sign, number);
+    if (x.i == a.i && y.i == b.i) return v;
+    if (!y.i) return x;
+    return x.i ? kernel_op2(k, in.op, x, y)
+               : (in.op == AU_K_SUB ? kernel_op2(k, AU_K_SUB, kernel_i32(k, 0), y) : y);
+}
+
+/* A place, or a distance of places, as a number: f32(x + 24) is f32(x) + 24, which is as exact below 2^24. So a tile has one conversion a lane, and
+ * an addition a register, of what is often a number known now. */
+static AuVal number_of_place(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    enum { MOST = 1 << 16 };
+    const AuVal v = lower_eval(l, e, p);
+    int64_t number = 0;
+    if (e->type->elem != TILE_I32 || !tile_is_virtual(e->type) ||
+        kernel_at(l->k, v)->type.scalar != AU_I32)
+        return lower_as(l, v, AU_F32);
+    const AuVal rest = without_numbers(l, v, 1, &number);
+    if (!rest.i || !number || number > MOST || number < -MOST) return lower_as(l, v, AU_F32);
+    return kernel_op2(l->k, AU_K_ADD, lower_as(l, rest, AU_F32), kernel_f32(l->k, (double)number));
+}
+
 static AuVal reduction(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     const AuVal v = known_value(l, NULL, e, p);
@@ -324,7 +358,7 @@ static AuVal value_of(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_OR:
     case TILE_X_NOT: return logic(l, e, p);
     case TILE_X_WHERE: return where(l, e, p);
-    case TILE_X_TO_F32: return lower_as(l, lower_eval(l, e->args.at[0], p), AU_F32);
+    case TILE_X_TO_F32: return number_of_place(l, e->args.at[0], p);
     case TILE_X_TO_F16: return rounded(l, lower_eval(l, e->args.at[0], p), AU_F16);
     case TILE_X_TO_BF16: return rounded(l, lower_eval(l, e->args.at[0], p), AU_BF16);
     case TILE_X_TO_I32: return lower_as(l, arithmetic(l, lower_eval(l, e->args.at[0], p)), AU_I32);
@@ -350,14 +384,17 @@ static AuVal value_of(AuLower *l, const AuTileExpr *e, const AuPoint *p)
         lower_refuse(l, "a running sum inside of an expression");
         return kernel_f32(k, 0);
     case TILE_X_ANYWHERE:
+        if (e->args.at[0]->op == TILE_X_NAME && e->args.at[0]->type->count)
+            return lower_is_anywhere(l, e->args.at[0]->var);
+        break;
     case TILE_X_TUPLE:
     case TILE_X_CALL:
     case TILE_X_ALL:
-    case TILE_X_SPAN:
-        lower_refuse(l, "this expression has no lowering here");
-        return kernel_i32(k, 0);
+    case TILE_X_SPAN: break;
     default: return numeric(l, e, p);
     }
+    lower_refuse(l, "this expression has no lowering here");
+    return kernel_i32(k, 0);
 }
 
 static AuVal value_at(AuLower *l, const AuTileExpr *e, const AuPoint *p)

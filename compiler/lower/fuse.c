@@ -206,7 +206,7 @@ static void emit_row(AuLower *l, Run *run, Item *item)
 }
 
 /* Is it so in a lane, for one of its registers? */
-static AuVal is_anywhere(AuLower *l, const AuTileVar *test)
+AuVal lower_is_anywhere(AuLower *l, const AuTileVar *test)
 {
     AuKernel *k = l->k;
     const AuMem mem = lower_var_array(l, test);
@@ -232,7 +232,7 @@ static void emit_half(AuLower *l, Run *run, const AuTileStmt *branch, bool other
 static void emit_branch(AuLower *l, Run *run, const AuTileStmt *branch)
 {
     const bool before = l->r.in_branch;
-    kernel_if(l->k, is_anywhere(l, branch->branch.test->args.at[0]->var));
+    kernel_if(l->k, lower_is_anywhere(l, branch->branch.test->args.at[0]->var));
     l->r.in_branch = true;
     for (uint32_t n = 0; n < branch->branch.then.count; n++)
         if (branch->branch.then.at[n]->kind == TILE_S_LOAD)

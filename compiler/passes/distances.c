@@ -25,6 +25,7 @@ typedef struct Search {
     uint32_t at;
     const AuTileType *type; /* of the pairs */
     const char *out;        /* the axis of the parts `row` */
+    bool own_stays;         /* does what depends on `self` stay with the first axis? */
 } Search;
 
 /* Does it read only what is assigned once, so that it means the same wherever it stands? */
@@ -86,6 +87,29 @@ static AuTileExpr *at_first(Search *s, AuTileExpr *e, const char *axis, int sign
     return b ? algebra_node(x, e->op, type, a, b, NULL) : NULL;
 }
 
+static bool asks_for_self(const AuTileExpr *e)
+{
+    if (e->op == TILE_X_NAME) return e->var && e->var->origin == TILE_FROM_SELF;
+    for (uint32_t n = 0; n < e->args.count; n++)
+        if (asks_for_self(e->args.at[n])) return true;
+    return false;
+}
+
+/* The sum with 0 for the addend that depends on `self`, which goes to [*own] if it counts as often as [sign] says. */
+static AuTileExpr *without_own(Search *s, AuTileExpr *e, int at, int sign, AuTileExpr **own)
+{
+    if (!asks_for_self(e)) return e;
+    if (e->op == TILE_X_ADD || e->op == TILE_X_SUB) {
+        AuTileExpr *const a = without_own(s, e->args.at[0], at, sign, own),
+                          *b = without_own(s, e->args.at[1], e->op == TILE_X_SUB ? -at : at, sign,
+                                           own);
+        return algebra_node(s->x, e->op, e->type, a, b, NULL);
+    }
+    if (*own || at != sign || e->type->count) return e;
+    *own = e;
+    return algebra_node(s->x, TILE_X_INT, e->type, NULL, NULL, NULL);
+}
+
 /* f32(sum of indices of both axes): what does not and what does depend on the place along the first
  * axis. */
 static bool distance(Search *s, const AuTileExpr *e, AuTileExpr *parts[2])
@@ -105,6 +129,9 @@ static bool distance(Search *s, const AuTileExpr *e, AuTileExpr *parts[2])
     AuTileExpr *iota =
         algebra_node(x, TILE_X_IOTA, less_axis(s, along, TILE_I32, NULL), extent, NULL, NULL);
     iota->name = first->name;
+    AuTileExpr *own = NULL;
+    if (s->own_stays) from = without_own(s, from, 1, sign, &own);
+    if (own) iota = algebra_node(x, TILE_X_ADD, iota->type, iota, own, NULL);
     parts[0] = algebra_node(x, TILE_X_TO_F32, across, from, NULL, NULL);
     parts[1] = algebra_node(x, TILE_X_TO_F32, along, iota, NULL, NULL);
     if (sign < 0) parts[1] = algebra_node(x, TILE_X_NEG, along, parts[1], NULL, NULL);
@@ -255,11 +282,25 @@ static Parts leaving(Search *s, const AuTileStmt *statement, AuTileExpr *value)
     return p.rest && p.row && var_along(p.rest, p.row->type->axes) ? p : stays;
 }
 
+/* Of groups of warps whose rows are columns of their tiles, as backward has them: rows are the block's, so what is of the row alone should be the same for
+ * all groups; who brings rows can make it then (statistics.c). */
+static bool own_stays(const Search *s)
+{
+    bool found = false;
+    if (s->x->p->role->on != TILE_ON_WARPGROUP || !s->type) return false;
+    for (uint32_t n = 0; n < s->run->count; n++) {
+        const char *out = axis_of_exponent(s->run, n, s->run->at[n]->var);
+        found |= out && out != s->type->axes[0].name;
+    }
+    return found;
+}
+
 void algebra_distances(Algebra *x, const AuTileStmts *run)
 {
     const AuTileVar *var = NULL; /* it holds [row] less than it did */
     AuTileExpr *row = NULL;
     Search s = {.x = x, .run = run, .type = type_of_pairs(run)};
+    s.own_stays = own_stays(&s);
     for (s.at = 0; s.at < run->count; s.at++) {
         AuTileStmt *statement = run->at[s.at];
         AuTileExpr *value = tile_assigned(statement);

@@ -37,18 +37,20 @@ static bool same_rows(const AuTileStmt *a, const AuTileStmt *b)
            (!of->args.count || tile_same_expr(of->args.at[0], other->args.at[0]));
 }
 
-/* Is the expression made of what is known, and numbers? [names] counts what is known. */
-static bool is_of_rows(Stats *x, const AuTileExpr *e, uint32_t *names)
+/* Is the expression made of what is known, of where rows are, and numbers? [names] counts what is known. */
+static bool is_of_rows(Stats *x, const AuTileExpr *e, const char *axis, uint32_t *names)
 {
-    if (e->op == TILE_X_NAME) {
+    if (e->op == TILE_X_NAME && e->var && stats_known(x, e->var)) {
         ++*names;
-        return e->var && stats_known(x, e->var);
+        return true;
     }
+    if (stats_is_of_places(x, e, axis)) return true;
+    if (e->op == TILE_X_NAME) return false;
     const AuTileSyntax syntax = tile_op(e->op)->syntax;
     if (syntax == TILE_SYNTAX_LEAF) return true;
     if (syntax == TILE_SYNTAX_SPECIAL || tile_op(e->op)->result == TILE_RESULT_OWN) return false;
     for (uint32_t n = 0; n < e->args.count; n++)
-        if (!is_of_rows(x, e->args.at[n], names)) return false;
+        if (!is_of_rows(x, e->args.at[n], axis, names)) return false;
     return true;
 }
 
@@ -106,7 +108,8 @@ static AuTileStmt *make(Stats *x, AuTileStmt *s)
                    .behind = of ? of->behind : NULL,
                    .opens = of ? of->opens : NULL,
                    .source = of ? of->source : NULL};
-    const AuTileMemory *memory = of ? stats_rows_of(x, s, of->source, &m.lanes) : NULL;
+    const bool can = of && stats_can_say(x, tile_assigned(s), of->source);
+    const AuTileMemory *memory = can ? stats_rows_of(x, s, of->source, &m.lanes) : NULL;
     if (!memory) return s;
     m.load = stats_load_of(x, of->load, s->var->name,
                            stats_place_in(x, of->load->load.source, memory), false);
@@ -198,8 +201,10 @@ static bool is_made_of_rows(Stats *x, const AuTileStmts *body, uint32_t n)
     const AuTileStmt *s = body->at[n];
     const AuTileExpr *e = s->kind == TILE_S_ASSIGN ? tile_assigned(s) : NULL;
     uint32_t names = 0;
-    return e && s->var && e->op != TILE_X_NAME && e->type->count == 1 && is_of_rows(x, e, &names) &&
-           names && tile_count_uses(&x->p->role->body, s->var) == uses_from(body, n, s->var);
+    x->body = body, x->at = n;
+    return e && s->var && e->op != TILE_X_NAME && e->type->count == 1 &&
+           is_of_rows(x, e, e->type->axes[0].name, &names) && names &&
+           tile_count_uses(&x->p->role->body, s->var) == uses_from(body, n, s->var);
 }
 
 static void look(Stats *x, AuTileStmts *body, uint32_t from)

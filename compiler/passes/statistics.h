@@ -42,7 +42,18 @@ typedef struct Stats {
     uint32_t source_count, made_count, kept_count, touched_count;
     AuTileStmts writes, loads;                /* new: behind the copies, behind the loads */
     const AuTileStmt *behind[2 * STATS_MOST]; /* of each of [loads], as StatsMade has it */
+    const AuTileStmts *body;                  /* the statement at hand: number [at] of this body */
+    uint32_t at;
 } Stats;
+
+/* ---- statistics_places.c: where rows are, and what is the same for all of them, as the producer of a stage can say it, too */
+
+/* What the name at the statement at hand stands for; NULL: it is no variable of the role's, or has no one meaning. */
+AuTileExpr *stats_meaning(const Stats *x, const AuTileVar *var);
+/* Does the expression ask for places of rows [axis], sizes, parameters, inputs and numbers of blocks and tiles alone? */
+bool stats_is_of_places(const Stats *x, const AuTileExpr *e, const char *axis);
+/* Are the numbers of tiles in it the producer's, too, where it fills that source? */
+bool stats_can_say(Stats *x, const AuTileExpr *e, const StatsSource *source);
 
 /* ---- statistics_rows.c */
 

@@ -101,8 +101,11 @@ const char *stats_new_name(Stats *x, const char *of, const char *what)
 
 AuTileExpr *stats_over(Stats *x, const AuTileExpr *e, const char *const *names)
 {
-    if (e->op == TILE_X_NAME)
-        return pass_name(x->p, names[stats_known(x, e->var) - x->made], e->span);
+    const StatsMade *known = e->op == TILE_X_NAME ? stats_known(x, e->var) : NULL;
+    if (known) return pass_name(x->p, names[known - x->made], e->span);
+    const AuTileExpr *means = e->op == TILE_X_NAME ? stats_meaning(x, e->var) : NULL;
+    if (means) return stats_over(x, means, names);
+    if (e->op == TILE_X_NAME) return pass_name(x->p, e->name, e->span);
     AuTileExpr *copy = AU_NEW(x->p->arena, AuTileExpr);
     *copy = *e;
     copy->args = (AuTileExprs){0};

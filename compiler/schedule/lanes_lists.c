@@ -2,14 +2,16 @@
  * query rows visits, or (backward, names begin with back_) which tiles of queries each block of keys.
  * `classes` tests every pair of the tiles that the mask's range leaves; `compact` writes the lists.
  *
- * Where lanes can exchange, a warp classifies four tiles beside each other, row after row, with the
- * keys along its lanes: what the mask reads of the keys stays in registers, what it reads of the row
- * is read once for all of them. It writes one list, 32 tiles at a time. Elsewhere a lane classifies a
- * tile, and writes a list.
+ * Where lanes can exchange, a warp asks for the mask's bounds over whole tiles (hook_bounds.c) and, where these leave it open, tries every pair: one
+ * tile, or without bounds four beside each other, row after row, with the keys along its lanes: what the mask reads of the keys stays in registers,
+ * what it reads of the row is read once for all of them. It writes one list, 32 tiles at a time. Elsewhere a lane classifies a tile, and writes a list.
  *
  * Cost: one mask a pair and head (or one for all heads, if
  * the mask does not ask for the head), against 2 (D + E) multiply-adds. */
 #include "key_layout.h"
+
+/* Of a block that classifies along lanes: warps. */
+enum { CLASS_WARPS = 4 };
 
 /* Tiles of rows by keys; lists of either for each of the other. */
 typedef struct Lists {
@@ -17,6 +19,10 @@ typedef struct Lists {
     int32_t rows, keys;
     bool of_queries; /* lists of tiles of queries, for each block of keys */
 } Lists;
+
+/* Tiles of keys that a warp classifies beside each other, so that it reads a row once for all of them; of a mask that has bounds few tiles are left, and the
+ * block would wait for the one warp that has them. */
+static int32_t tiles_of_warp(const Lanes *x) { return x->p->hooks->has_bounds ? 1 : 4; }
 
 bool lanes_list_by_head(const Lanes *x) { return lanes_mask_by_head(x); }
 
@@ -89,36 +95,107 @@ static bool is_across(const Lanes *x, const Lists *l)
     return x->rows_across && l->keys % x->p->caps->lanes == 0;
 }
 
-/* Unmasked pairs are counted, each lane its own; keys beyond the last count as the last, until the end. */
+/* What the mask reads of all rows of the block, and of all keys of each tile, as two ends: of numbers that f32 has exactly, others may be
+ * anything. [along]: the axis. */
+static void ends_of_read(Lanes *x, const char *name, const char *value, const char *along)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, tile_text(t, "%s_read", name), "f32(%s)", value);
+    for (uint32_t n = 0; n < 2; n++) {
+        const char *sign = n ? "" : "-", *end = tile_text(t, "%s_%s", name, n ? "high" : "low");
+        tile_set(t, tile_text(t, "%s_end", end), "%sreduce_max(%s%s_read, %s)", sign, sign, name,
+                 along);
+        tile_set(t, end, "where(abs(%s_end) < 16777216.0, i32(%s_end), %s)", end, end,
+                 n ? "2147483647" : "-2147483648");
+    }
+}
+
+/* `sure`: all pairs of the tile take part. `open`: that is not known, nor that none does. */
+static void test_bounds(Lanes *x, const Lists *l, const char *first)
+{
+    AuTileBuild *t = x->t;
+    const AuHooks *h = x->p->hooks;
+    const int32_t lanes = x->p->caps->lanes, rows = (l->rows + lanes - 1) / lanes * lanes;
+    const char *last = lanes_key_end(x), *side[2] = {"row", "key"}, *ends = "";
+    for (uint32_t s = 0; s < 2; s++)
+        for (uint32_t n = 0; n < h->bound_reads[s]; n++) {
+            const char *name = tile_text(t, "%s%u", side[s], n);
+            if (s == 0)
+                tile_frag(t, tile_text(t, "%s_read", name), "f32[r:%d] @ rows_of_block", rows);
+            else
+                tile_frag(t, tile_text(t, "%s_read", name), "f32[n:%d, kv:%d] @ keys_along_lanes",
+                          tiles_of_warp(x), l->keys);
+            ends_of_read(x, name,
+                         s == 0 ? tile_text(t, "mask_%s(b, h, min(mb * %d + iota(r:%d), end - 1))",
+                                            name, l->rows, rows)
+                                : tile_text(t, "mask_%s(b, h, min(j, %s - 1))", name, last),
+                         s == 0 ? "r" : "kv");
+            ends = tile_text(t, "%s, %s_low, %s_high", ends, name, name);
+        }
+    tile_set(t, "at", "%s", first);
+    tile_set(t, "may, must", "mask_bounds(b, h, mb * %d, end - 1, at, min(at + %d, %s) - 1%s)",
+             l->rows, l->keys, last, ends);
+    const char *whole =
+        l->of_queries ? tile_text(t, " && end == mb * %d + %d", l->rows, l->rows) : "";
+    tile_set(t, "sure", "where(must && at + %d <= %s%s, 1, 0)", l->keys, last, whole);
+    tile_set(t, "open", "may && at < %s && sure == 0", last);
+}
+
+/* Some rows at a time, so that what the mask reads of them is on its way together: their numbers are the same for all lanes. */
+static void count_pairs(Lanes *x, const Lists *l)
+{
+    enum { TOGETHER = 4 };
+    AuTileBuild *t = x->t;
+    const char *first = tile_text(t, "mb * %d", l->rows);
+    tile_for_range(t, "some", "0", tile_text(t, "cdiv(end - %s, %d)", first, TOGETHER));
+    for (int32_t n = 0; n < TOGETHER; n++) {
+        const char *row = tile_text(t, "row%d", n);
+        tile_set(t, row, "%s + some * %d + %d", first, TOGETHER, n);
+        tile_set(t, "pairs",
+                 "pairs + where(%s < end && mask(b, h, min(%s, end - 1), min(j, %s - 1)), 1, 0)",
+                 row, row, lanes_key_end(x));
+    }
+    tile_end(t);
+}
+
+/* Unmasked pairs are counted, each lane its own; keys beyond the last count as the last, until the end. Where the mask's bounds say of all
+ * tiles of a warp what they are, none is. */
 static void classes_across(Lanes *x, const Lists *l)
 {
-    enum { WARPS = 4, TILES = 4 };
     AuTileBuild *t = x->t;
+    const bool bounds = x->p->hooks->has_bounds;
+    const int32_t tiles = tiles_of_warp(x);
     const char *s = lanes_query_end(x), *last = lanes_key_end(x);
     /* At least two keys a lane, beside each other; as many lanes as a power of two can be. */
     const int32_t power = l->keys & -l->keys, warp = x->p->caps->lanes;
     const int32_t most = power < warp ? power : warp, lanes = most == l->keys ? most / 2 : most,
                   each = l->keys / lanes;
     tile_layout(t, "keys_along_lanes", "reg", tile_text(t, "reg:%d lane:%d@1", each, lanes));
-    begin_classes(x, l, WARPS * TILES);
-    tile_role(t, "core", WARPS, TILE_ON_WARP, 0);
-    tile_set(t, "first", "nb * %d + self * %d", WARPS * TILES, TILES);
-    tile_set(t, "j", "(first + iota(n:%d)) * %d + iota(kv:%d)", TILES, l->keys, l->keys);
-    tile_frag(t, "pairs", "i32[n:%d, kv:%d] @ keys_along_lanes = 0", TILES, l->keys);
+    if (bounds) tile_layout(t, "rows_of_block", tile_text(t, "reg lane:%d@1", warp), NULL);
+    begin_classes(x, l, CLASS_WARPS * tiles);
+    tile_role(t, "core", CLASS_WARPS, TILE_ON_WARP, 0);
+    tile_set(t, "first", "nb * %d + self * %d", CLASS_WARPS * tiles, tiles);
+    const char *key = tile_text(t, "(first + iota(n:%d)) * %d", tiles, l->keys);
+    tile_set(t, "j", "%s + iota(kv:%d)", key, l->keys);
+    tile_frag(t, "pairs", "i32[n:%d, kv:%d] @ keys_along_lanes = 0", tiles, l->keys);
+    if (bounds) tile_frag(t, "sure", "i32[n:%d] like pairs = 0", tiles);
     tile_set(t, "end", "min(mb * %d + %d, %s)", l->rows, l->rows, s);
-    tile_if(t, "first < n_high && first + %d > n_low", TILES);
-    tile_for_range(t, "row", tile_text(t, "mb * %d", l->rows), "end");
-    tile_set(t, "pairs", "pairs + where(mask(b, h, row, min(j, %s - 1)), 1, 0)", last);
-    tile_end(t);
+    tile_if(t, "first < n_high && first + %d > n_low", tiles);
+    if (bounds) {
+        test_bounds(x, l, key);
+        tile_if(t, "anywhere(open)");
+    }
+    count_pairs(x, l);
+    if (bounds) tile_end(t);
     tile_end(t);
     tile_set(t, "count", "reduce_sum(where(j < %s, f32(pairs), 0.0), kv)", last);
     /* Of lists of queries, a tile that sticks out of the queries is partial. */
     const char *all = l->of_queries ? tile_text(t, "%d.0", l->rows * l->keys)
                                     : tile_text(t, "f32((end - mb * %d) * %d)", l->rows, l->keys);
     tile_store(t,
-               "where(count > 0.0, where(count == %s, 2, 1), 0) -> "
+               "where(%scount == %s, 2, where(count > 0.0, 1, 0)) -> "
                "%stile_class[b, h, mb, first +: %d] clip",
-               all, l->prefix, TILES);
+               bounds ? "sure > 0 || " : "", all, l->prefix, tiles);
     tile_end(t);
     tile_end(t);
 }

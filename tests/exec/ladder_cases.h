@@ -9,6 +9,8 @@
 // clang-format off
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
+#define BOUNDED "../../exec/scripts/bounded_mask.attn"
+#define BOUNDED_RUNS "../../exec/scripts/bounded_runs.attn"
 #define CAPPED_BIAS "../../exec/scripts/capped_bias.attn"
 #define LOW "../../exec/sums/low.attn"
 #define EMPTY "../../exec/scripts/empty_rows.attn"
@@ -69,6 +71,11 @@ static const ExecCase cases[] = {
     {"gated_qknorm.attn", "B=1 H=1 Hk=1 S=13 T=70 D=32", NULL, "odd"},
     {"mla_train.attn", "B=1 H=2 S=17 T=19 D=32 E=16 P=32", NULL, NULL},
     {"documents_bias_sink.attn", "B=1 H=3 S=140 T=140 D=64 E=16", NULL, "sorted dfinals"},
+    /* tiles of which bounds say what they are */
+    {BOUNDED_RUNS, "B=2 H=1 Hk=1 S=200 T=700 D=16 E=16", "from=30", "sorted"},
+    {BOUNDED, "B=1 H=1 Hk=1 S=300 T=520 D=16 E=16", "step=70 from=200", "sorted"},
+    {BOUNDED, "B=2 H=1 Hk=1 S=150 T=301 D=32 E=32", "step=-3 from=-9", "sorted nan"},
+    {"../../../attn_scripts/global_window.attn", "B=1 H=1 S=500 D=16 E=16", "window=40 global=130", NULL},
     /* lists of more than 32 tiles; "slow": on warps, not in the quick suite */
     {"groups.attn", "B=2 H=2 Hk=2 Hv=2 S=20 T=2300 D=16 E=16", NULL, "sorted slow"},
     {"groups.attn", "B=1 H=1 Hk=1 Hv=1 S=2300 T=20 D=16 E=16", NULL, "sorted slow"},
@@ -115,6 +122,9 @@ static const ExecCase wide_cases[] = {
     {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=64 E=64", NULL, "listed"},
     {"../../../attn_scripts/documents.attn", "B=2 H=2 S=140 D=128 E=128", NULL, "listed sorted"},
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=140 T=190 D=64 E=64", NULL, "listed"},
+    /* .. of which bounds say what they are: full, empty, neither, with every rule that bounds have */
+    {BOUNDED_RUNS, "B=2 H=1 Hk=1 S=400 T=700 D=64 E=64", "from=30", "listed sorted"},
+    {BOUNDED, "B=1 H=1 Hk=1 S=300 T=500 D=64 E=64", "step=70 from=200", "listed sorted"},
     {"../../../attn_scripts/block_causal.attn", "B=1 H=1 S=132 T=132 D=192 E=192", NULL, "listed wide"},
     /* gradients of inputs that pairs read by their query: tables of distances, a number a pair, a number a row and a key */
     {"../../../attn_scripts/relative_bias.attn", "B=1 H=2 S=132 T=150 D=64 E=64 W=21", NULL, "queried"},
