@@ -8,10 +8,10 @@
  * An expression is between two others, which are exact at the ends of the tile or wide enough. Of each it is known below which power of two
  * it stays, so that no bound wraps around: positions and lengths are below 2^29, or the function knows nothing. What is read is compared
  * and not computed with. What has no rule may be anything: the function is right for every mask and useful for those whose data are the same in
- * long runs (documents, regions). */
+ * long runs (documents, regions). Masks of more than MOST_NODES operations have none: each bound of theirs costs what a pair does. */
 #include "hook_writer.h"
 
-enum { LENGTH_BITS = 29, MOST_BITS = 31, ANY_BITS = 32, MOST_READS = 4 };
+enum { LENGTH_BITS = 29, MOST_BITS = 31, ANY_BITS = 32, MOST_READS = 4, MOST_NODES = 64 };
 
 /* Of an integer: low <= x <= high, and |x| < 2^bits. Of a truth value: low is what it must be, high what it may be. */
 typedef struct Bounds {
@@ -25,6 +25,7 @@ typedef struct Bounder {
     uint32_t counts[2];
     Bounds *of; /* by node */
     bool *done; /* by node: is it there? */
+    uint32_t nodes;
 } Bounder;
 
 static const uint8_t axes_of[2] = {AU_AX_Q, AU_AX_KV};
@@ -264,6 +265,7 @@ static Bounds bounds_of(Bounder *x, AuExpr e)
 {
     const AuNode n = *attn_at(x->w->attn, e);
     if (x->done[e.i]) return x->of[e.i];
+    x->nodes++;
     Bounds b;
     if (n.type != AU_T_I32 && n.type != AU_T_BOOL)
         b = anything(x, n.type);
@@ -334,7 +336,8 @@ void writer_mask_bounds(AuHookWriter *w)
     const Bounds all = bounds_of(&x, a->mask);
     AuTileExpr *few = are_short(&x);
     AuTileExpr *items[2] = {either(&x, all.high, no(&x, few)), both(&x, all.low, few)};
-    h->has_bounds = !is_truth(all.high, true) || !is_truth(all.low, false);
+    h->has_bounds =
+        (!is_truth(all.high, true) || !is_truth(all.low, false)) && x.nodes <= MOST_NODES;
     if (!h->has_bounds) { /* nobody asks */
         writer_module(w)->fns.count--;
         return;

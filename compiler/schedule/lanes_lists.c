@@ -141,16 +141,16 @@ static void test_bounds(Lanes *x, const Lists *l, const char *first)
     tile_set(t, "open", "may && at < %s && sure == 0", last);
 }
 
-/* Some rows at a time, so that what the mask reads of them is on its way together: their numbers are the same for all lanes. */
+/* Where one tile is open two rows at a time, so that what the mask reads of them is on its way together: nothing else is. */
 static void count_pairs(Lanes *x, const Lists *l)
 {
-    enum { TOGETHER = 4 };
     AuTileBuild *t = x->t;
+    const int32_t rows = x->p->hooks->has_bounds ? 2 : 1;
     const char *first = tile_text(t, "mb * %d", l->rows);
-    tile_for_range(t, "some", "0", tile_text(t, "cdiv(end - %s, %d)", first, TOGETHER));
-    for (int32_t n = 0; n < TOGETHER; n++) {
+    tile_for_range(t, "some", "0", tile_text(t, "cdiv(end - %s, %d)", first, rows));
+    for (int32_t n = 0; n < rows; n++) {
         const char *row = tile_text(t, "row%d", n);
-        tile_set(t, row, "%s + some * %d + %d", first, TOGETHER, n);
+        tile_set(t, row, "%s + some * %d + %d", first, rows, n);
         tile_set(t, "pairs",
                  "pairs + where(%s < end && mask(b, h, min(%s, end - 1), min(j, %s - 1)), 1, 0)",
                  row, row, lanes_key_end(x));
@@ -171,7 +171,7 @@ static void classes_across(Lanes *x, const Lists *l)
     const int32_t most = power < warp ? power : warp, lanes = most == l->keys ? most / 2 : most,
                   each = l->keys / lanes;
     tile_layout(t, "keys_along_lanes", "reg", tile_text(t, "reg:%d lane:%d@1", each, lanes));
-    if (bounds) tile_layout(t, "rows_of_block", tile_text(t, "reg lane:%d@1", warp), NULL);
+    if (bounds) tile_layout(t, "rows_of_block", tile_text(t, "lane:%d@1 reg", warp), NULL);
     begin_classes(x, l, CLASS_WARPS * tiles);
     tile_role(t, "core", CLASS_WARPS, TILE_ON_WARP, 0);
     tile_set(t, "first", "nb * %d + self * %d", CLASS_WARPS * tiles, tiles);
