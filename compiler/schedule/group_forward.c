@@ -125,9 +125,10 @@ static void tiles_ahead(Lanes *x)
     lanes_online(x);
     round_weights(x);
     if (!passes) group_first_turn(x);
-    tile_for_tiles(t, "n", "keys", !passes          ? "1"
-                                   : passes_last(x) ? "passed + 1 to kept"
-                                                    : "passed + 1");
+    tile_for_tiles(t, "n", "keys",
+                   !passes          ? "1"
+                   : passes_last(x) ? "passed + 1 to kept"
+                                    : "passed + 1");
     tile_wait_stage(t, "y", "key");
     group_take_turn(x);
     start_scores(x);

@@ -363,8 +363,8 @@ static bool do_for(Flow *f, const AuTileStmt *s)
     if (!same_state(f, before, f->slots, s, "the loop body begins and ends differently"))
         return false;
     if (!walk_again(f, s)) return false;
-    const bool runs = !s->loop.list && low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
-                      low->integer < high->integer;
+    const bool runs = !s->loop.list && low && high && low->op == TILE_X_INT &&
+                      high->op == TILE_X_INT && low->integer < high->integer;
     if (runs) return true;
     const Slot *end = f->slots;
     f->slots = before;

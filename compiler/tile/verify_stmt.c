@@ -315,8 +315,8 @@ static bool do_for(Verify *v, AuTileStmt *s)
     s->var->origin = TILE_FROM_LOOP;
     s->var->list = s->loop.list;
     const AuTileExpr *low = s->loop.low, *high = s->loop.high;
-    const bool runs = !s->loop.list && low && high && low->op == TILE_X_INT && high->op == TILE_X_INT &&
-                      low->integer < high->integer;
+    const bool runs = !s->loop.list && low && high && low->op == TILE_X_INT &&
+                      high->op == TILE_X_INT && low->integer < high->integer;
     if (s->loop.list)
         AU_PUSH(v->arena, v->loops.at, v->loops.count, v->loops.capacity, s->loop.list);
     const uint32_t at = v->visible.count - 1;
