@@ -126,6 +126,13 @@ static bool is_shared_by_pairs(const Lanes *x, const AuInputGrad *g)
     return true;
 }
 
+/* Or what all pairs of a head read, on devices whose lanes add up their own pairs: thousands of them to one number would be
+ * rounded as often. */
+static bool is_shared_by_heads(const Lanes *x, const AuInputGrad *g)
+{
+    return !x->on_cpu && !x->rows_across && !(back_read_axes(x, g) & (AU_AX_Q | AU_AX_KV));
+}
+
 int32_t back_sum_parts(const Lanes *x, uint32_t tensor)
 {
     enum { PARTS = 16, MOST_RANK = 7 };
@@ -133,8 +140,8 @@ int32_t back_sum_parts(const Lanes *x, uint32_t tensor)
     for (uint32_t n = 0; n < x->p->grads->pairs.count; n++) {
         const AuInputGrad *g = &x->p->grads->pairs.at[n];
         if (g->tensor != tensor) continue;
-        shared |= is_shared_by_pairs(x, g);
-        own |= !is_shared_by_pairs(x, g);
+        const bool is = is_shared_by_pairs(x, g) || is_shared_by_heads(x, g);
+        shared |= is, own |= !is;
     }
     return shared && !own && tensor >= 3 && !back_has_dots(x, tensor) &&
                    x->p->attn->tensors[tensor].rank <= MOST_RANK

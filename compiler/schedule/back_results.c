@@ -164,6 +164,17 @@ static void load_sum(Lanes *x, uint32_t n, const char *at, bool times)
     tile_end(t);
 }
 
+/* The sum of a number, of all its parts, as an expression. */
+static const char *whole_sum(Lanes *x, uint32_t n)
+{
+    const int32_t parts = back_sum_parts(x, n);
+    AuText all = {.arena = x->arena};
+    if (parts == 1) return tile_text(x->t, "sum_%u[0]", n);
+    for (int32_t part = 0; part < parts; part++)
+        au_text_add(&all, "%ssum_%u[%d, 0]", part ? " + " : "", n, part);
+    return au_text_str(&all);
+}
+
 /* Where the tensor has row [row] of its last axis, once for all of it: "at_0, at_1, ". */
 static const char *place_of_row(Lanes *x, uint32_t n)
 {
@@ -198,7 +209,7 @@ void back_sum_kernel(Lanes *x, uint32_t n, const char *name, const char *times)
     tile_grid(t, "row: %s", au_text_str(&rows));
     tile_role(t, "core", 0, lanes_executor(x), 0);
     if (tensor->rank == 0)
-        tile_store(t, "%s(sum_%u[0]) -> %s", elem, n, name);
+        tile_store(t, "%s(%s) -> %s", elem, whole_sum(x, n), name);
     else {
         const char *prefix = place_of_row(x, n);
         tile_for_range(t, "part", "0",
