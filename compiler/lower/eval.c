@@ -297,38 +297,48 @@ static AuVal gather(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     return lower_decoded(l, e->memory->type.elem, kernel_load(l->k, place->mem, at, 1, none, none));
 }
 
-/* The sum without the numbers in it, which are added to [*number] as often as [sign] says; none: it has no more than these. */
-static AuVal without_numbers(AuLower *l, AuVal v, int sign, int64_t *number)
+/* A sum, and the numbers in it apart; what is made of very many is left whole, since values stand in sums more than once. */
+typedef struct Apart {
+    AuKernel *k;
+    int64_t number;
+    uint32_t left; /* values to look at */
+} Apart;
+
+/* The sum without its numbers, which count as often as [sign] says; none: it has no more than these. */
+static AuVal without_numbers(Apart *x, AuVal v, int sign)
 {
-    AuKernel *k = l->k;
-    const AuInstr in = *kernel_at(k, v);
+    const AuInstr in = *kernel_at(x->k, v);
     if (in.op == AU_K_CONST) {
-        *number += sign * in.imm;
+        x->number += sign * in.imm;
         return (AuVal){0};
     }
-    if ((in.op != AU_K_ADD && in.op != AU_K_SUB)) return v;
-    const AuVal a = kernel_operand(k, &in, 0), b = kernel_operand(k, &in, 1),
-                x = without_numbers(l, a, sign, number),
-                y = without_numbers(l, b, in.op == AU_K_SUB ? -sign : sign, number);
-    if (x.i == a.i && y.i == b.i) return v;
-    if (!y.i) return x;
-    return x.i ? kernel_op2(k, in.op, x, y)
-               : (in.op == AU_K_SUB ? kernel_op2(k, AU_K_SUB, kernel_i32(k, 0), y) : y);
+    if ((in.op != AU_K_ADD && in.op != AU_K_SUB) || x->left < 2) return v;
+    x->left -= 2;
+    const bool less = in.op == AU_K_SUB;
+    const AuVal a = kernel_operand(x->k, &in, 0), b = kernel_operand(x->k, &in, 1);
+    AuVal first = without_numbers(x, a, sign);
+    const AuVal second = without_numbers(x, b, less ? -sign : sign);
+    if (first.i == a.i && second.i == b.i) return v;
+    if (!second.i) return first;
+    if (!first.i && !less) return second;
+    if (!first.i) first = kernel_i32(x->k, 0);
+    return kernel_op2(x->k, in.op, first, second);
 }
 
 /* A place, or a distance of places, as a number: f32(x + 24) is f32(x) + 24, which is as exact below 2^24. So a tile has one conversion a lane, and
  * an addition a register, of what is often a number known now. */
 static AuVal number_of_place(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
-    enum { MOST = 1 << 16 };
+    enum { MOST = 1 << 16, VALUES = 32 };
     const AuVal v = lower_eval(l, e, p);
-    int64_t number = 0;
     if (e->type->elem != TILE_I32 || !tile_is_virtual(e->type) ||
         kernel_at(l->k, v)->type.scalar != AU_I32)
         return lower_as(l, v, AU_F32);
-    const AuVal rest = without_numbers(l, v, 1, &number);
-    if (!rest.i || !number || number > MOST || number < -MOST) return lower_as(l, v, AU_F32);
-    return kernel_op2(l->k, AU_K_ADD, lower_as(l, rest, AU_F32), kernel_f32(l->k, (double)number));
+    Apart x = {.k = l->k, .left = VALUES};
+    const AuVal rest = without_numbers(&x, v, 1);
+    if (!rest.i || !x.number || x.number > MOST || x.number < -MOST) return lower_as(l, v, AU_F32);
+    return kernel_op2(l->k, AU_K_ADD, lower_as(l, rest, AU_F32),
+                      kernel_f32(l->k, (double)x.number));
 }
 
 static AuVal reduction(AuLower *l, const AuTileExpr *e, const AuPoint *p)

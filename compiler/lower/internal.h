@@ -277,10 +277,8 @@ AuVal lower_end(AuLower *l, const AuTileExpr *ref, uint32_t n);
 AuVal lower_view_inside(AuLower *l, const AuTileExpr *ref);
 
 /* ---- fuse.c: a run of assignments */
-AuVal lower_is_anywhere(
-    AuLower *l,
-    const AuTileVar
-        *test); /* is it so in a lane, for one of its registers? The same in all lanes. */
+/* Is it so in a lane, for one of its registers? The same in all lanes. */
+AuVal lower_is_anywhere(AuLower *l, const AuTileVar *test);
 void lower_assignments(AuLower *l, AuTileStmt *const *statements, uint32_t count);
 uint32_t lower_count_reads(const AuTileExpr *e, const AuTileVar *var); /* of NULL: 0 */
 /* Computes the reductions in an expression that is no assignment's; they are known until the caller

@@ -37,23 +37,6 @@ static bool same_rows(const AuTileStmt *a, const AuTileStmt *b)
            (!of->args.count || tile_same_expr(of->args.at[0], other->args.at[0]));
 }
 
-/* Is the expression made of what is known, of where rows are, and numbers? [names] counts what is known. */
-static bool is_of_rows(Stats *x, const AuTileExpr *e, const char *axis, uint32_t *names)
-{
-    if (e->op == TILE_X_NAME && e->var && stats_known(x, e->var)) {
-        ++*names;
-        return true;
-    }
-    if (stats_is_of_places(x, e, axis)) return true;
-    if (e->op == TILE_X_NAME) return false;
-    const AuTileSyntax syntax = tile_op(e->op)->syntax;
-    if (syntax == TILE_SYNTAX_LEAF) return true;
-    if (syntax == TILE_SYNTAX_SPECIAL || tile_op(e->op)->result == TILE_RESULT_OWN) return false;
-    for (uint32_t n = 0; n < e->args.count; n++)
-        if (!is_of_rows(x, e->args.at[n], axis, names)) return false;
-    return true;
-}
-
 static uint32_t uses_from(const AuTileStmts *body, uint32_t n, const AuTileVar *var)
 {
     const AuTileStmts rest = {.at = body->at + n, .count = body->count - n};
@@ -203,7 +186,7 @@ static bool is_made_of_rows(Stats *x, const AuTileStmts *body, uint32_t n)
     uint32_t names = 0;
     x->body = body, x->at = n;
     return e && s->var && e->op != TILE_X_NAME && e->type->count == 1 &&
-           is_of_rows(x, e, e->type->axes[0].name, &names) && names &&
+           stats_are_of_rows(x, e, &names) && names &&
            tile_count_uses(&x->p->role->body, s->var) == uses_from(body, n, s->var);
 }
 

@@ -50,8 +50,9 @@ typedef struct Stats {
 
 /* What the name at the statement at hand stands for; NULL: it is no variable of the role's, or has no one meaning. */
 AuTileExpr *stats_meaning(const Stats *x, const AuTileVar *var);
-/* Does the expression ask for places of rows [axis], sizes, parameters, inputs and numbers of blocks and tiles alone? */
-bool stats_is_of_places(const Stats *x, const AuTileExpr *e, const char *axis);
+/* Is the expression, with one axis, made of what is known of rows, of their places, of sizes, parameters, inputs and numbers of blocks and tiles, and
+ * not too long when all names are written out? [names]: how many are known. */
+bool stats_are_of_rows(Stats *x, const AuTileExpr *e, uint32_t *names);
 /* Are the numbers of tiles in it the producer's, too, where it fills that source? */
 bool stats_can_say(Stats *x, const AuTileExpr *e, const StatsSource *source);
 

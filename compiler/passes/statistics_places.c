@@ -47,32 +47,62 @@ static bool is_of_kernel(const AuTileVar *var)
            var->origin == TILE_FROM_PARAM || var->origin == TILE_FROM_SIZE;
 }
 
-static bool all_are(const Stats *x, const AuTileExpr *e, const char *axis)
+/* A walk over an expression with its names written out, which is twice as long with each that stands for two of another one: so it ends somewhere. */
+typedef struct Walk {
+    Stats *x;
+    const char *axis;
+    uint32_t *names; /* NULL: what is known of rows does not count, places do alone */
+    uint32_t left;   /* nodes */
+} Walk;
+
+static bool walk(Walk *w, const AuTileExpr *e);
+
+static bool walk_all(Walk *w, const AuTileExpr *e)
 {
     for (uint32_t n = 0; n < e->args.count; n++)
-        if (!stats_is_of_places(x, e->args.at[n], axis)) return false;
+        if (!walk(w, e->args.at[n])) return false;
     return true;
 }
 
-bool stats_is_of_places(const Stats *x, const AuTileExpr *e, const char *axis)
+static bool walk_name(Walk *w, const AuTileVar *var)
 {
+    if (!var) return false;
+    if (w->names && stats_known(w->x, var)) {
+        ++*w->names;
+        return true;
+    }
+    if (is_of_kernel(var) || var->origin == TILE_FROM_LOOP) return true;
+    const AuTileExpr *means = stats_meaning(w->x, var);
+    if (!means) return false;
+    uint32_t *names = w->names;
+    w->names = NULL;
+    const bool is = walk(w, means);
+    w->names = names;
+    return is;
+}
+
+static bool walk(Walk *w, const AuTileExpr *e)
+{
+    if (!w->left) return false;
+    w->left--;
     switch ((int)e->op) {
-    case TILE_X_NAME: {
-        if (!e->var) return false;
-        if (is_of_kernel(e->var) || e->var->origin == TILE_FROM_LOOP) return true;
-        const AuTileExpr *means = stats_meaning(x, e->var);
-        return means && stats_is_of_places(x, means, axis);
-    }
-    case TILE_X_IOTA: return e->name == axis;
+    case TILE_X_NAME: return walk_name(w, e->var);
+    case TILE_X_IOTA: return e->name == w->axis;
     case TILE_X_REF: /* an element of an input */
-        return e->memory && e->memory->space == TILE_GLOBAL && !e->type->count &&
-               all_are(x, e, axis);
+        return e->memory && e->memory->space == TILE_GLOBAL && !e->type->count && walk_all(w, e);
+    case TILE_X_TO_F32:
+    case TILE_X_TO_I32: return walk_all(w, e);
     }
-    if (e->op == TILE_X_TO_F32 || e->op == TILE_X_TO_I32) return all_are(x, e, axis);
-    const AuTileSyntax syntax = tile_op(e->op)->syntax;
-    if (syntax == TILE_SYNTAX_LEAF) return true;
-    return syntax != TILE_SYNTAX_SPECIAL && tile_op(e->op)->result != TILE_RESULT_OWN &&
-           all_are(x, e, axis);
+    if (tile_op(e->op)->syntax == TILE_SYNTAX_LEAF) return true;
+    return tile_op(e->op)->syntax != TILE_SYNTAX_SPECIAL &&
+           tile_op(e->op)->result != TILE_RESULT_OWN && walk_all(w, e);
+}
+
+bool stats_are_of_rows(Stats *x, const AuTileExpr *e, uint32_t *names)
+{
+    enum { MOST = 64 };
+    Walk w = {x, e->type->axes[0].name, names, MOST};
+    return walk(&w, e);
 }
 
 /* The loop that declares the variable. */

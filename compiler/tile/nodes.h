@@ -243,8 +243,8 @@ struct AuTileStmt {
         } barrier;
         struct {
             const char *var_name, *list_name; /* list_name NULL: a range */
-            AuTileExpr *low,
-                *high;           /* range(low, high); of a list `from low to high`, each or NULL */
+            /* range(low, high); of a list `from low to high`, each or NULL */
+            AuTileExpr *low, *high;
             AuTileExpr *segment; /* of a list, the number of the only one; NULL: all */
             AuTileStmts body;
             AuTileList *list; /* verified */
