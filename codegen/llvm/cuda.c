@@ -6,6 +6,7 @@
 #include "target.h"
 
 #include "cuda.h"
+#include "cuda_gate.h"
 #include "llvm.h"
 
 #include <assert.h>
@@ -83,12 +84,15 @@ static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, 
     const AuHost *host = &gpu.host;
     LlvmUnit unit;
     if (!llvm_open(&unit, diags, host, "kernels", optimize, true)) return false;
+    if (gpu.groups) cuda_gate(unit.context);
     AuEmit e = {.arena = arena, .diags = diags};
     emit_open(&e, host, unit.module);
     emit_lines_open(&e, kernels, count);
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
     emit_close(&e);
+    const bool joins = optimize > 1 && !gpu_any_multiplies_halves(kernels, count);
     bool good = !e.failed && llvm_is_sound(&unit, diags, count ? kernels[0]->name : "") &&
+                (!joins || llvm_optimise(&unit, diags, GPU_JOIN)) &&
                 llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
     if (good && stage == AU_CODE_IR) {
         llvm_ir(&unit, arena, kernels, count, out);

@@ -64,6 +64,7 @@ static GpuKernel *open(AuEmit *e)
 {
     CudaKernel *k = AU_NEW(e->arena, CudaKernel);
     k->gpu.coarse = gpu_multiplies_halves(e->k);
+    if (!k->gpu.coarse) e->longest = GPU_PIECE;
     open_function(e);
     return &k->gpu;
 }

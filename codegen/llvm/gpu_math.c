@@ -142,3 +142,10 @@ bool gpu_multiplies_halves(const AuKernel *k)
     }
     return false;
 }
+
+bool gpu_any_multiplies_halves(AuKernel *const *kernels, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++)
+        if (gpu_multiplies_halves(kernels[n])) return true;
+    return false;
+}

@@ -52,11 +52,6 @@ static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
 #define PAIRS  "function(slp-vectorizer)"
 #define LITTLE "function(sroa,early-cse,simplifycfg,loop-mssa(licm))"
 static const char *const pipelines[4] = {NULL, LITTLE, EACH, EACH};
-/* Joins loads and stores of neighbouring numbers, which LLVM's code generator does, too, but for a block whole: each join numbers the block's
- * instructions anew. Kernels of multiply-adds have blocks of ten thousands, and 40 % of the compiler's time was this (f32, width 128, gfx942). Here
- * their loops are still in pieces (hip_emit.c). */
-#define JOIN "function(sroa,early-cse,load-store-vectorizer)"
-
 /* Version 5: what ROCm takes from 5.3 on. Generic ISAs begin with 6. */
 static void set_version(const LlvmUnit *unit, bool generic)
 {
@@ -65,14 +60,6 @@ static void set_version(const LlvmUnit *unit, bool generic)
                                         generic ? GENERIC_CODE_OBJECT : CODE_OBJECT, false);
     LLVMAddModuleFlag(unit->module, LLVMModuleFlagBehaviorError, flag, sizeof flag - 1,
                       LLVMValueAsMetadata(version));
-}
-
-/* Has one of them products of matrices? */
-static bool multiplies(AuKernel *const *kernels, uint32_t count)
-{
-    for (uint32_t n = 0; n < count; n++)
-        if (gpu_multiplies_halves(kernels[n])) return true;
-    return false;
 }
 
 /* Has one of them copies that go on by themselves? */
@@ -96,10 +83,10 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     for (uint32_t n = 0; n < count && !e.failed; n++) emit_kernel(&e, kernels[n]);
     emit_close(&e);
     const char *first = count ? kernels[0]->name : "";
-    const bool products = multiplies(kernels, count),
+    const bool products = gpu_any_multiplies_halves(kernels, count),
                joins = optimize > 1 && !products && gpus[arch - archs].mfma;
     bool good = !e.failed && llvm_is_sound(&unit, diags, first) &&
-                (!joins || llvm_optimise(&unit, diags, JOIN)) &&
+                (!joins || llvm_optimise(&unit, diags, GPU_JOIN)) &&
                 llvm_optimise(&unit, diags, pipelines[optimize > 3 ? 3 : optimize]);
     if (good && optimize > 1 && gpus[arch - archs].one_file) {
         hip_pairs(arena, unit.module, copies(kernels, count));

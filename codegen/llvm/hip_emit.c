@@ -88,13 +88,12 @@ static bool keeps_long(const AuKernel *k) { return !gpu_multiplies_halves(k); }
 
 static GpuKernel *open(AuEmit *e)
 {
-    enum { PIECE = 512 };
     GpuKernel *k = AU_NEW(e->arena, GpuKernel);
     const unsigned slots = e->k->arg_count > 0;
     LLVMTypeRef type = LLVMPointerTypeInContext(e->context, KERNARG);
     LLVMTypeRef signature = LLVMFunctionType(e->element[AU_VOID], &type, slots, false);
     k->coarse = gpu_multiplies_halves(e->k);
-    if (!k->coarse && hip_host(e)->mfma) e->longest = PIECE;
+    if (!k->coarse && hip_host(e)->mfma) e->longest = GPU_PIECE;
     e->function = LLVMAddFunction(e->module, e->k->name, signature);
     LLVMSetFunctionCallConv(e->function, AMDGPU_KERNEL);
     LLVMSetVisibility(e->function, LLVMProtectedVisibility);

@@ -142,6 +142,18 @@ static void start_reductions(AuLower *l, const Group *g)
     }
 }
 
+/* The loop of a sum in halves goes by two: a turn has an element of each. */
+static void by_halves(const Item *item, AuSpaces *all)
+{
+    if (item->var || item->odd.i == item->mem.i) return;
+    for (uint32_t n = 0; n < all->count; n++) {
+        AuSpace1 *s = &all->at[n];
+        if (s->looped && s->step == 1 && s->regs % 2 == 0 &&
+            !tile_axis(&item->row_type, s->axis->name))
+            s->step = 2;
+    }
+}
+
 /* A group's loops cover the union of its items' axes; an item without one of the unrolled axes is
  * computed once for each of its registers and becomes one value again when common expressions are
  * joined. */
@@ -179,6 +191,7 @@ static void emit_group(AuLower *l, Group *g)
         g->items.at[n]->first_count = g->items.at[n]->taken = 0;
         if (lower_pair_axis_of(l, g->items.at[n]))
             lower_by_pairs(&all, lower_pair_axis_of(l, g->items.at[n]));
+        by_halves(g->items.at[n], &all);
     }
     lower_each(l, &all, group_point, g);
     for (uint32_t n = 0; n < g->items.count; n++) {

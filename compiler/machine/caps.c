@@ -83,6 +83,17 @@ const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, Au
     return NULL;
 }
 
+const AuTileAtom *tile_atom_of_widths(const AuTileCaps *caps, AuTileElem operands,
+                                      AuTileExecutor on, int32_t d, int32_t e)
+{
+    const char *list = caps->atoms;
+    for (const AuTileAtom *a; (a = next_atom(&list));)
+        if (a->elems >> operands & 1 && a->on >> on & 1 && a->k > 1 && d % a->n == 0 &&
+            e % a->n == 0)
+            return a;
+    return tile_best_atom(caps, operands, on);
+}
+
 const AuTileAtom *tile_rounding_atom(const AuTileCaps *caps, AuTileExecutor on)
 {
     const char *list = caps->atoms;

@@ -8,8 +8,9 @@ enum { DIRECT_BYTES = 16 }; /* of a lane, as swizzles place them */
 
 const AuTileAtom *warps_atom(const AuProblem *p)
 {
-    const AuTileAtom *atom = p->tf32 ? tile_rounding_atom(p->caps, TILE_ON_WARP)
-                                     : tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const AuTileAtom *atom =
+        p->tf32 ? tile_rounding_atom(p->caps, TILE_ON_WARP)
+                : tile_atom_of_widths(p->caps, p->operand, TILE_ON_WARP, p->d, p->e);
     return atom && atom->k > 1 ? atom : NULL;
 }
 

@@ -51,6 +51,17 @@ typedef struct AuCases {
 /* row and col are AU_AX_Q and AU_AX_KV, or the other way around. */
 AuCases attn_cases(AuAttn *a, AuArena *arena, AuExpr mask, uint8_t row, uint8_t col);
 
+/* By node: does it hold a number that callers give, a parameter or an input? Begins empty; nodes are looked at once. */
+typedef struct AuGiven {
+    bool *at;
+    uint32_t count, capacity;
+} AuGiven;
+
+/* Such terms of an inequality may be as large as numbers are, 2^31 - 1 for a window that is none. After this they count as 2^29 at most, so that
+ * no sum with rows, columns and lengths leaves what 32 bits hold: as good as infinite beside fewer than 2^28 of these. What is taken away from
+ * another is taken from it first: times of a clock are large, their difference is not. */
+void attn_bound_given(AuAttn *a, AuGiven *given, AuAffine *f);
+
 /* to += k * from */
 void attn_affine_add(AuAffine *to, const AuAffine *from, int64_t k);
 

@@ -20,6 +20,7 @@ typedef struct Ranger {
     AuExpr i0, i1; /* the first row of the tile, and the one after its last */
     AuExpr last;   /* i1 - 1 */
     AuExpr extent; /* number of columns */
+    AuGiven given;
 } Ranger;
 
 /* First and last value of the variable that is eliminated; [more] is added to the last. */
@@ -80,9 +81,9 @@ static AuExpr scaled(Ranger *r, AuExpr e, int64_t k)
 static bool moves_by_ones(const AuAttn *a, AuExpr e)
 {
     const AuNode *n = attn_at(a, e);
-    if ((n->op != AU_OP_IDIV && n->op != AU_OP_SHR) ||
-        attn_at(a, attn_arg(a, e, 1))->op != AU_OP_I32)
-        return false;
+    if (n->op != AU_OP_IDIV && n->op != AU_OP_SHR) return false;
+    const AuNode *by = attn_at(a, attn_arg(a, e, 1));
+    if (by->op != AU_OP_I32 || by->integer < 0) return false; /* by -4: from last to first */
     AuExpr x = attn_arg(a, e, 0);
     for (uint32_t depth = 0; depth < 8; depth++) { /* i plus or minus something without i */
         const AuNode *nx = attn_at(a, x);
@@ -171,6 +172,7 @@ static AuExpr part_without_column(Ranger *r, const AuAffine *inequality, Ends en
     AuAffine f = {0};
     AuExpr sum = {0};
     attn_affine_add(&f, inequality, k);
+    attn_bound_given(r->a, &r->given, &f);
     largest = largest == (k > 0);
     const bool at_last = (f.row > 0) == largest;
     *constant = f.constant + (f.row && at_last ? f.row * ends.more : 0);

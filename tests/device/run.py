@@ -32,7 +32,7 @@ WATCHED = {
 }
 
 # Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
-HARD = ("pair_bias", "cross", "softcap", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "window_of_left", "no_scales", "empty_rows",
+HARD = ("pair_bias", "cross", "softcap", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "band", "window_of_left", "no_scales", "empty_rows",
         "empty_plain_rows", "negated_statistic")
 RECURRENT = re.compile(r"^\s*linear\b", re.M)
 SUMS = ("mha", "uniform", "/low", "/low_sigmoid", "/sigmoid", "relu", "alibi", "temperature", "scalable_softmax", "relative_bias", "kerple",

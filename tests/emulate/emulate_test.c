@@ -1,5 +1,5 @@
 /* emulate_test.c - whole scripts through the backend hip on emulated machines (hip_emulated.c), against the oracle: emulate_test SCRIPTS WHICH.
- * WHICH: quick, generic (ISAs of several machines), widths (the widest and the narrowest, a machine each), adds (what no product is for), or the number of a device, which takes all cases. */
+ * WHICH: quick, generic (ISAs of several machines), widths (the widest and the narrowest, a machine each), adds (what no product is for), narrow (products of 16 columns), or the number of a device, which takes all cases. */
 #include "exec.h"
 #include "hip_emulated.h"
 
@@ -36,6 +36,14 @@ static const ExecCase all[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=41 T=37 D=256 E=16", NULL, NULL},
     {"mha.attn", "B=1 H=2 Hk=2 S=43 T=35 D=16 E=16", NULL, "nan odd"},
     {"mha.attn", "B=1 H=2 Hk=1 S=45 T=70 D=128 E=128", NULL, "nan odd"},
+};
+/* Products of 16 columns, where 32 do not divide the widths. */
+static const ExecCase narrow[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=45 T=70 D=48 E=80", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=37 T=41 D=16 E=16", NULL, "huge"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=50 D=112 E=48", NULL, "odd"},
+    {"../../../attn_scripts/documents.attn", "B=1 H=1 S=90 D=80 E=80", NULL, "sorted"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=37 T=67 D=16 E=48", "rate=0.25 seed=1234567", NULL},
 };
 static const ExecCase widths[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=37 D=256 E=256", NULL, "nan"},
@@ -85,6 +93,17 @@ static int run_adds(ExecTally *tally, const char *scripts)
            run_types(tally, GFX1030, scripts, &adds[1], 1, BF16);
 }
 
+/* CDNA 2 and 3, and gfx950. */
+static int run_narrow(ExecTally *tally, const char *scripts)
+{
+    enum { GFX942 = 0, GFX90A = 3, GFX950 = 4 };
+    static const unsigned on[] = {GFX942, GFX90A, GFX950};
+    int missing = 0;
+    for (unsigned n = 0; n < sizeof on / sizeof *on; n++)
+        missing |= run_types(tally, on[n], scripts, narrow, sizeof narrow / sizeof *narrow, n);
+    return missing;
+}
+
 /* What the emulator executes in a second of a processor, of all launches. */
 static void print_speed(const EmuCounts *counts)
 {
@@ -108,6 +127,8 @@ int main(int argc, char **argv)
         for (unsigned n = 0; n < 2; n++) missing |= run(&tally, n, argv[1], &widths[n], 1);
     else if (strcmp(argv[2], "adds") == 0)
         missing = run_adds(&tally, argv[1]);
+    else if (strcmp(argv[2], "narrow") == 0)
+        missing = run_narrow(&tally, argv[1]);
     else if (strcmp(argv[2], "direct") == 0)
         missing = run(&tally, DIRECT, argv[1], direct, sizeof direct / sizeof *direct);
     else if (sscanf(argv[2], "%u", &device) == 1 && device < DEVICES)

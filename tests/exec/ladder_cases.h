@@ -9,6 +9,7 @@
 // clang-format off
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
+#define BAND "../../exec/scripts/band.attn"
 #define BOUNDED "../../exec/scripts/bounded_mask.attn"
 #define BOUNDED_RUNS "../../exec/scripts/bounded_runs.attn"
 #define CAPPED_BIAS "../../exec/scripts/capped_bias.attn"
@@ -76,6 +77,9 @@ static const ExecCase cases[] = {
     {BOUNDED, "B=1 H=1 Hk=1 S=300 T=520 D=16 E=16", "step=70 from=200", "sorted"},
     {BOUNDED, "B=2 H=1 Hk=1 S=150 T=301 D=32 E=32", "step=-3 from=-9", "sorted nan"},
     {"../../../attn_scripts/global_window.attn", "B=1 H=1 S=500 D=16 E=16", "window=40 global=130", NULL},
+    /* windows of all sizes, and a bound that falls */
+    {BAND, "B=1 H=2 Hk=1 S=150 T=170 D=16 E=16", "window=2147483647 left=2147483000 right=2147483020 fall=2000000000", NULL},
+    {BAND, "B=1 H=1 Hk=1 S=170 T=150 D=32 E=32", "window=1073741824 left=30 right=40 fall=130", "nan"},
     /* lists of more than 32 tiles; "slow": on warps, not in the quick suite */
     {"groups.attn", "B=2 H=2 Hk=2 Hv=2 S=20 T=2300 D=16 E=16", NULL, "sorted slow"},
     {"groups.attn", "B=1 H=1 Hk=1 Hv=1 S=2300 T=20 D=16 E=16", NULL, "sorted slow"},
@@ -126,6 +130,7 @@ static const ExecCase wide_cases[] = {
     {BOUNDED_RUNS, "B=2 H=1 Hk=1 S=400 T=700 D=64 E=64", "from=30", "listed sorted"},
     {BOUNDED, "B=1 H=1 Hk=1 S=300 T=500 D=64 E=64", "step=70 from=200", "listed sorted"},
     {"../../../attn_scripts/block_causal.attn", "B=1 H=1 S=132 T=132 D=192 E=192", NULL, "listed wide"},
+    {BAND, "B=1 H=2 Hk=1 S=300 T=330 D=64 E=64", "window=2147483647 left=2147483000 right=2147483020 fall=250", "nan"},
     /* gradients of inputs that pairs read by their query: tables of distances, a number a pair, a number a row and a key */
     {"../../../attn_scripts/relative_bias.attn", "B=1 H=2 S=132 T=150 D=64 E=64 W=21", NULL, "queried"},
     {PAIR_BIAS, "B=1 H=2 S=132 D=64 E=64", NULL, "queried"},

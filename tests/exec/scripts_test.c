@@ -25,6 +25,7 @@
 #define NEGATED   "../../exec/scripts/negated_statistic.attn"
 #define FAR_SINK  "../../exec/scripts/far_sink.attn"
 #define LEFT      "../../exec/scripts/window_of_left.attn"
+#define BAND      "../../exec/scripts/band.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=64 T=64 D=64 E=64", NULL, NULL},
     {"mha.attn", "B=2 H=4 Hk=2 S=33 T=57 D=64 E=64", NULL, "nan odd"},
@@ -41,6 +42,8 @@ static const ExecCase cases[] = {
     {"softmax_spelled_out.attn", "B=1 H=2 Hk=1 S=77 T=77 D=64 E=64", NULL, NULL},
     {"gemma_local.attn", "B=1 H=4 Hk=2 S=150 T=150 D=64 E=64", "window=40", NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=2 S=200 T=70 D=64 E=64", "window=1", NULL},
+    {BAND, "B=1 H=2 Hk=1 S=200 T=230 D=64 E=64", "window=2147483647 left=2147483000 right=2147483020 fall=2000000000", NULL},
+    {BAND, "B=1 H=2 Hk=1 S=230 T=200 D=64 E=64", "window=1073741824 left=50 right=70 fall=150", "nan"},
     {LEFT, "B=1 H=1 Hk=1 Hv=1 S=1 T=37 D=16 E=16", "left=5", NULL},
     {LEFT, "B=2 H=4 Hk=2 Hv=1 S=200 T=200 D=32 E=16", "left=5", NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=2 S=60 T=260 D=64 E=64", "window=100", "big"},
