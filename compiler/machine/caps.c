@@ -86,12 +86,14 @@ const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, Au
 const AuTileAtom *tile_atom_of_widths(const AuTileCaps *caps, AuTileElem operands,
                                       AuTileExecutor on, int32_t d, int32_t e)
 {
+    const AuTileAtom *best = tile_best_atom(caps, operands, on);
     const char *list = caps->atoms;
+    if (!best || best->k == 1) return best; /* what is exact stays so */
     for (const AuTileAtom *a; (a = next_atom(&list));)
-        if (a->elems >> operands & 1 && a->on >> on & 1 && a->k > 1 && d % a->n == 0 &&
-            e % a->n == 0)
+        if (a->elems >> operands & 1 && a->on >> on & 1 && a->rounds == best->rounds && a->k > 1 &&
+            d % a->n == 0 && e % a->n == 0)
             return a;
-    return tile_best_atom(caps, operands, on);
+    return best;
 }
 
 const AuTileAtom *tile_rounding_atom(const AuTileCaps *caps, AuTileExecutor on)

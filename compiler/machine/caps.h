@@ -112,7 +112,7 @@ const AuTileCaps *tile_rates(const AuTileCaps *caps);
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);
 /* The first atom of the target that multiplies operands of this type on this executor; NULL if none does. */
 const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on);
-/* Of these, with sums over more than one product, the first whose columns divide both widths; the first of all where none does. */
+/* Of these, where the first is a matrix unit, the first whose columns divide both widths; the first of all where none does. */
 const AuTileAtom *tile_atom_of_widths(const AuTileCaps *caps, AuTileElem operands,
                                       AuTileExecutor on, int32_t d, int32_t e);
 /* The same among those that round operands of f32 to tf32. */
