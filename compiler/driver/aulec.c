@@ -110,6 +110,16 @@ static const char *const *file_name(uint32_t emit)
                                         : NULL;
 }
 
+/* Not over what was read: a slip of the hand must not cost a script. */
+static int write_file(const Arguments *a, const char *name, const void *data, size_t length)
+{
+    const char *const read[] = {a->input, a->options.shapes_name};
+    for (int n = 0; n < 2; n++)
+        if (read[n] && strcmp(read[n], "-") != 0 && files_are_one(read[n], name))
+            return files_complain("the result would replace what it is made of", name);
+    return files_write(name, data, length);
+}
+
 static int write_output(const Arguments *a, const void *data, size_t length)
 {
     const char *const *file = file_name(a->options.emit);
@@ -119,14 +129,14 @@ static int write_output(const Arguments *a, const void *data, size_t length)
         if (status == 0 && !file) say_length(data, length);
         return status;
     }
-    if (a->output) return files_write(a->output, data, length);
+    if (a->output) return write_file(a, a->output, data, length);
     const char *slash = strrchr(a->input, '/'), *base = slash ? slash + 1 : a->input,
                *dot = strrchr(base, '.');
     const size_t stem = dot ? (size_t)(dot - base) : strlen(base);
     char *name = malloc(stem + 8);
     if (!name) return files_complain("out of memory", "");
     sprintf(name, "%s%.*s%s", file[0], (int)stem, base, file[1]);
-    const int status = files_write(name, data, length);
+    const int status = write_file(a, name, data, length);
     free(name);
     return status;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +92,12 @@ static bool write_bytes(int file, const char *data, size_t length)
         length -= (size_t)wrote;
     }
     return true;
+}
+
+bool files_are_one(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 int files_write(const char *name, const void *data, size_t length)

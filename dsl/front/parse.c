@@ -212,11 +212,27 @@ static AuSpan behind(const Driver *d, uint32_t i)
     return (AuSpan){s.source, s.end, s.end};
 }
 
+/* `i // 8` and `i//n` of Python have a comment here: said where what follows on the line looks so. */
+static void note_comment(Driver *d, AuDiag *diag, AuSpan after)
+{
+    const AuSource *source = &d->parse.make.diags->sources[after.source];
+    const char *text = source->text, *end = text + source->length, *at = text + after.end;
+    while (at < end && *at == ' ') at++;
+    if (end - at < 3 || at[0] != '/' || at[1] != '/') return;
+    const char *by = at + 2;
+    while (by < end && *by == ' ') by++;
+    if (by == end || (!isdigit((unsigned char)*by) && by - (text + after.end) > 2)) return;
+    const uint32_t begin = (uint32_t)(at - text);
+    au_add_note(d->parse.make.diags, diag, (AuSpan){after.source, begin, begin + 2},
+                "a comment begins here; of integers '/' rounds down");
+}
+
 static void insert_semicolon(Driver *d, uint32_t i)
 {
     AuDiag *diag = au_error(d->parse.make.diags, AU_E0108, behind(d, i - 1),
                             "expected ';' after %s", written(&d->parse, &d->tokens.items[i - 1]));
     diag->fix = ";";
+    note_comment(d, diag, behind(d, i - 1));
     feed_invented(d, TOK_SEMI, behind(d, i - 1));
     d->parens = 0;
 }

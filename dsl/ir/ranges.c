@@ -262,6 +262,9 @@ static bool move_together(const AuCase *c)
     return true;
 }
 
+/* Of many windows together their pairs say little that the windows do not, and are as many as their square. */
+enum { MOST_PAIRS = 16 };
+
 static Interval some_row(Ranger *r, const AuCase *c, Ends ends)
 {
     Interval v = whole(r);
@@ -271,11 +274,16 @@ static Interval some_row(Ranger *r, const AuCase *c, Ends ends)
         affine &= !has_row_terms(f);
         restrict_interval(r, &v, f, ends, true);
     }
+    uint32_t pairs = 0;
     for (uint32_t n = 0; n < c->count; n++)
         for (uint32_t k = 0; k < c->count; k++) {
             const AuAffine *up = &c->affine[n], *down = &c->affine[k];
-            if (up->row > 0 && down->row < 0 && !has_row_terms(up) && !has_row_terms(down))
+            if (up->row <= 0 || down->row >= 0 || has_row_terms(up) || has_row_terms(down))
+                continue;
+            if (pairs++ < MOST_PAIRS)
                 eliminate_pair(r, &v, up, down);
+            else
+                v.exact = false;
         }
     apply_conditions(r, c, &v);
     v.exact = !c->unknown && ((affine && v.exact) || move_together(c));

@@ -23,7 +23,7 @@ class DeviceInfo:
 
     Attributes:
         id: what ``device=`` takes: "cpu", "opencl:1".
-        backend: "cpu", "opencl", "cuda", "hip", "levelzero", "vulkan".
+        backend: "cpu", "opencl", "cuda", "hip", "levelzero", "metal", "vulkan".
         available: whether it can be used.
         reason: why not; "" if it can.
         name: the driver's name for it.

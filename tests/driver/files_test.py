@@ -68,6 +68,17 @@ class Files(Case):
         self.expect(aulec(self.mha, *NARROW, "-o", target), 3, "cannot write", "Is a directory")
         self.assertEqual(list(self.folder.iterdir()), [target])
 
+    def test_a_result_over_its_script(self):
+        script, link = self.folder / "mine.attn", self.folder / "other.attn"
+        script.write_text(self.mha.read_text())
+        link.symlink_to(script)
+        for output in (script, link, self.folder / "." / "mine.attn"):
+            self.expect(aulec(script, *NARROW, "-o", output), 2, "would replace what it is made of")
+        named = self.folder / "mine.so"  # the name that a result would have by default
+        named.write_text(self.mha.read_text())
+        self.expect(aulec("mine.so", *NARROW, cwd=self.folder), 2, "would replace what it is made of")
+        self.assertEqual({path.read_text() for path in (script, named)}, {self.mha.read_text()})
+
     def test_an_output_in_a_folder_that_is_not_there(self):
         self.expect(aulec(self.mha, *NARROW, "-o", self.folder / "absent" / "x.so"), 3, "No such file")
 
