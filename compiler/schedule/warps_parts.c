@@ -6,11 +6,18 @@
 
 enum { DIRECT_BYTES = 16 }; /* of a lane, as swizzles place them */
 
+/* Products narrower than the machine's first keep more operands apart: at width 144 LLVM spilled a kilobyte of a lane (MFMA of 16 columns). */
+static const AuTileAtom *atom_of(const AuProblem *p)
+{
+    enum { WIDEST = 128 };
+    if (p->tf32) return tile_rounding_atom(p->caps, TILE_ON_WARP);
+    if (p->d > WIDEST || p->e > WIDEST) return tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    return tile_atom_of_widths(p->caps, p->operand, TILE_ON_WARP, p->d, p->e);
+}
+
 const AuTileAtom *warps_atom(const AuProblem *p)
 {
-    const AuTileAtom *atom =
-        p->tf32 ? tile_rounding_atom(p->caps, TILE_ON_WARP)
-                : tile_atom_of_widths(p->caps, p->operand, TILE_ON_WARP, p->d, p->e);
+    const AuTileAtom *atom = atom_of(p);
     return atom && atom->k > 1 ? atom : NULL;
 }
 

@@ -335,12 +335,11 @@ static const char *refusal_of_direct(AuArena *arena, const AuProblem *p, AuShape
     return NULL;
 }
 
-/* Around an atom that is not the machine's first (MFMA of 16 columns) LLVM spills where tiles that pass through registers are no power of two:
- * 48 keys of 80 channels took 387 registers, 64 take 287. */
-static bool is_ragged(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+/* Where tiles pass through registers and rows are no multiples of 32 numbers, LLVM spills around tiles that are no power of two: 48 keys of 80
+ * channels took 387 registers by MFMA of 16 columns, 64 take 287; 96 spilled 266 by WMMA of gfx1200. */
+static bool is_ragged(const AuProblem *p, const AuShape *s)
 {
-    return atom != tile_best_atom(p->caps, p->operand, TILE_ON_WARP) && !p->tf32 &&
-           !warps_copy_ahead(p) && !is_power_of_two(s->key_tile);
+    return (p->d % 32 || p->e % 32) && !warps_copy_ahead(p) && !is_power_of_two(s->key_tile);
 }
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
@@ -360,8 +359,8 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
                      .query_in_registers = n % 2,
                      .split_segments = true};
         s.swizzle_span = span_of(p, atom, &s);
-        const char *refused = is_ragged(p, atom, &s) ? "a tile of keys that is no power of two"
-                                                     : schedule_warps_refusal(arena, p, &s);
+        const char *refused = is_ragged(p, &s) ? "a tile of keys that is no power of two"
+                                               : schedule_warps_refusal(arena, p, &s);
         if (refused && warps_copy_direct(p)) refused = refusal_of_direct(arena, p, &s, refused);
         if (!refused && p->queries == AU_PAGED_QUERIES &&
             s.key_tile / s.executors % SCHEDULE_PAGE_ROWS)
