@@ -84,7 +84,7 @@ static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, 
     const AuHost *host = &gpu.host;
     LlvmUnit unit;
     if (!llvm_open(&unit, diags, host, "kernels", optimize, true)) return false;
-    if (gpu.groups) cuda_gate(unit.context);
+    CudaGate *gate = gpu.groups ? cuda_gate_open(unit.context) : NULL;
     AuEmit e = {.arena = arena, .diags = diags};
     emit_open(&e, host, unit.module);
     emit_lines_open(&e, kernels, count);
@@ -101,7 +101,9 @@ static bool emit_cuda(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, 
         llvm_text(arena, kernels, count, "//", out->bytes, out->length, out);
         note_local_memory(diags, kernels, count, out->bytes);
     }
-    return llvm_close(&unit, diags) && good;
+    good = llvm_close(&unit, diags) && good;
+    cuda_gate_close(gate);
+    return good;
 }
 
 const AuTarget au_target_cuda = {

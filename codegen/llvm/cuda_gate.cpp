@@ -6,10 +6,9 @@
 #include <llvm/IR/OptBisect.h>
 #include <llvm/Support/CBindingWrapping.h>
 
-namespace {
+#include <new>
 
-class Gate final : public llvm::OptPassGate {
-  public:
+struct CudaGate final : llvm::OptPassGate {
     bool isEnabled() const override { return true; }
     bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override
     {
@@ -17,10 +16,11 @@ class Gate final : public llvm::OptPassGate {
     }
 };
 
-} // namespace
-
-extern "C" void cuda_gate(LLVMContextRef context)
+extern "C" CudaGate *cuda_gate_open(LLVMContextRef context)
 {
-    static Gate gate; /* without any state; contexts do not own theirs */
-    llvm::unwrap(context)->setOptPassGate(gate);
+    CudaGate *opened = new (std::nothrow) CudaGate;
+    if (opened) llvm::unwrap(context)->setOptPassGate(*opened);
+    return opened;
 }
+
+extern "C" void cuda_gate_close(CudaGate *gate) { delete gate; }

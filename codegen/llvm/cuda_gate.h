@@ -10,7 +10,9 @@ extern "C" {
 
 /* Code of [context] is generated without straight line strength reduction: a sixth of the compiler's time for kernels of groups of warps, whose machine
  * code is the same within a few instructions, since assemblers of PTX do it again. */
-void cuda_gate(LLVMContextRef context);
+typedef struct CudaGate CudaGate;
+CudaGate *cuda_gate_open(LLVMContextRef context); /* NULL, with all passes: out of memory */
+void cuda_gate_close(CudaGate *gate);             /* after the context; NULL: nothing */
 
 #ifdef __cplusplus
 }

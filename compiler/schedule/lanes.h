@@ -134,7 +134,7 @@ bool lanes_list_by_head(
 const char *lanes_first_row(Lanes *x); /* the executor's first query row */
 /* `raw` of row [row] as q_mod changes it, rounded to the operand type, as backward has it: weights of both must be the same. */
 const char *lanes_modified_query(Lanes *x, const char *row);
-int32_t lanes_keys(const Lanes *x);    /* keys of a tile whose scores an executor has */
+int32_t lanes_keys(const Lanes *x); /* keys of a tile whose scores an executor has */
 /* ", state0, state1": what follows other results or arguments; the same of another name. */
 const char *lanes_states(Lanes *x);
 const char *lanes_states_called(Lanes *x, const char *name);

@@ -158,5 +158,20 @@ class Formulas(unittest.TestCase):
             self.near(x.grad, exact.get(n, first).grad, 4e-5, n)
 
 
+@unittest.skipIf(torch is None, "needs torch")
+class Rounding(unittest.TestCase):
+    def test_rows_that_mods_change_weigh_the_same_forward_and_backward(self):
+        """One query and one key: its weight is 1, so the value's gradient is the output's, to the bit. Scores of magnitude 100, as of Swin v2."""
+        f = aule.compile("attention c { q: [B,H,S,D]; k: [B,H,T,D]; v: [B,H,T,E]; q_mod(x) = l2norm(x); k_mod(x) = l2norm(x); score_mod(s) = s * 100.0; online softmax; }")
+        for dtype in (torch.bfloat16, torch.float16):
+            for keys in (1, 40):  # among others that a row hardly sees, too: the row's weights sum to 1
+                r = torch.Generator().manual_seed(1)
+                q, k, v = (torch.randn(64, 1, n, 40, generator=r).to(dtype).requires_grad_() for n in (1, keys, keys))
+                o = f.forward(q, k, v, device=DEVICE).o
+                dv, = torch.autograd.grad(o, v, torch.ones_like(o))
+                error = (dv[..., 0].double().sum(-1) - 1).abs().max().item()
+                self.assertLessEqual(error, 0 if keys == 1 else 4 * torch.finfo(dtype).eps, f"{dtype}, {keys} keys")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -111,6 +111,10 @@ class Options(unittest.TestCase):
         self.expect({"window": (-1, 0)}, part=J <= I)
         self.expect({"window": (3, -1)}, part=I - J <= 3)
         self.expect({"window": (-1, -1)})
+        for none in (2**30, 2**31 - 1):  # "no window": ends of ranges must not leave what 32 bits hold
+            self.expect({"window": none})
+            self.expect({"window": (none, none)})
+            self.expect({"window": (none, 0)}, part=J <= I)
 
     def test_inputs(self):
         r = np.random.default_rng(1)
