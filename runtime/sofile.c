@@ -134,28 +134,35 @@ static bool read_row(const Table *table, uint64_t row, void *to, size_t bytes)
 
 typedef struct Dynamic {
     Table symbols, names, hash, gnu_hash;
+    uint64_t at[DT_NUM]; /* values by tag */
+    uint64_t relative;   /* so many relocations, the first, are of the file's own addresses */
+    bool threads;        /* it has variables of threads */
 } Dynamic;
 
 static bool find_dynamic(const File *file, const Elf64_Ehdr *head, Dynamic *d)
 {
     Elf64_Phdr segment = {0};
     Elf64_Dyn entry;
-    uint64_t at[DT_NUM] = {0}, gnu_hash = 0;
-    for (unsigned i = 0; i < head->e_phnum && segment.p_type != PT_DYNAMIC; i++)
-        if (!read_at(file, head->e_phoff + i * sizeof segment, &segment, sizeof segment))
-            return false;
+    uint64_t gnu_hash = 0;
+    *d = (Dynamic){0};
+    for (unsigned i = 0; i < head->e_phnum; i++) {
+        Elf64_Phdr next;
+        if (!read_at(file, head->e_phoff + i * sizeof next, &next, sizeof next)) return false;
+        if (next.p_type == PT_DYNAMIC && segment.p_type != PT_DYNAMIC) segment = next;
+        d->threads |= next.p_type == PT_TLS;
+    }
     if (segment.p_type != PT_DYNAMIC) return false;
     const Table dynamic = {file, segment.p_offset, segment.p_filesz};
     for (uint64_t n = 0; read_row(&dynamic, n, &entry, sizeof entry) && entry.d_tag != DT_NULL;
          n++) {
-        if (entry.d_tag > 0 && entry.d_tag < DT_NUM) at[entry.d_tag] = entry.d_un.d_ptr;
+        if (entry.d_tag > 0 && entry.d_tag < DT_NUM) d->at[entry.d_tag] = entry.d_un.d_ptr;
         if (entry.d_tag == DT_GNU_HASH) gnu_hash = entry.d_un.d_ptr;
+        if (entry.d_tag == DT_RELACOUNT) d->relative = entry.d_un.d_val;
     }
-    *d = (Dynamic){0};
-    find_table(file, head, at[DT_HASH], &d->hash);
+    find_table(file, head, d->at[DT_HASH], &d->hash);
     find_table(file, head, gnu_hash, &d->gnu_hash);
-    return find_table(file, head, at[DT_SYMTAB], &d->symbols) &&
-           find_table(file, head, at[DT_STRTAB], &d->names);
+    return find_table(file, head, d->at[DT_SYMTAB], &d->symbols) &&
+           find_table(file, head, d->at[DT_STRTAB], &d->names);
 }
 
 /* Does row [row] of the symbols define [symbol]? */
@@ -217,6 +224,132 @@ static bool exports(const File *file, const Elf64_Ehdr *head, const char *symbol
            (d.gnu_hash.file && d.gnu_hash.bytes ? in_gnu_hash(&d, symbol) : in_hash(&d, symbol));
 }
 
+/* ---- what a loader takes as it stands, and dies of where it is wrong */
+
+/* Is [bytes] at a loaded address within a segment that has all of [flags]? */
+static bool is_within(const File *file, const Elf64_Ehdr *head, uint64_t at, uint64_t bytes,
+                      uint32_t flags)
+{
+    Elf64_Phdr segment;
+    for (unsigned i = 0; i < head->e_phnum; i++)
+        if (read_at(file, head->e_phoff + i * sizeof segment, &segment, sizeof segment) &&
+            segment.p_type == PT_LOAD && (segment.p_flags & flags) == flags &&
+            at >= segment.p_vaddr && bytes <= segment.p_memsz &&
+            at - segment.p_vaddr <= segment.p_memsz - bytes)
+            return true;
+    return false;
+}
+
+/* Is what a header speaks of besides the segments, the loader's own tables among it, where a segment has it? */
+static bool is_in_segments(const File *file, const Elf64_Ehdr *head, const Elf64_Phdr *part)
+{
+    uint64_t offset, left;
+    const bool read = part->p_type == PT_DYNAMIC || part->p_type == PT_PHDR;
+    if (!read && part->p_type != PT_GNU_RELRO && part->p_type != PT_TLS) return true;
+    if (!is_within(file, head, part->p_vaddr, part->p_memsz, 0)) return false;
+    return !read || (find_in_file(file, head, part->p_vaddr, &offset, &left) &&
+                     offset == part->p_offset && part->p_filesz <= left);
+}
+
+/* Segments ascend, lie in pages as their bytes in the file do, and are not longer there than in memory. */
+static bool segments_fit(const File *file, const Elf64_Ehdr *head)
+{
+    enum { PAGE = 4096 };
+    uint64_t end = 0, last;
+    Elf64_Phdr segment;
+    for (unsigned i = 0; i < head->e_phnum; i++) {
+        if (!read_at(file, head->e_phoff + i * sizeof segment, &segment, sizeof segment) ||
+            !is_in_segments(file, head, &segment))
+            return false;
+        if (segment.p_type != PT_LOAD) continue;
+        if (segment.p_vaddr < end || segment.p_filesz > segment.p_memsz ||
+            (segment.p_vaddr - segment.p_offset) % PAGE ||
+            (segment.p_align & (segment.p_align - 1)) ||
+            __builtin_add_overflow(segment.p_vaddr, segment.p_memsz, &last))
+            return false;
+        end = last;
+    }
+    return end < (uint64_t)1 << 47;
+}
+
+/* Of relocations: an address of the file's own, what a function of the file says, and those of symbols, which are all that there are
+ * in a library without variables of threads. */
+#if defined(__aarch64__)
+enum { RELATIVE = R_AARCH64_RELATIVE, CALLED = R_AARCH64_IRELATIVE };
+static const uint32_t of_symbols[] = {R_AARCH64_ABS64, R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT};
+#else
+enum { RELATIVE = R_X86_64_RELATIVE, CALLED = R_X86_64_IRELATIVE };
+static const uint32_t of_symbols[] = {R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT};
+#endif
+
+static bool relocation_fits(const File *file, const Elf64_Ehdr *head, const Dynamic *d,
+                            const Elf64_Rela *r)
+{
+    const uint32_t row = (uint32_t)ELF64_R_SYM(r->r_info), kind = (uint32_t)ELF64_R_TYPE(r->r_info);
+    const uint32_t written = d->at[DT_TEXTREL] ? 0 : PF_W;
+    Elf64_Sym symbol;
+    bool known = d->threads;
+    if (!is_within(file, head, r->r_offset, sizeof(uint64_t), written)) return false;
+    if (kind == RELATIVE) return is_within(file, head, (uint64_t)r->r_addend, 0, 0);
+    if (kind == CALLED) return is_within(file, head, (uint64_t)r->r_addend, 1, PF_X);
+    for (size_t n = 0; n < sizeof of_symbols / sizeof *of_symbols; n++)
+        known |= kind == of_symbols[n];
+    return known && read_row(&d->symbols, row, &symbol, sizeof symbol) &&
+           symbol.st_name < d->names.bytes;
+}
+
+static bool table_fits(const File *file, const Elf64_Ehdr *head, const Dynamic *d, uint64_t at,
+                       uint64_t bytes, uint64_t relative)
+{
+    Table table;
+    Elf64_Rela r;
+    if (!bytes) return true;
+    if (bytes % sizeof r || !find_table(file, head, at, &table) || bytes > table.bytes)
+        return false;
+    for (uint64_t n = 0; n < bytes / sizeof r; n++)
+        if (!read_row(&table, n, &r, sizeof r) || !relocation_fits(file, head, d, &r) ||
+            (n < relative && ELF64_R_TYPE(r.r_info) != RELATIVE))
+            return false;
+    return true;
+}
+
+/* Entries of the dynamic section that come together, and what they must say. */
+static bool entries_fit(const Dynamic *d)
+{
+    const uint64_t *at = d->at;
+    return !at[DT_RELA] == !at[DT_RELASZ] && !at[DT_JMPREL] == !at[DT_PLTRELSZ] &&
+           (!at[DT_RELA] || at[DT_RELAENT] == sizeof(Elf64_Rela)) &&
+           (!at[DT_JMPREL] || at[DT_PLTREL] == DT_RELA) && at[DT_SYMENT] == sizeof(Elf64_Sym) &&
+           at[DT_STRSZ] > 0 && at[DT_STRSZ] <= d->names.bytes && !at[DT_REL] &&
+           d->relative <= at[DT_RELASZ] / sizeof(Elf64_Rela);
+}
+
+/* Functions that run when it is loaded and unloaded. */
+static bool functions_fit(const File *file, const Elf64_Ehdr *head, const Dynamic *d)
+{
+    static const struct {
+        int array, bytes;
+    } lists[] = {{DT_INIT_ARRAY, DT_INIT_ARRAYSZ}, {DT_FINI_ARRAY, DT_FINI_ARRAYSZ}};
+    for (int n = 0; n < 2; n++)
+        if (d->at[lists[n].array] &&
+            !is_within(file, head, d->at[lists[n].array], d->at[lists[n].bytes], 0))
+            return false;
+    return (!d->at[DT_INIT] || is_within(file, head, d->at[DT_INIT], 1, PF_X)) &&
+           (!d->at[DT_FINI] || is_within(file, head, d->at[DT_FINI], 1, PF_X));
+}
+
+static aule_status check_loads(const File *file, const Elf64_Ehdr *head, AuSink sink)
+{
+    Dynamic d;
+    if (segments_fit(file, head) && find_dynamic(file, head, &d) && entries_fit(&d) &&
+        functions_fit(file, head, &d) &&
+        table_fits(file, head, &d, d.at[DT_RELA], d.at[DT_RELASZ], d.relative) &&
+        table_fits(file, head, &d, d.at[DT_JMPREL], d.at[DT_PLTRELSZ], 0))
+        return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_ARTIFACT,
+                   "%s: damaged: its tables for the loader speak of what is not in it", file->path);
+}
+
 static aule_status check_file(const File *file, const char *symbol, AuSink sink)
 {
     Elf64_Ehdr head;
@@ -226,7 +359,7 @@ static aule_status check_file(const File *file, const char *symbol, AuSink sink)
         status = rt_fail(sink, AULE_ERROR_ARTIFACT,
                          "%s: not an aule artifact: a shared library without the symbol %s",
                          file->path, symbol);
-    return status;
+    return status ? status : check_loads(file, &head, sink);
 }
 
 static aule_status check_open_file(const char *path, int fd, const char *symbol, AuSink sink)

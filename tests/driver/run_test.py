@@ -133,6 +133,25 @@ class Run(unittest.TestCase):
             want += [row[c] for c in range(K) for _ in range(V)]
         self.near("dstate_in", want)
 
+    def test_damaged_files_are_refused_before_the_loader_sees_them(self):
+        """What the loader reads, the first segment and the dynamic section, wrong in one to four bytes: an answer, never its end."""
+        data, r = (self.folder / self.artifact).read_bytes(), random.Random(7)
+        count = struct.unpack_from("<H", data, 56)[0]
+        parts = [struct.unpack_from("<IIQQQQ", data, 64 + 56 * n) for n in range(count)]
+        first = next((offset, length) for kind, _, offset, _, _, length in parts if kind == 1)
+        dynamic = next((offset, length) for kind, _, offset, _, _, length in parts if kind == 2)
+        bent, refused = self.folder / "bent.so", 0
+        for n in range(160):
+            wrong = bytearray(data)
+            for _ in range(1 + n % 4):
+                begin, length = (first, dynamic)[n % 2]
+                wrong[begin + r.randrange(length)] = r.randrange(256)
+            bent.write_bytes(wrong)
+            done = subprocess.run([AULE, "inspect", bent], capture_output=True, text=True)
+            self.assertIn(done.returncode, (0, 3), f"try {n}: {done.stderr}")
+            refused += "damaged" in done.stderr
+        self.assertGreater(refused, 40)
+
     def test_inspect(self):
         done = self.run_tool("inspect", self.artifact)
         self.assertEqual(done.returncode, 0, done.stderr)
