@@ -41,7 +41,7 @@ static const ExecCase all[] = {
 static const ExecCase narrow[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=45 T=70 D=48 E=80", NULL, "nan odd"},
     {"mha.attn", "B=1 H=2 Hk=1 S=37 T=41 D=16 E=16", NULL, "huge"},
-    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=50 D=112 E=48", NULL, "odd"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=50 T=50 D=112 E=48", NULL, "odd"},
     {"../../../attn_scripts/documents.attn", "B=1 H=1 S=90 D=80 E=80", NULL, "sorted"},
     {"dropout.attn", "B=1 H=2 Hk=1 S=37 T=67 D=16 E=48", "rate=0.25 seed=1234567", NULL},
 };
