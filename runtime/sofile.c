@@ -217,11 +217,9 @@ static bool in_gnu_hash(const Dynamic *d, const char *symbol)
     return false;
 }
 
-static bool exports(const File *file, const Elf64_Ehdr *head, const char *symbol)
+static bool exports(const Dynamic *d, const char *symbol)
 {
-    Dynamic d;
-    return find_dynamic(file, head, &d) &&
-           (d.gnu_hash.file && d.gnu_hash.bytes ? in_gnu_hash(&d, symbol) : in_hash(&d, symbol));
+    return d->gnu_hash.file && d->gnu_hash.bytes ? in_gnu_hash(d, symbol) : in_hash(d, symbol);
 }
 
 /* ---- what a loader takes as it stands, and dies of where it is wrong */
@@ -338,28 +336,29 @@ static bool functions_fit(const File *file, const Elf64_Ehdr *head, const Dynami
            (!d->at[DT_FINI] || is_within(file, head, d->at[DT_FINI], 1, PF_X));
 }
 
-static aule_status check_loads(const File *file, const Elf64_Ehdr *head, AuSink sink)
+static bool loads(const File *file, const Elf64_Ehdr *head, const Dynamic *d)
 {
-    Dynamic d;
-    if (segments_fit(file, head) && find_dynamic(file, head, &d) && entries_fit(&d) &&
-        functions_fit(file, head, &d) &&
-        table_fits(file, head, &d, d.at[DT_RELA], d.at[DT_RELASZ], d.relative) &&
-        table_fits(file, head, &d, d.at[DT_JMPREL], d.at[DT_PLTRELSZ], 0))
-        return AULE_OK;
-    return rt_fail(sink, AULE_ERROR_ARTIFACT,
-                   "%s: damaged: its tables for the loader speak of what is not in it", file->path);
+    return segments_fit(file, head) && entries_fit(d) && functions_fit(file, head, d) &&
+           table_fits(file, head, d, d->at[DT_RELA], d->at[DT_RELASZ], d->relative) &&
+           table_fits(file, head, d, d->at[DT_JMPREL], d->at[DT_PLTRELSZ], 0);
 }
 
 static aule_status check_file(const File *file, const char *symbol, AuSink sink)
 {
     Elf64_Ehdr head;
+    Dynamic d;
     aule_status status = check_head(file, &head, sink);
     if (!status) status = check_whole(file, &head, sink);
-    if (!status && !exports(file, &head, symbol))
-        status = rt_fail(sink, AULE_ERROR_ARTIFACT,
-                         "%s: not an aule artifact: a shared library without the symbol %s",
-                         file->path, symbol);
-    return status ? status : check_loads(file, &head, sink);
+    if (status) return status;
+    if (!find_dynamic(file, &head, &d) || !exports(&d, symbol))
+        return rt_fail(sink, AULE_ERROR_ARTIFACT,
+                       "%s: not an aule artifact: a shared library without the symbol %s",
+                       file->path, symbol);
+    if (!loads(file, &head, &d))
+        return rt_fail(sink, AULE_ERROR_ARTIFACT,
+                       "%s: damaged: its tables for the loader speak of what is not in it",
+                       file->path);
+    return AULE_OK;
 }
 
 static aule_status check_open_file(const char *path, int fd, const char *symbol, AuSink sink)

@@ -52,6 +52,7 @@ static_assert(sizeof gpus / sizeof *gpus == ARCHS, "ORDER archs");
 #define PAIRS  "function(slp-vectorizer)"
 #define LITTLE "function(sroa,early-cse,simplifycfg,loop-mssa(licm))"
 static const char *const pipelines[4] = {NULL, LITTLE, EACH, EACH};
+
 /* Version 5: what ROCm takes from 5.3 on. Generic ISAs begin with 6. */
 static void set_version(const LlvmUnit *unit, bool generic)
 {

@@ -11,6 +11,12 @@ const char *lanes_first_row(Lanes *x)
     return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
 }
 
+const char *lanes_modified_query(Lanes *x, const char *row)
+{
+    const char *rounded = tile_text(x->t, "%s(q_mod(f32(raw), b, h, %s, 0, c))", x->operand, row);
+    return strcmp(x->held, x->operand) ? tile_text(x->t, "%s(%s)", x->held, rounded) : rounded;
+}
+
 int32_t lanes_keys(const Lanes *x)
 {
     const int32_t apart = x->shape->keys_apart ? x->shape->executors : 1;

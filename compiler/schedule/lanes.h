@@ -132,7 +132,7 @@ bool lanes_list_by_head(
 
 /* ---- forward_parts.c */
 const char *lanes_first_row(Lanes *x); /* the executor's first query row */
-/* `raw` of row [row] as q_mod changes it, rounded to the operand type, as backward has it: weights of both must be the same. */
+/* `raw` of row [row] as q_mod changes it, rounded to the operand type, as backward has it: weights of both must be the same. As it is held. */
 const char *lanes_modified_query(Lanes *x, const char *row);
 int32_t lanes_keys(const Lanes *x); /* keys of a tile whose scores an executor has */
 /* ", state0, state1": what follows other results or arguments; the same of another name. */

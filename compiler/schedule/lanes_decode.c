@@ -149,7 +149,7 @@ static void begin_queries(Lanes *x)
     name_row(x, "min(place, rows - 1)");
     tile_load(t, "raw", "q[%s, :]", lanes_row_place(x, LANES_QUERIES, "h", "mb"));
     tile_set(t, "c", "iota(d:%d)", x->p->d);
-    tile_set(t, "query", "f32(%s)", x->p->hooks->has_q_mod ? lanes_modified_query(x, "mb") : "raw");
+    tile_set(t, "query", x->p->hooks->has_q_mod ? lanes_modified_query(x, "mb") : "f32(raw)");
     tile_store(t, "query -> Q[place, :]");
     lanes_begin_states(x);
     put_states(x, "STATE%u[place +: 1]");

@@ -54,7 +54,7 @@ static void load_query(Lanes *x)
         return;
     }
     tile_set(t, "c", "iota(d:%d)", x->p->d);
-    tile_set(t, "query", "%s(%s)", x->held, lanes_modified_query(x, "i"));
+    tile_set(t, "query", lanes_modified_query(x, "i"));
 }
 
 /* And those of further products, whose scores are declared beside them. */

@@ -191,8 +191,3 @@ void lanes_query_gradients(Lanes *x)
     tile_product(t, "dq", x->atom, TILE_ADD, "dS", "rows");
     tile_store(t, "dq -> %s clip", sums);
 }
-
-const char *lanes_modified_query(Lanes *x, const char *row)
-{
-    return tile_text(x->t, "%s(q_mod(f32(raw), b, h, %s, 0, c))", x->operand, row);
-}
