@@ -23,6 +23,8 @@
  * So do stages of a pipeline whose producer stores rows from its lanes' registers: it makes and stores the exponent, too, and consumers load it
  * from the stage (statistics_rows.c).
  *
+ * Exponents of rows that are far come in as a constant (statistics_far.c).
+ *
  * Where rows are registers of the pairs, each operation on a row costs as much as one on pairs. What is more, ptxas puts it between products that
  * were to start, which then wait for loads. Loads that nobody reads any more go, and with them what nobody loads. */
 #include "statistics.h"
@@ -64,44 +66,17 @@ static void push_load(Stats *x, AuTileStmt *load, const AuTileStmt *behind)
     pass_push(x->p, &x->loads, load);
 }
 
-/* What has been made so before, in this half of a branch or the other; NULL: nothing. */
-static StatsMade *made_before(Stats *x, const AuTileStmt *s)
+/* What has been made so before, in this half of a branch or the other, with that constant for far rows; NULL: nothing. */
+static StatsMade *made_before(Stats *x, const AuTileStmt *s, const AuTileExpr *far)
 {
-    for (uint32_t n = 0; n < x->made_count; n++)
-        if (x->made[n].of && x->made[n].var && tile_same_expr(x->made[n].of, tile_assigned(s)))
-            return &x->made[n];
-    return NULL;
-}
-
-/* Instead of the assignment a load in front of all, or what the other half of a branch has loaded so, which becomes the value; NULL: nothing
- * is to be assigned; the assignment itself where there is no room. */
-static AuTileStmt *make(Stats *x, AuTileStmt *s)
-{
-    const StatsMade *before = made_before(x, s), *of = together(x, tile_assigned(s));
-    if (before) {
-        StatsMade *m = &x->made[x->made_count++];
-        *m = *before;
-        m->var = s->var, m->first = NULL;
-        return pass_assignment(x->p, s->var->name, pass_name(x->p, before->var->name, s->span),
-                               s->span);
+    for (uint32_t n = 0; n < x->made_count; n++) {
+        StatsMade *m = &x->made[n];
+        if (m->of && m->var && tile_same_expr(m->of, tile_assigned(s)) &&
+            (far ? m->far && tile_same_expr(m->far, far) : !m->far))
+            return m;
     }
-    StatsMade m = {.var = s->var,
-                   .first = s->var,
-                   .of = tile_assigned(s),
-                   .behind = of ? of->behind : NULL,
-                   .opens = of ? of->opens : NULL,
-                   .source = of ? of->source : NULL};
-    const bool can = of && stats_can_say(x, tile_assigned(s), of->source);
-    const AuTileMemory *memory = can ? stats_rows_of(x, s, of->source, &m.lanes) : NULL;
-    if (!memory) return s;
-    m.load = stats_load_of(x, of->load, s->var->name,
-                           stats_place_in(x, of->load->load.source, memory), false);
-    push_load(x, m.load, m.behind);
-    x->made[x->made_count++] = m;
     return NULL;
 }
-
-/* ---- tests of rows in branches */
 
 /* The one `if anywhere(var)` behind statement [n], in which all that reads the variable stands; NULL: there is none. */
 static AuTileStmt *only_branch(const Stats *x, const AuTileStmts *body, uint32_t n,
@@ -120,6 +95,42 @@ static AuTileStmt *only_branch(const Stats *x, const AuTileStmts *body, uint32_t
     return NULL;
 }
 
+/* Instead of the assignment a load in front of all, or what the other half of a branch has loaded so, which becomes the value; NULL: nothing
+ * is to be assigned; the assignment itself where there is no room. */
+static AuTileStmt *make(Stats *x, AuTileStmt *s)
+{
+    StatsFar far = {0};
+    const bool is_far = stats_find_far(x->body, x->at, &far) &&
+                        only_branch(x, x->body, stats_place_of(x->body, far.test), far.test->var);
+    const StatsMade *before = made_before(x, s, is_far ? far.constant : NULL),
+                    *of = together(x, tile_assigned(s));
+    if (before) {
+        StatsMade *m = &x->made[x->made_count++];
+        *m = *before;
+        m->var = s->var, m->first = NULL;
+        return pass_assignment(x->p, s->var->name, pass_name(x->p, before->var->name, s->span),
+                               s->span);
+    }
+    StatsMade m = {.var = s->var,
+                   .first = s->var,
+                   .of = tile_assigned(s),
+                   .far = is_far ? far.constant : NULL,
+                   .behind = of ? of->behind : NULL,
+                   .opens = of ? of->opens : NULL,
+                   .source = of ? of->source : NULL};
+    const bool can = of && stats_can_say(x, tile_assigned(s), of->source);
+    AuTileStmt *comes_in = is_far ? stats_near(x, s, &far) : s;
+    const AuTileMemory *memory = can ? stats_rows_of(x, comes_in, of->source, &m.lanes) : NULL;
+    if (!memory) return s;
+    m.load = stats_load_of(x, of->load, s->var->name,
+                           stats_place_in(x, of->load->load.source, memory), false);
+    push_load(x, m.load, m.behind);
+    x->made[x->made_count++] = m;
+    return NULL;
+}
+
+/* ---- tests of rows in branches */
+
 /* What was made, a row a lane; loaded once for all who ask, as early as can be: ptxas puts the test between products that are to start. */
 static const char *asked_of(Stats *x, const StatsMade *m)
 {
@@ -137,20 +148,30 @@ static AuTileStmt *ask(Stats *x, AuTileStmt *s, AuTileStmt *branch)
 {
     Pass *p = x->p;
     const char *names[STATS_MOST];
+    const StatsMade *far = NULL;
     for (uint32_t n = 0; n < x->made_count; n++) {
         StatsMade *m = &x->made[n];
         names[n] = NULL;
-        if (m->var && tile_count_reads(tile_assigned(s), m->var)) names[n] = asked_of(x, m);
+        if (!m->var || !tile_count_reads(tile_assigned(s), m->var)) continue;
+        names[n] = asked_of(x, m);
+        if (m->far) far = m;
     }
     const char *asked = stats_new_name(x, s->var->name, "asked");
-    AuTileStmts then = {0};
-    pass_push(p, &then, s);
-    for (uint32_t n = 0; n < branch->branch.then.count; n++)
-        pass_push(p, &then, branch->branch.then.at[n]);
-    branch->branch.then = then;
+    AuTileExpr *test;
+    if (far) {
+        test = stats_ask_far(x, names[far - x->made], far->far);
+        stats_leave_branch(x, far->var, branch);
+    } else {
+        AuTileStmts then = {0};
+        test = stats_over(x, tile_assigned(s), names);
+        pass_push(p, &then, s);
+        for (uint32_t n = 0; n < branch->branch.then.count; n++)
+            pass_push(p, &then, branch->branch.then.at[n]);
+        branch->branch.then = then;
+    }
     branch->branch.test =
         pass_expr(p, TILE_X_ANYWHERE, pass_name(p, asked, s->span), NULL, s->span);
-    return pass_assignment(p, asked, stats_over(x, tile_assigned(s), names), s->span);
+    return pass_assignment(p, asked, test, s->span);
 }
 
 /* ---- bodies */
@@ -213,14 +234,14 @@ static void look(Stats *x, AuTileStmts *body, uint32_t from)
     *body = out;
 }
 
-/* Where the stage is waited for that the load at [n] reads; the load itself where that is elsewhere. */
+/* Where the stage is waited for that the load at [n] reads; the first statement where that was before the loop or in the turn before. */
 static const AuTileStmt *opens(const AuTileStmts *body, uint32_t n)
 {
     const AuTileVar *handle = body->at[n]->load.source->var;
     for (uint32_t i = 0; i < n; i++)
         if (body->at[i]->kind == TILE_S_WAIT_STAGE && body->at[i]->var == handle)
             return body->at[i];
-    return body->at[n];
+    return body->at[0];
 }
 
 /* The body itself, or that of a loop in it over parts of the rows, in which sources are loaded; how many statements of it there are up to the last

@@ -24,7 +24,14 @@ typedef struct StatsMade {
         *opens; /* behind this what is asked a row a lane is loaded: where the stage is waited for; or as [behind] */
     StatsSource *source;
     const char *lanes, *asked;
+    AuTileExpr *far; /* the constant that far rows have instead; NULL: they have none */
 } StatsMade;
+
+/* Statements about an exponent whose row is far: who asks, for whom, and what gives it a constant there (statistics_far.c). */
+typedef struct StatsFar {
+    AuTileStmt *test, *branch;
+    AuTileExpr *constant;
+} StatsFar;
 
 /* What a pipeline's producer makes of rows, for all loops of its consumers. */
 typedef struct StatsKept {
@@ -55,6 +62,19 @@ AuTileExpr *stats_meaning(const Stats *x, const AuTileVar *var);
 bool stats_are_of_rows(Stats *x, const AuTileExpr *e, uint32_t *names);
 /* Are the numbers of tiles in it the producer's, too, where it fills that source? */
 bool stats_can_say(Stats *x, const AuTileExpr *e, const StatsSource *source);
+
+/* ---- statistics_far.c */
+
+/* Which statement of the body it is. */
+uint32_t stats_place_of(const AuTileStmts *body, const AuTileStmt *s);
+/* Is what statement [n] of the body sets asked by such statements alone, and otherwise read behind them? */
+bool stats_find_far(const AuTileStmts *body, uint32_t n, StatsFar *out);
+/* The statement with the constant for rows that are far. */
+AuTileStmt *stats_near(Stats *x, AuTileStmt *s, const StatsFar *far);
+/* The branch no longer sets the variable: it makes it again, for itself. */
+void stats_leave_branch(Stats *x, const AuTileVar *var, AuTileStmt *branch);
+/* Is the row far, of which [asked] is the exponent with the constant? */
+AuTileExpr *stats_ask_far(Stats *x, const char *asked, AuTileExpr *constant);
 
 /* ---- statistics_rows.c */
 

@@ -115,13 +115,20 @@ static int32_t bytes_beside(const AuProblem *p, const AuShape *s)
     return (reads_positions(p) ? rows : 0) + (p->grads->pairs.count ? SUMS : 0);
 }
 
-int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys)
+/* Numbers that backward knows of each row. */
+static int32_t row_count(const AuProblem *p, const AuShape *s)
 {
     AuSchedule scratch = {.shape = *s};
+    scratch.shape.column_parts = 1;
     const Lanes x = warps_back_begin(p->attn->arena, NULL, p, &scratch);
+    return (int32_t)back_row_count(&x, true);
+}
+
+int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys)
+{
     const int32_t bytes = tile_elem(p->operand)->bytes, m = s->query_tile,
                   number = (int32_t)sizeof(float);
-    const int32_t statistics = number * (int32_t)back_row_count(&x, true);
+    const int32_t statistics = number * row_count(p, s);
     return BARRIERS + bytes * keys * (p->d + p->e) +
            s->stages * m * (bytes * (p->d + p->e) + statistics) +
            s->exchange_stages * bytes * keys * m;
@@ -223,33 +230,39 @@ const char *group_back_slower(const AuProblem *p)
                                     : NULL;
 }
 
-/* Measured (docs/dev/performance-notes.md, tools: bench/shapes.py): two tiles of dS' and two of dQ; where they do not fit, one of dQ and, with a
- * mask, one of dS'. For narrow heads twice the queries, with which units read shared memory less often, and one tile of dS'. Others have some channels
- * of values in registers, where these have room. Results by boxes or not, and dS' by rows of matrices or not: as ptxas' order of the loop has it. */
+/* Measured (docs/dev/performance-notes.md, tools: bench/shapes.py): two tiles of dQ where they fit, dS' as [queries, keys], dV in front of the fence. For
+ * narrow heads twice the queries, with which units read shared memory less often, and scores a tile ahead. Others have some channels of values in
+ * registers, where these have room. Pairs that hold numbers of their own, or ask where they are, have scores ahead instead; those that ask their row for
+ * nothing wait for nothing that this would hide. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
-    enum { WIDER = 2, HELD = 32, HELD_LONG = 64 };
-    const bool narrow = p->d <= NARROW && p->e <= NARROW,
-               is_long = !p->attn->mask.i && !p->short_rows;
-    const int32_t masked = p->attn->mask.i ? 1 : EXCHANGES, rows = GROUP_ROWS;
-    const int32_t held[] = {narrow ? 0 : is_long ? HELD_LONG : HELD, 0};
+    enum { WIDER = 2, HELD = 32, HELD_WHOLE = 64 };
+    const bool narrow = p->d <= NARROW && p->e <= NARROW, plain = are_pairs_plain(p);
+    const int32_t rows = GROUP_ROWS;
+    const int32_t held[] = {narrow || !plain ? 0 : p->attn->mask.i ? HELD : HELD_WHOLE, 0};
     const AuShape all[] = {
         {.query_tile = WIDER * rows, .stages = 2, .exchange_stages = 1, .result_stages = RESULTS},
-        {.query_tile = rows, .stages = 2, .exchange_stages = 2, .result_stages = RESULTS},
-        {.query_tile = rows, .stages = 2, .exchange_stages = masked, .result_stages = 1},
-        {.query_tile = rows, .stages = 1, .exchange_stages = masked, .result_stages = 1},
+        {.query_tile = rows,
+         .stages = 2,
+         .exchange_stages = plain || narrow ? 1 : EXCHANGES,
+         .result_stages = RESULTS},
+        {.query_tile = rows, .stages = 2, .exchange_stages = 1, .result_stages = RESULTS},
+        {.query_tile = rows, .stages = 2, .exchange_stages = 1, .result_stages = 1},
+        {.query_tile = rows, .stages = 1, .exchange_stages = 1, .result_stages = 1},
     };
     *why = group_back_refusal_of_problem(arena, p);
     if (!*why) *why = group_back_slower(p);
     if (*why) return false;
-    for (uint32_t n = narrow && are_pairs_plain(p) ? 0 : 1; n < sizeof all / sizeof *all; n++)
+    for (uint32_t n = narrow && plain ? 0 : 1; n < sizeof all / sizeof *all; n++)
         for (uint32_t h = *held ? 0 : 1; h < sizeof held / sizeof *held; h++) {
             AuShape s = all[n];
             s.executors = 2;
             s.value_channels = held[h];
-            s.result_boxes = !is_long;
-            s.matrix_stores = narrow == is_long && p->caps->matrix_stores;
+            s.scores_ahead =
+                (!plain || reads_positions(p) || s.query_tile > rows) && row_count(p, &s) > 0;
+            s.values_early = s.result_boxes = true;
+            s.matrix_stores = s.exchange_turned = p->caps->matrix_stores;
             *why = group_backward_candidate(arena, p, &s);
             if (*why) continue;
             *out = s;

@@ -88,7 +88,7 @@ static void pairs(Lanes *x)
     const uint32_t finals = back_row_count(x, false), all = back_row_count(x, true);
     const char *rows[BACK_MOST_ROWS];
     group_back_load_rows(x, rows, 0, finals);
-    tile_wait(x->t, "score");
+    if (!x->shape->scores_ahead) tile_wait(x->t, "score");
     group_back_load_rows(x, rows, finals, all);
     tile_wait(x->t, "dp");
     warps_pair_gradients(x, rows);
@@ -136,11 +136,25 @@ static void start_value_product(Lanes *x)
                  tile_text(t, "z.dO[:, %d +: %d]", held, rest));
 }
 
+static void start_scores(Lanes *x)
+{
+    tile_wait_stage(x->t, "y", "query");
+    tile_product(x->t, "score", x->atom, TILE_START, group_own_rows(x, "x.K"), "y.Q");
+}
+
+/* Scores of the tile that comes next, or of none behind the last. */
+static void scores_ahead(Lanes *x)
+{
+    if (!x->shape->scores_ahead) return;
+    start_scores(x);
+    tile_wait(x->t, "score");
+}
+
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_wait_stage(t, "y", "query");
-    tile_product(t, "score", x->atom, TILE_START, group_own_rows(x, "x.K"), "y.Q");
+    const bool early = x->shape->values_early;
+    if (!x->shape->scores_ahead) start_scores(x);
     tile_wait_stage(t, "z", "grad");
     start_value_product(x);
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
@@ -149,8 +163,9 @@ static void step(Lanes *x)
     if (!late) warps_add_values(x);
     tile_acquire(t, "own", "exchange");
     tile_store(t, "ds_operand -> %s", own_pairs(x));
+    if (early) tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
     tile_commit(t, is_late(x) ? "own, r" : "own");
-    tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
+    if (!early) tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
     query_gradient(x);
     tile_product(t, "dk_acc", x->atom, TILE_ADD, "ds_operand", "y.Q");
     tile_wait(t, "dv_acc");
@@ -163,6 +178,7 @@ static void step(Lanes *x)
     if (late) warps_add_values(x);
     tile_wait(t, "dk_acc");
     tile_release(t, "y");
+    scores_ahead(x);
 }
 
 static void group_role(Lanes *x)
@@ -176,11 +192,13 @@ static void group_role(Lanes *x)
                   x->atom->name);
     if (is_late(x))
         tile_acquire(t, "r", "result"); /* carries nothing: step() hands over the one before */
+    scores_ahead(x);
     group_back_open_walk(x);
     step(x);
     tile_end(t);
     warps_add_totals(x);
     warps_end_heads(x);
+    if (x->shape->scores_ahead) tile_release(t, "y");
     if (is_late(x)) tile_commit(t, "r");
     warps_end_weights(x);
     group_back_store(x, 2, group_own_rows(x, "x.V"));

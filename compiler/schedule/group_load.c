@@ -250,6 +250,17 @@ static void fill_queries(Lanes *x, const GroupTile *tile, bool by_lanes)
     fill(x, &gradients, tile, by_lanes);
 }
 
+/* Scores that are a tile ahead ask for one behind the last. It carries the first rows of the keys, wherever they belong to, since their place takes no
+ * registers; nobody uses its scores. */
+static void fill_behind(Lanes *x)
+{
+    const char *rows = tile_text(x->t, "0 +: %d", x->shape->query_tile);
+    tile_acquire(x->t, "y", "query");
+    tile_async_copy(x->t, NULL, "%v as [q, d] -> y.Q pad 0",
+                    lanes_at(x, lanes_operand_rows(x, 1, ":"), rows));
+    tile_commit(x->t, "y");
+}
+
 void group_back_load(Lanes *x)
 {
     const GroupTile keys = {"nb", x->block, "k", lanes_axis(x, 1, 2), true},
@@ -259,5 +270,6 @@ void group_back_load(Lanes *x)
     group_back_open_walk(x);
     group_issue_of_list(x, &queries, fill_queries);
     group_back_end_walk(x);
+    if (x->shape->scores_ahead) fill_behind(x);
     tile_end(x->t);
 }

@@ -59,13 +59,13 @@ static const AuShapes *shapes_of(Run *r)
         {"queried", "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 stmatrix=0 "
                     "turned=0 producer=24 consumer=240"},
         {"stays", "group_forward: persistent=1"},
-        {"elements", "group_backward: boxes=0 exchange=2"},
+        {"elements", "group_backward: ahead=0 early=0 boxes=0 exchange=2 stmatrix=0 turned=0"},
         {"held", "group_backward: queries=64 held=64 exchange=1"},
         {"opaque_forward", "matrices_forward: subgroups=2"},
         {"opaque", "matrices_backward: subgroups=2"},
-        {"stored", "group_backward: stmatrix=1"},
+        {"stored", "group_backward: ahead=0 early=0 stmatrix=1 turned=0"},
         {"windowed", "warps_decode: start=3"},
-        {"turned", "group_backward: stmatrix=1 turned=1"},
+        {"turned", "group_backward: ahead=0 stmatrix=0 turned=1"},
         {"weighed",
          "warps_decode: sharing=2"}, /* as the rule has it: what groups save is weighed */
         {"groups", "warps_decode: sharing=0"}};

@@ -242,12 +242,14 @@ static void test_statistics_of_stages(void **state)
 {
     static const char *const there[] = {"row0: f32[q:128], exponent_rows: f32[q:128] }",
                                         "store row0_all -> y.row0[:]\n",
-                                        "exponent_all = row0_all * ",
+                                        "exponent_all = where(!(abs(row0_all * ",
                                         "store exponent_all -> y.exponent_rows[:]\n",
                                         "exponent = load y.exponent_rows[:] like score\n",
-                                        "y = wait query\n                exponent_asked = load "
-                                        "y.exponent_rows[:] @ rows_along_lanes",
-                                        "if anywhere(far_asked) {"};
+                                        "z = wait grad\n                exponent_asked = load "
+                                        "y.exponent_rows[:] @ rows_along_lanes\n",
+                                        "far_asked = exponent_asked == 0.0\n",
+                                        "if anywhere(far_asked) {\n                    "
+                                        "exponent_near = final0 * "};
     (void)state;
     Session s = session_begin();
     const char *before = backward_text(&s, "sm_90a", TILE_BF16, "exponents"),
@@ -255,6 +257,8 @@ static void test_statistics_of_stages(void **state)
     for (size_t n = 0; n < sizeof there / sizeof *there; n++)
         if (!strstr(after, there[n])) fail_msg("no '%s' in\n%s", there[n], after);
     assert_null(strstr(before, "exponent_rows"));
+    assert_non_null(strstr(before, "exponent = where(far, 0.0, exponent)"));
+    assert_null(strstr(after, "exponent = where(far, 0.0, exponent)"));
     session_end(&s);
 }
 

@@ -357,40 +357,30 @@ static void test_groups_backward(void **state)
         bool deterministic, short_rows;
     } all[] = {
         {"mha.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=128 stages=2 exchange=1 results=2 held=0 stmatrix=0 "
-         "turned=0 "
-         "boxes=1 sections=0 "
-         "producer=24 "
-         "consumer=240",
+         "group_backward: groups=2 queries=128 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=24 consumer=240",
          false, false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
-         "exchange=1 results=2 held=0 stmatrix=1 turned=0 boxes=0 ", false, false},
+         "exchange=1 results=2 held=0 ahead=1 early=1 stmatrix=1 turned=1 boxes=1 ", false, false},
         {"../../tile/scripts/full.attn", "D=128 E=128",
-         "exchange=2 results=2 held=64 stmatrix=0 turned=0 boxes=0 ", false, false},
-        {"../../tile/scripts/full.attn", "D=128 E=128",
-         "exchange=2 results=2 held=32 stmatrix=1 turned=0 boxes=1 ", false, true},
-        {"../../tile/scripts/full.attn", "D=64 E=64",
-         "exchange=1 results=2 held=0 stmatrix=0 turned=0 boxes=1 ", false, true},
+         "exchange=1 results=2 held=64 ahead=0 early=1 stmatrix=1 turned=1 boxes=1 ", false, false},
+        {"../../tile/scripts/full.attn", "D=128 E=128", /* there is one shape for all lengths */
+         "exchange=1 results=2 held=64 ahead=0 early=1 stmatrix=1 turned=1 boxes=1 ", false, true},
         {"../../../attn_scripts/softcap.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=0 stmatrix=0 "
-         "turned=0 "
-         "boxes=1 sections=0 "
-         "producer=40 "
-         "consumer=232",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
          false, false},
+        {"../../../attn_scripts/softcap.attn", "D=128 E=128",
+         "queries=64 stages=2 exchange=2 results=2 held=0 ahead=1 early=1 ", false, false},
+        {"../../../attn_scripts/sigmoid.attn", "D=128 E=128", /* its rows know nothing */
+         "queries=64 stages=2 exchange=2 results=2 held=0 ahead=0 early=1 ", false, false},
         {"mha.attn", "D=96 E=96",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=32 stmatrix=1 "
-         "turned=0 "
-         "boxes=1 sections=0 "
-         "producer=40 "
-         "consumer=232",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=32 ahead=0 "
+         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
          false, false},
         {"mha.attn", "D=128 E=128",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=32 stmatrix=1 "
-         "turned=0 "
-         "boxes=1 sections=0 "
-         "producer=24 "
-         "consumer=240",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=32 ahead=0 "
+         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=24 consumer=240",
          false, false},
         {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false, false},
         {"mha.attn", "D=256 E=256", "where a consumer has 240", false, false},
@@ -400,24 +390,19 @@ static void test_groups_backward(void **state)
         {"mha.attn", "D=64 E=64", "sums of dQ in one order", true, false},
         {"mla_train.attn", "D=32 E=16 P=16", "further products", false, false},
         {"../../../attn_scripts/documents.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=0 stmatrix=0 "
-         "turned=0 "
-         "boxes=1 sections=0 "
-         "producer=40 consumer=232",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
          false, false},
         {"documents_bias_sink.attn", "D=64 E=64", "inputs that pairs read by their query", false,
          false},
         {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false, false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=2 results=2 held=0 stmatrix=0 "
-         "turned=0 "
-         "boxes=1 sections=0 "
-         "producer=24 "
-         "consumer=240",
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=24 consumer=240",
          false, false},
         {"../../../attn_scripts/alibi.attn", "D=128 E=128", /* slopes' sums have no room beside */
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=1 held=0 ", false, false},
-        {"../../../attn_scripts/retention_true.attn", "D=128 E=128", "held=0 stmatrix=1 ", false,
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ", false, false},
+        {"../../../attn_scripts/retention_true.attn", "D=128 E=128", "held=0 ahead=1 ", false,
          false},
         {"../../../attn_scripts/relative_bias.attn", "D=64 E=64 W=9",
          "inputs that pairs read by their query", false, false},
