@@ -232,8 +232,8 @@ const char *group_back_slower(const AuProblem *p)
 
 /* Measured (docs/dev/performance-notes.md, tools: bench/shapes.py): two tiles of dQ where they fit, dS' as [queries, keys], dV in front of the fence. For
  * narrow heads twice the queries, with which units read shared memory less often, and scores a tile ahead. Others have some channels of values in
- * registers, where these have room. Pairs that hold numbers of their own, or ask where they are, have scores ahead instead; those that ask their row for
- * nothing wait for nothing that this would hide. */
+ * registers, where these have room. Pairs that hold numbers of their own, or ask where they are, have scores ahead instead; those that do both have no
+ * registers for that, and those that ask their row for nothing wait for nothing that it would hide. */
 bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                    const char **why)
 {
@@ -260,7 +260,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
             s.executors = 2;
             s.value_channels = held[h];
             s.scores_ahead =
-                (!plain || reads_positions(p) || s.query_tile > rows) && row_count(p, &s) > 0;
+                (s.query_tile > rows || plain == reads_positions(p)) && row_count(p, &s) > 0;
             s.values_early = s.result_boxes = true;
             s.matrix_stores = s.exchange_turned = p->caps->matrix_stores;
             *why = group_backward_candidate(arena, p, &s);

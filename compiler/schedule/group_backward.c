@@ -8,11 +8,12 @@
  * S' and dP' have keys as rows: P' and dS' are operand A of dV and dK from the registers where they are made. Only dS' goes through shared
  * memory, for dQ, of which each group makes some rows or columns from the dS' of all.
  *
- *     S' starts; dP' starts        wait for queries, for output gradients
- *     wait S'; P'; wait dP'; dS'   the weights are made under dP'
- *     dS' is stored; dV starts; wait for dS' of all groups
+ *     dP' starts                   wait for output gradients; S' is there since the tile before, or starts in front of it
+ *     P'; wait dP'; dS'            the weights are made under dP'
+ *     dS' is stored; dV starts     before or behind the fence of dS'; wait for dS' of all groups
  *     dQ starts; dK starts         wait dV; wait dQ
  *     dQ is stored                 under dK; the warp `send` goes on, with two tiles of dQ once dS' of the next tile is fenced
+ *     S' of the next tile starts   once dK has ended; behind the last tile comes one that nobody uses
  *
  * One hook makes both of a pair, after the wait for dP'; the pass `waits` moves that wait behind what asks for scores alone.
  *

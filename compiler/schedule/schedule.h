@@ -96,7 +96,7 @@ typedef struct AuShape {
     bool output_apart;  /* the output has a tile of its own, not that of the queries */
     bool matrix_stores; /* operands go to shared memory by rows of matrices (stmatrix) */
     int32_t exchange_stages, result_stages; /* backward: tiles of dS, of dQ in shared memory */
-    bool values_early;      /* backward: dV starts in front of the fence of dS */
+    bool values_early;                      /* backward: dV starts in front of the fence of dS */
     bool exchange_turned;   /* tiles of dS lie [queries, keys], as dQ reads them by rows */
     int32_t value_channels; /* backward: of the block's values that are operands in registers */
     bool result_boxes;      /* dK and dV leave through shared memory, by boxes */

@@ -14,7 +14,7 @@ typedef struct ExecCase {
     const char *params; /* "window=16 rate=0.5", or NULL */
     const char *how; /* words: odd (strides that are not those of a contiguous tensor), heads_inside
                         ([B, S, H, D] in memory), nan (padding is NaN), big (scores of deviation 9),
-                        huge (one key of magnitude 1e4), sorted (integer inputs ascend), long (they
+                        huge (one key of magnitude 1e4), far_queries (every third is of magnitude 1e4), sorted (integer inputs ascend), long (they
                         reach 89, else 1), far_front, far_back, far_head, far_all (`bias` is -1e4 .. -inf there, far_bias), flat
                         (queries are 0), scaled (output gradients are 4096 times as large, as with a loss scale, and dv is as exact
                         as its operands are, however small weights are), poison (a query and a bias are NaN), unseen, later (NaN where no query looks, exec_unseen.c),

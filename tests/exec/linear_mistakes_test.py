@@ -256,6 +256,10 @@ GROUPS = [
 ]
 
 GRADIENTS = [
+    ("scores of the next tile are not waited for", "group_backward.c", '    start_scores(x);\n    tile_wait(x->t, "score");', '    start_scores(x);'),
+    ("nothing comes behind the last tile", "group_load.c", "if (x->shape->scores_ahead) fill_behind(x);", "(void)fill_behind;"),
+    ("the stage behind the last tile is another tile's scores", "group_backward.c", '    scores_ahead(x);\n    group_back_open_walk(x);', '    scores_ahead(x);\n    if (x->shape->scores_ahead) tile_release(t, "y");\n    scores_ahead(x);\n    group_back_open_walk(x);'),
+    ("scores of the next tile start while its queries' stage is let go", "group_backward.c", '    tile_release(t, "y");\n    scores_ahead(x);', '    scores_ahead(x);\n    tile_release(t, "y");'),
     ("boxes of gradients reach into the next sequence", "group_back_parts.c", 'if (none) rows = group_span(x, LANES_KEYS, rows, "");', '(void)none;'),
     ("statistics of packed rows are those of the first sequence", "group_load.c", 'lanes_at(x, tile->from, whole)', 'lanes_at(x, tile->from, tile_text(x->t, "m * %d +: %d", x->shape->query_tile, x->shape->query_tile))'),
     ("blocks behind a sequence's last bring boxes", "group_parts.c", '" || %s < 0 || %s >= %s"', '" || %s < 0 || %s > 64 + %s"'),

@@ -402,7 +402,7 @@ static void test_groups_backward(void **state)
          false, false},
         {"../../../attn_scripts/alibi.attn", "D=128 E=128", /* slopes' sums have no room beside */
          "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ", false, false},
-        {"../../../attn_scripts/retention_true.attn", "D=128 E=128", "held=0 ahead=1 ", false,
+        {"../../../attn_scripts/retention_true.attn", "D=128 E=128", "held=0 ahead=0 ", false,
          false},
         {"../../../attn_scripts/relative_bias.attn", "D=64 E=64 W=9",
          "inputs that pairs read by their query", false, false},

@@ -104,15 +104,16 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
     const bool t1 = final_lse_present != 0;
     const int t2 = (((S + 127) >> 7) + -1 - block_y) * 128;
     const int t3 = T + t2;
-    const int t4 = min(T, max(t3 - window - S + 1, 0));
-    const int t5 = T + min(S, t2 + 128);
-    const int t6 = max(t4, 1 <= window ? min(T, t5 - S) : 0);
-    const int t7 = min(t6, max(t5 - window - S, 0));
-    const int t8 = min(T, max(t4, 0));
-    const int t9 = t8 >> 5;
-    const int t10 = max(t9, (min(T, max(t6, t8)) + 31) >> 5);
-    const int t11 = min(t10, max(t9, (max(t7, 0) + 31) >> 5));
-    const int t12 = min(t10, max(t11, min(T, max(t7, min(t6, min(T, t3 - S + 1)))) >> 5));
+    const int t4 = min(max(window, -536870912), 536870912);
+    const int t5 = min(T, max(t3 - t4 - S + 1, 0));
+    const int t6 = T + min(S, t2 + 128);
+    const int t7 = max(t5, 1 <= t4 ? min(T, t6 - S) : 0);
+    const int t8 = min(t7, max(t6 - t4 - S, 0));
+    const int t9 = min(T, max(t5, 0));
+    const int t10 = t9 >> 5;
+    const int t11 = max(t10, (min(T, max(t7, t9)) + 31) >> 5);
+    const int t12 = min(t11, max(t10, (max(t8, 0) + 31) >> 5));
+    const int t13 = min(t11, max(t12, min(T, max(t8, min(t7, min(T, t3 - S + 1)))) >> 5));
     thread float acc[16];
     #pragma unroll
     for (int i = 0; i < 16; i++) {
@@ -120,58 +121,58 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
     }
 
     // query = load q[b, h, mb * 128 + self * 32 +: 32, :] pad 0
-    const long t13 = long(block_z);
-    const long t14 = long(block_x);
-    const int t15 = lane + (t2 + warp * 32);
-    const bool t16 = t15 < S;
-    const long t17 = long(t15);
-    const long t18 = q_stride_b * t13 + q_stride_h * t14 + q_stride_q * t17;
+    const long t14 = long(block_z);
+    const long t15 = long(block_x);
+    const int t16 = lane + (t2 + warp * 32);
+    const bool t17 = t16 < S;
+    const long t18 = long(t16);
+    const long t19 = q_stride_b * t14 + q_stride_h * t15 + q_stride_q * t18;
     thread float query[16];
     #pragma unroll
     for (int i = 0; i < 16; i++) {
-        query[i] = t16 ? q[t18 + q_stride_d * long(i)] : 0.0f;
+        query[i] = t17 ? q[t19 + q_stride_d * long(i)] : 0.0f;
     }
     float state0 = -INFINITY;
     float state1 = 0.0f;
     float state2 = 0.0f;
-    const int t19 = max(t11 - t9, 0);
-    const int t20 = t19 + max(t12 - t11, 0);
-    const bool t21 = lane < 16;
-    const long t22 = long(floor_div(block_x, floor_div(H, Hk)));
-    const long t23 = k_stride_b * t13 + k_stride_h * t22;
-    const int t24 = min(T, t6);
-    const int t25 = warp * 8;
-    const long t26 = long(lane);
-    const long t27 = k_stride_d * t26;
-    const long t28 = v_stride_b * t13 + v_stride_h * t22;
-    const long t29 = v_stride_e * t26;
+    const int t20 = max(t12 - t10, 0);
+    const int t21 = t20 + max(t13 - t12, 0);
+    const bool t22 = lane < 16;
+    const long t23 = long(floor_div(block_x, floor_div(H, Hk)));
+    const long t24 = k_stride_b * t14 + k_stride_h * t23;
+    const int t25 = min(T, t7);
+    const int t26 = warp * 8;
+    const long t27 = long(lane);
+    const long t28 = k_stride_d * t27;
+    const long t29 = v_stride_b * t14 + v_stride_h * t23;
+    const long t30 = v_stride_e * t27;
     // gemma_local.attn:14
-    const long t30 = slope_stride_x0 * t14;
-    const int t31 = t15 + (T - S);
+    const long t31 = slope_stride_x0 * t15;
+    const int t32 = t16 + (T - S);
     // gemma_local.attn:5
     #pragma nounroll
-    for (int i = 0; i < t20 + max(t10 - t12, 0); i++) {
-        const bool t32 = t19 <= i;
+    for (int i = 0; i < t21 + max(t11 - t13, 0); i++) {
         const bool t34 = t20 <= i;
+        const bool t36 = t21 <= i;
 
         // copy k[b, hk, n * 32 + self * 8 +: 8 from k_low to k_high, :] -> K[self * 8 +: 8, :] pad 0
-        const int t36 = (t34 ? t12 + (i - t20) : t32 ? t11 + (i - t19) : t9 + i) * 32;
-        const int t37 = t36 + t25;
+        const int t37 = (t36 ? t13 + (i - t21) : t34 ? t12 + (i - t20) : t10 + i) * 32;
+        const int t38 = t37 + t26;
         #pragma nounroll
         for (int j = 0; j < 8; j++) {
-            const int t38 = j + t37;
-            const float k_2 = t21 && (t38 < t24 && t4 <= t38) ? k[t23 + k_stride_kv * long(t38) + t27] : 0.0f;
-            if (t21)
-                K[lane + (j + t25) * 16] = k_2;
+            const int t39 = j + t38;
+            const float k_2 = t22 && (t39 < t25 && t5 <= t39) ? k[t24 + k_stride_kv * long(t39) + t28] : 0.0f;
+            if (t22)
+                K[lane + (j + t26) * 16] = k_2;
         }
 
         // copy v[b, hv, n * 32 + self * 8 +: 8 from k_low to k_high, :] -> V[self * 8 +: 8, :] pad 0
         #pragma nounroll
         for (int j = 0; j < 8; j++) {
-            const int t38 = t37 + j;
-            const float v_2 = t21 && (t38 < t24 && t4 <= t38) ? v[t28 + v_stride_kv * long(t38) + t29] : 0.0f;
-            if (t21)
-                V[lane + (t25 + j) * 16] = v_2;
+            const int t39 = t38 + j;
+            const float v_2 = t22 && (t39 < t25 && t5 <= t39) ? v[t29 + v_stride_kv * long(t39) + t30] : 0.0f;
+            if (t22)
+                V[lane + (t26 + j) * 16] = v_2;
         }
         threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
 
@@ -198,27 +199,27 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
             block_13 = 0.0f;
             block_14 = 0.0f;
             block_15 = 0.0f;
-            const int t38 = j * 16;
+            const int t39 = j * 16;
             #pragma unroll
             for (int m = 0; m < 16; m++) {
                 const float query_2 = query[m];
-                const int t39 = m + t38;
-                block_0 = fma(K[t39], query_2, block_0);
-                block_1 = fma(K[t39 + 16], query_2, block_1);
-                block_2_2 = fma(K[t39 + 32], query_2, block_2_2);
-                block_3 = fma(K[t39 + 48], query_2, block_3);
-                block_4 = fma(K[t39 + 64], query_2, block_4);
-                block_5 = fma(K[t39 + 80], query_2, block_5);
-                block_6 = fma(K[t39 + 96], query_2, block_6);
-                block_7 = fma(K[t39 + 112], query_2, block_7);
-                block_8 = fma(K[t39 + 128], query_2, block_8);
-                block_9 = fma(K[t39 + 144], query_2, block_9);
-                block_10 = fma(K[t39 + 160], query_2, block_10);
-                block_11 = fma(K[t39 + 176], query_2, block_11);
-                block_12 = fma(K[t39 + 192], query_2, block_12);
-                block_13 = fma(K[t39 + 208], query_2, block_13);
-                block_14 = fma(K[t39 + 224], query_2, block_14);
-                block_15 = fma(K[t39 + 240], query_2, block_15);
+                const int t40 = m + t39;
+                block_0 = fma(K[t40], query_2, block_0);
+                block_1 = fma(K[t40 + 16], query_2, block_1);
+                block_2_2 = fma(K[t40 + 32], query_2, block_2_2);
+                block_3 = fma(K[t40 + 48], query_2, block_3);
+                block_4 = fma(K[t40 + 64], query_2, block_4);
+                block_5 = fma(K[t40 + 80], query_2, block_5);
+                block_6 = fma(K[t40 + 96], query_2, block_6);
+                block_7 = fma(K[t40 + 112], query_2, block_7);
+                block_8 = fma(K[t40 + 128], query_2, block_8);
+                block_9 = fma(K[t40 + 144], query_2, block_9);
+                block_10 = fma(K[t40 + 160], query_2, block_10);
+                block_11 = fma(K[t40 + 176], query_2, block_11);
+                block_12 = fma(K[t40 + 192], query_2, block_12);
+                block_13 = fma(K[t40 + 208], query_2, block_13);
+                block_14 = fma(K[t40 + 224], query_2, block_14);
+                block_15 = fma(K[t40 + 240], query_2, block_15);
             }
             score[j] = block_0;
             score[j + 1] = block_1;
@@ -242,48 +243,48 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
         float t35;
         float scale;
         thread float p[32];
-        if (t34 || (!t32 && !t34)) {
+        if (t36 || (!t34 && !t36)) {
             float row_max = -INFINITY;
             float row_sum = 0.0f;
             #pragma unroll
             for (int j = 0; j < 32; j++) {
                 // gemma_local.attn:13
-                const float t38 = score[j] * 0.25f / 5e+01f;
-                const float t39 = abs(t38);
-                const float t40 = 1e+01f < t39 ? 1e+01f : t39;
-                const float t41 = t40 + t40;
-                const float t44 = fma(t41, 1.442695f, 12583038.0f);
-                const float t45 = t44 - 12583038.0f;
-                const float t46 = as_type<float>(as_type<int>(t44) << 23);
-                const float t47 = fma(t45, 1.9046542e-09f, fma(t45, -0.6931472f, t41));
-                const float t48 = fma(fma(fma(0.0013870657f, t47, 0.008366262f), t47, 0.041667435f), t47, 0.16666546f);
-                const float t49 = fma(t46, fma(t47 * t47, fma(t48, t47, 0.49999997f), t47), t46 - 0.5f);
-                const float t50 = t49 + t49;
-                const float t51 = as_type<float>((as_type<int>(t38) & INT_MIN) | as_type<int>(t50 / (t50 + 2.0f)));
+                const float t39 = score[j] * 0.25f / 5e+01f;
+                const float t40 = abs(t39);
+                const float t41 = 1e+01f < t40 ? 1e+01f : t40;
+                const float t44 = t41 + t41;
+                const float t45 = fma(t44, 1.442695f, 12583038.0f);
+                const float t46 = t45 - 12583038.0f;
+                const float t47 = as_type<float>(as_type<int>(t45) << 23);
+                const float t48 = fma(t46, 1.9046542e-09f, fma(t46, -0.6931472f, t44));
+                const float t49 = fma(fma(fma(0.0013870657f, t48, 0.008366262f), t48, 0.041667435f), t48, 0.16666546f);
+                const float t50 = fma(t47, fma(t48 * t48, fma(t49, t48, 0.49999997f), t48), t47 - 0.5f);
+                const float t51 = t50 + t50;
+                const float t52 = as_type<float>((as_type<int>(t39) & INT_MIN) | as_type<int>(t51 / (t51 + 2.0f)));
                 // gemma_local.attn:14
-                const int t52 = t36 + j;
-                const int t53 = t31 - t52;
-                const float t54 = t51 * 5e+01f - slope[t30] * float(abs(t53));
+                const int t53 = t37 + j;
+                const int t54 = t32 - t53;
+                const float t55 = t52 * 5e+01f - slope[t31] * float(abs(t54));
                 // gemma_local.attn:5
-                const float t55 = t52 < T && (0 <= t53 && t53 < window) ? t54 : -INFINITY;
-                row_max = maximum(t55, row_max);
-                row_sum = t55 + row_sum;
-                score[j] = t54;
+                const float t56 = t53 < T && (0 <= t54 && t54 < window) ? t55 : -INFINITY;
+                row_max = maximum(t56, row_max);
+                row_sum = t56 + row_sum;
                 score[j] = t55;
+                score[j] = t56;
             }
             t33 = maximum(state0, row_max);
             any_2 = -INFINITY < row_max || row_sum != row_sum;
             // <std>:13
-            const float t38 = state0 - t33;
-            const float t39 = t38 < -87.4f ? -87.4f : t38;
-            const float t40 = 89.0f < t39 ? 89.0f : t39;
-            const float t41 = fma(t40, 1.442695f, 12583038.0f);
-            const float t44 = t41 - 12583038.0f;
-            const float t45 = fma(t44, 1.9046542e-09f, fma(t44, -0.6931472f, t40));
-            const float t46 = fma(fma(fma(0.016525315f, t45, 0.08379711f), t45, 0.33336347f), t45, 0.9999829f);
-            const float t47 = as_type<float>(as_type<int>(t41) << 23) * fma(fma(t46, t45, 1.9999989f), t45, 2.0f);
+            const float t39 = state0 - t33;
+            const float t40 = t39 < -87.4f ? -87.4f : t39;
+            const float t41 = 89.0f < t40 ? 89.0f : t40;
+            const float t44 = fma(t41, 1.442695f, 12583038.0f);
+            const float t45 = t44 - 12583038.0f;
+            const float t46 = fma(t45, 1.9046542e-09f, fma(t45, -0.6931472f, t41));
+            const float t47 = fma(fma(fma(0.016525315f, t46, 0.08379711f), t46, 0.33336347f), t46, 0.9999829f);
+            const float t48 = as_type<float>(as_type<int>(t44) << 23) * fma(fma(t47, t46, 1.9999989f), t46, 2.0f);
             // gemma_local.attn:5
-            t35 = t47;
+            t35 = t48;
             scale = any_2 ? t35 : 1.0f;
             state0 = any_2 ? t33 : state0;
             state2 = any_2 ? 1.0f : state2;
@@ -291,17 +292,17 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
             #pragma unroll
             for (int j = 0; j < 32; j++) {
                 // <std>:14
-                const float t48 = score[j] - t33;
-                const float t49 = t48 < -87.4f ? -87.4f : t48;
-                const float t50 = 89.0f < t49 ? 89.0f : t49;
-                const float t51 = fma(t50, 1.442695f, 12583038.0f);
-                const float t52 = t51 - 12583038.0f;
-                const float t53 = fma(t52, 1.9046542e-09f, fma(t52, -0.6931472f, t50));
-                const float t54 = fma(fma(fma(0.016525315f, t53, 0.08379711f), t53, 0.33336347f), t53, 0.9999829f);
-                const float t55 = as_type<float>(as_type<int>(t51) << 23) * fma(fma(t54, t53, 1.9999989f), t53, 2.0f);
+                const float t49 = score[j] - t33;
+                const float t50 = t49 < -87.4f ? -87.4f : t49;
+                const float t51 = 89.0f < t50 ? 89.0f : t50;
+                const float t52 = fma(t51, 1.442695f, 12583038.0f);
+                const float t53 = t52 - 12583038.0f;
+                const float t54 = fma(t53, 1.9046542e-09f, fma(t53, -0.6931472f, t51));
+                const float t55 = fma(fma(fma(0.016525315f, t54, 0.08379711f), t54, 0.33336347f), t54, 0.9999829f);
+                const float t56 = as_type<float>(as_type<int>(t52) << 23) * fma(fma(t55, t54, 1.9999989f), t54, 2.0f);
                 // gemma_local.attn:5
-                row_sum_2 = row_sum_2 + t55;
-                p[j] = any_2 ? t55 : 0.0f;
+                row_sum_2 = row_sum_2 + t56;
+                p[j] = any_2 ? t56 : 0.0f;
             }
             state1 = any_2 ? state1 * t35 + row_sum_2 : state1;
         } else {
@@ -310,38 +311,38 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
             #pragma unroll
             for (int j = 0; j < 32; j++) {
                 // gemma_local.attn:13
-                const float t38 = score[j] * 0.25f / 5e+01f;
-                const float t39 = abs(t38);
-                const float t40 = 1e+01f < t39 ? 1e+01f : t39;
-                const float t41 = t40 + t40;
-                const float t44 = fma(t41, 1.442695f, 12583038.0f);
-                const float t45 = t44 - 12583038.0f;
-                const float t46 = as_type<float>(as_type<int>(t44) << 23);
-                const float t47 = fma(t45, 1.9046542e-09f, fma(t45, -0.6931472f, t41));
-                const float t48 = fma(fma(fma(0.0013870657f, t47, 0.008366262f), t47, 0.041667435f), t47, 0.16666546f);
-                const float t49 = fma(t46, fma(t47 * t47, fma(t48, t47, 0.49999997f), t47), t46 - 0.5f);
-                const float t50 = t49 + t49;
-                const float t51 = as_type<float>((as_type<int>(t38) & INT_MIN) | as_type<int>(t50 / (t50 + 2.0f)));
+                const float t39 = score[j] * 0.25f / 5e+01f;
+                const float t40 = abs(t39);
+                const float t41 = 1e+01f < t40 ? 1e+01f : t40;
+                const float t44 = t41 + t41;
+                const float t45 = fma(t44, 1.442695f, 12583038.0f);
+                const float t46 = t45 - 12583038.0f;
+                const float t47 = as_type<float>(as_type<int>(t45) << 23);
+                const float t48 = fma(t46, 1.9046542e-09f, fma(t46, -0.6931472f, t44));
+                const float t49 = fma(fma(fma(0.0013870657f, t48, 0.008366262f), t48, 0.041667435f), t48, 0.16666546f);
+                const float t50 = fma(t47, fma(t48 * t48, fma(t49, t48, 0.49999997f), t48), t47 - 0.5f);
+                const float t51 = t50 + t50;
+                const float t52 = as_type<float>((as_type<int>(t39) & INT_MIN) | as_type<int>(t51 / (t51 + 2.0f)));
                 // gemma_local.attn:14
-                const float t52 = t51 * 5e+01f - slope[t30] * float(abs(t31 - (t36 + j)));
+                const float t53 = t52 * 5e+01f - slope[t31] * float(abs(t32 - (t37 + j)));
                 // gemma_local.attn:5
-                row_max_2 = maximum(t52, row_max_2);
-                row_sum_3 = t52 + row_sum_3;
-                score[j] = t52;
+                row_max_2 = maximum(t53, row_max_2);
+                row_sum_3 = t53 + row_sum_3;
+                score[j] = t53;
             }
             t33 = maximum(state0, row_max_2);
             any_2 = -INFINITY < row_max_2 || row_sum_3 != row_sum_3;
             // <std>:13
-            const float t38 = state0 - t33;
-            const float t39 = t38 < -87.4f ? -87.4f : t38;
-            const float t40 = 89.0f < t39 ? 89.0f : t39;
-            const float t41 = fma(t40, 1.442695f, 12583038.0f);
-            const float t44 = t41 - 12583038.0f;
-            const float t45 = fma(t44, 1.9046542e-09f, fma(t44, -0.6931472f, t40));
-            const float t46 = fma(fma(fma(0.016525315f, t45, 0.08379711f), t45, 0.33336347f), t45, 0.9999829f);
-            const float t47 = as_type<float>(as_type<int>(t41) << 23) * fma(fma(t46, t45, 1.9999989f), t45, 2.0f);
+            const float t39 = state0 - t33;
+            const float t40 = t39 < -87.4f ? -87.4f : t39;
+            const float t41 = 89.0f < t40 ? 89.0f : t40;
+            const float t44 = fma(t41, 1.442695f, 12583038.0f);
+            const float t45 = t44 - 12583038.0f;
+            const float t46 = fma(t45, 1.9046542e-09f, fma(t45, -0.6931472f, t41));
+            const float t47 = fma(fma(fma(0.016525315f, t46, 0.08379711f), t46, 0.33336347f), t46, 0.9999829f);
+            const float t48 = as_type<float>(as_type<int>(t44) << 23) * fma(fma(t47, t46, 1.9999989f), t46, 2.0f);
             // gemma_local.attn:5
-            t35 = t47;
+            t35 = t48;
             scale = any_2 ? t35 : 1.0f;
             state0 = any_2 ? t33 : state0;
             state2 = any_2 ? 1.0f : state2;
@@ -349,17 +350,17 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
             #pragma unroll
             for (int j = 0; j < 32; j++) {
                 // <std>:14
-                const float t48 = score[j] - t33;
-                const float t49 = t48 < -87.4f ? -87.4f : t48;
-                const float t50 = 89.0f < t49 ? 89.0f : t49;
-                const float t51 = fma(t50, 1.442695f, 12583038.0f);
-                const float t52 = t51 - 12583038.0f;
-                const float t53 = fma(t52, 1.9046542e-09f, fma(t52, -0.6931472f, t50));
-                const float t54 = fma(fma(fma(0.016525315f, t53, 0.08379711f), t53, 0.33336347f), t53, 0.9999829f);
-                const float t55 = as_type<float>(as_type<int>(t51) << 23) * fma(fma(t54, t53, 1.9999989f), t53, 2.0f);
+                const float t49 = score[j] - t33;
+                const float t50 = t49 < -87.4f ? -87.4f : t49;
+                const float t51 = 89.0f < t50 ? 89.0f : t50;
+                const float t52 = fma(t51, 1.442695f, 12583038.0f);
+                const float t53 = t52 - 12583038.0f;
+                const float t54 = fma(t53, 1.9046542e-09f, fma(t53, -0.6931472f, t51));
+                const float t55 = fma(fma(fma(0.016525315f, t54, 0.08379711f), t54, 0.33336347f), t54, 0.9999829f);
+                const float t56 = as_type<float>(as_type<int>(t52) << 23) * fma(fma(t55, t54, 1.9999989f), t54, 2.0f);
                 // gemma_local.attn:5
-                row_sum_4 = row_sum_4 + t55;
-                p[j] = any_2 ? t55 : 0.0f;
+                row_sum_4 = row_sum_4 + t56;
+                p[j] = any_2 ? t56 : 0.0f;
             }
             state1 = any_2 ? state1 * t35 + row_sum_4 : state1;
         }
@@ -387,23 +388,23 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
         #pragma unroll
         for (int j = 0; j < 32; j++) {
             const float p_2 = p[j];
-            const int t38 = j * 16;
-            block_2_0 = fma(V[t38], p_2, block_2_0);
-            block_2_1 = fma(V[t38 + 1], p_2, block_2_1);
-            block_2_2_2 = fma(V[t38 + 2], p_2, block_2_2_2);
-            block_2_3 = fma(V[t38 + 3], p_2, block_2_3);
-            block_2_4 = fma(V[t38 + 4], p_2, block_2_4);
-            block_2_5 = fma(V[t38 + 5], p_2, block_2_5);
-            block_2_6 = fma(V[t38 + 6], p_2, block_2_6);
-            block_2_7 = fma(V[t38 + 7], p_2, block_2_7);
-            block_2_8 = fma(V[t38 + 8], p_2, block_2_8);
-            block_2_9 = fma(V[t38 + 9], p_2, block_2_9);
-            block_2_10 = fma(V[t38 + 10], p_2, block_2_10);
-            block_2_11 = fma(V[t38 + 11], p_2, block_2_11);
-            block_2_12 = fma(V[t38 + 12], p_2, block_2_12);
-            block_2_13 = fma(V[t38 + 13], p_2, block_2_13);
-            block_2_14 = fma(V[t38 + 14], p_2, block_2_14);
-            block_2_15 = fma(V[t38 + 15], p_2, block_2_15);
+            const int t39 = j * 16;
+            block_2_0 = fma(V[t39], p_2, block_2_0);
+            block_2_1 = fma(V[t39 + 1], p_2, block_2_1);
+            block_2_2_2 = fma(V[t39 + 2], p_2, block_2_2_2);
+            block_2_3 = fma(V[t39 + 3], p_2, block_2_3);
+            block_2_4 = fma(V[t39 + 4], p_2, block_2_4);
+            block_2_5 = fma(V[t39 + 5], p_2, block_2_5);
+            block_2_6 = fma(V[t39 + 6], p_2, block_2_6);
+            block_2_7 = fma(V[t39 + 7], p_2, block_2_7);
+            block_2_8 = fma(V[t39 + 8], p_2, block_2_8);
+            block_2_9 = fma(V[t39 + 9], p_2, block_2_9);
+            block_2_10 = fma(V[t39 + 10], p_2, block_2_10);
+            block_2_11 = fma(V[t39 + 11], p_2, block_2_11);
+            block_2_12 = fma(V[t39 + 12], p_2, block_2_12);
+            block_2_13 = fma(V[t39 + 13], p_2, block_2_13);
+            block_2_14 = fma(V[t39 + 14], p_2, block_2_14);
+            block_2_15 = fma(V[t39 + 15], p_2, block_2_15);
         }
         acc[0] = block_2_0 + acc[0] * scale;
         acc[1] = block_2_1 + acc[1] * scale;
@@ -425,17 +426,17 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
     }
     // <std>:20
     const float state1_2 = state1;
-    const bool t32 = state1_2 < 1.1754944e-38f;
-    const int t34 = as_type<int>(t32 ? state1_2 * 8388608.0f : state1_2);
-    const int t36 = as_type<int>(as_type<uint>(t34) + 0xc0cafb0du) >> 23;
-    const float t37 = as_type<float>(t34 - (t36 << 23)) - 1.0f;
-    const float t38 = (t32 ? -23.0f : 0.0f) + float(t36);
-    const float t39 = fma(fma(fma(0.08738792f, t37, -0.14307724f), t37, 0.14916356f), t37, -0.16570313f);
-    const float t40 = fma(fma(fma(t39, t37, 0.1996224f), t37, -0.25001776f), t37, 0.33333945f);
-    const float t41 = fma(t37 * t37, fma(t40, t37, -0.4999999f), t38 * -2.9088971e-05f);
-    const float t44 = state1_2 < INFINITY ? fma(t38, 0.69317627f, t37 + t41) : state1_2;
+    const bool t34 = state1_2 < 1.1754944e-38f;
+    const int t36 = as_type<int>(t34 ? state1_2 * 8388608.0f : state1_2);
+    const int t37 = as_type<int>(as_type<uint>(t36) + 0xc0cafb0du) >> 23;
+    const float t38 = as_type<float>(t36 - (t37 << 23)) - 1.0f;
+    const float t39 = (t34 ? -23.0f : 0.0f) + float(t37);
+    const float t40 = fma(fma(fma(0.08738792f, t38, -0.14307724f), t38, 0.14916356f), t38, -0.16570313f);
+    const float t41 = fma(fma(fma(t40, t38, 0.1996224f), t38, -0.25001776f), t38, 0.33333945f);
+    const float t44 = fma(t38 * t38, fma(t41, t38, -0.4999999f), t39 * -2.9088971e-05f);
+    const float t45 = state1_2 < INFINITY ? fma(t39, 0.69317627f, t38 + t44) : state1_2;
     // <std>:21
-    float t42 = 0.0f < state1_2 ? t44 : state1_2 == 0.0f ? -INFINITY : NAN;
+    float t42 = 0.0f < state1_2 ? t45 : state1_2 == 0.0f ? -INFINITY : NAN;
     float t43 = state0 + t42;
     float final0 = t43;
     thread float out[16];
@@ -446,18 +447,18 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
 
     // store f32(out) -> o[b, h, mb * 128 + self * 32 +: 32, :] clip
     // gemma_local.attn:5
-    const long t45 = o_stride_b * t13 + o_stride_h * t14 + o_stride_q * t17;
+    const long t46 = o_stride_b * t14 + o_stride_h * t15 + o_stride_q * t18;
     #pragma unroll
     for (int i = 0; i < 16; i++) {
-        if (t16)
-            o[t45 + o_stride_e * long(i)] = out[i];
+        if (t17)
+            o[t46 + o_stride_e * long(i)] = out[i];
     }
 
     // store final0 -> final_lse[b, h, mb * 128 + self * 32 +: 32] clip
     if (t1) {
-        const long t46 = final_lse_stride_b * t13 + final_lse_stride_h * t14 + final_lse_stride_q * t17;
-        if (t1 && t16)
-            final_lse[t46] = final0;
+        const long t47 = final_lse_stride_b * t14 + final_lse_stride_h * t15 + final_lse_stride_q * t18;
+        if (t1 && t17)
+            final_lse[t47] = final0;
     }
 }
 
