@@ -24,6 +24,19 @@ AuTileExpr *pass_name(Pass *p, const char *name, AuSpan span)
     return e;
 }
 
+AuTileExpr *pass_with(Pass *p, const AuTileExpr *e, const AuTileVar *var, AuTileExpr *instead)
+{
+    if (!e) return NULL;
+    if (e->op == TILE_X_NAME && e->var == var) return instead;
+    AuTileExpr *copy = AU_NEW(p->arena, AuTileExpr);
+    *copy = *e;
+    copy->args = (AuTileExprs){0};
+    for (uint32_t n = 0; n < e->args.count; n++)
+        AU_PUSH(p->arena, copy->args.at, copy->args.count, copy->args.capacity,
+                pass_with(p, e->args.at[n], var, instead));
+    return copy;
+}
+
 AuTileStmt *pass_assignment(Pass *p, const char *name, AuTileExpr *value, AuSpan span)
 {
     AuTileStmt *s = AU_NEW(p->arena, AuTileStmt);

@@ -51,6 +51,8 @@ AuTileExpr *pass_expr(Pass *p, AuTileOp op, AuTileExpr *a, AuTileExpr *b,
                       AuSpan span); /* b, or both: NULL */
 AuTileExpr *pass_number(Pass *p, int64_t value, AuSpan span);
 AuTileExpr *pass_name(Pass *p, const char *name, AuSpan span);
+/* A copy, types too, with another expression instead of each reading of the variable; of NULL: NULL. */
+AuTileExpr *pass_with(Pass *p, const AuTileExpr *e, const AuTileVar *var, AuTileExpr *instead);
 AuTileStmt *pass_assignment(Pass *p, const char *name, AuTileExpr *value, AuSpan span);
 AuTileStmt *pass_branch(Pass *p, AuTileExpr *asked, AuSpan span); /* if anywhere(asked) { } */
 

@@ -69,15 +69,6 @@ static const AuTileVar *summed(const AuTileExpr *e)
     return found;
 }
 
-static AuTileExpr *with_name(Algebra *x, AuTileExpr *e, const AuTileVar *var, AuTileVar *other)
-{
-    if (e->op == TILE_X_NAME && e->var == var) return algebra_name(x, other);
-    AuTileExpr **args = AU_NEW_ARRAY(x->p->arena, AuTileExpr *, e->args.count);
-    for (uint32_t n = 0; n < e->args.count; n++)
-        args[n] = e->args.at[n] ? with_name(x, e->args.at[n], var, other) : NULL;
-    return algebra_with(x, e, args);
-}
-
 static void push(Algebra *x, AuTileStmt *s)
 {
     AU_PUSH(x->p->arena, x->run.at, x->run.count, x->run.capacity, s);
@@ -89,7 +80,7 @@ static void in_branch(Algebra *x, AuTileStmt *s, const AuTileVar *var, AuTileStm
     AuTileExpr *e = tile_assigned(s), *any = algebra_name(x, s->var), *sum = e->args.at[1];
     x->p->span = s->span;
     algebra_set(x, s, e->args.at[0]);
-    if (copy) sum = with_name(x, sum, var, copy->var);
+    if (copy) sum = pass_with(x->p, sum, var, algebra_name(x, copy->var));
     AuTileExpr *none =
         algebra_new_value(x, "none", algebra_node(x, TILE_X_NOT, e->type, any, NULL, NULL));
     const AuTileStmts outer = x->run;

@@ -78,30 +78,12 @@ static StatsMade *made_before(Stats *x, const AuTileStmt *s, const AuTileExpr *f
     return NULL;
 }
 
-/* The one `if anywhere(var)` behind statement [n], in which all that reads the variable stands; NULL: there is none. */
-static AuTileStmt *only_branch(const Stats *x, const AuTileStmts *body, uint32_t n,
-                               const AuTileVar *var)
-{
-    for (uint32_t i = n + 1; i < body->count; i++) {
-        AuTileStmt *s = body->at[i];
-        const AuTileStmts one = {.at = &s, .count = 1};
-        const uint32_t here = tile_count_uses(&one, var);
-        if (!here) continue;
-        if (!tile_asks(s) || s->branch.other.count ||
-            s->branch.test->args.at[0]->op != TILE_X_NAME || s->branch.test->args.at[0]->var != var)
-            return NULL;
-        return tile_count_uses(&x->p->role->body, var) == here + 1 ? s : NULL;
-    }
-    return NULL;
-}
-
 /* Instead of the assignment a load in front of all, or what the other half of a branch has loaded so, which becomes the value; NULL: nothing
  * is to be assigned; the assignment itself where there is no room. */
 static AuTileStmt *make(Stats *x, AuTileStmt *s)
 {
     StatsFar far = {0};
-    const bool is_far = stats_find_far(x->body, x->at, &far) &&
-                        only_branch(x, x->body, stats_place_of(x->body, far.test), far.test->var);
+    const bool is_far = stats_find_far(x, &far);
     const StatsMade *before = made_before(x, s, is_far ? far.constant : NULL),
                     *of = together(x, tile_assigned(s));
     if (before) {
@@ -218,7 +200,7 @@ static void look(Stats *x, AuTileStmts *body, uint32_t from)
         AuTileStmt *s = body->at[n], *instead = s;
         const bool rows = n >= from && is_made_of_rows(x, body, n);
         AuTileStmt *branch =
-            rows && s->var->type->elem == TILE_BOOL ? only_branch(x, body, n, s->var) : NULL;
+            rows && s->var->type->elem == TILE_BOOL ? stats_only_branch(x, body, n, s->var) : NULL;
         if (branch)
             instead = ask(x, s, branch);
         else if (rows && s->var->type->elem == TILE_F32 && x->made_count < STATS_MOST)

@@ -1,4 +1,4 @@
-/* statistics.h - what the two files of the pass share: statistics.c looks for what is made of a row's statistics alone, statistics_rows.c
+/* statistics.h - what the files of the pass share: statistics.c looks for what is made of a row's statistics alone, statistics_rows.c
  * has it made where these come into shared memory. */
 #ifndef AU_PASSES_STATISTICS_H
 #define AU_PASSES_STATISTICS_H
@@ -27,9 +27,9 @@ typedef struct StatsMade {
     AuTileExpr *far; /* the constant that far rows have instead; NULL: they have none */
 } StatsMade;
 
-/* Statements about an exponent whose row is far: who asks, for whom, and what gives it a constant there (statistics_far.c). */
+/* Of an exponent: who asks whether its row is far, and the constant that it has there (statistics_far.c). */
 typedef struct StatsFar {
-    AuTileStmt *test, *branch;
+    AuTileStmt *test;
     AuTileExpr *constant;
 } StatsFar;
 
@@ -65,10 +65,11 @@ bool stats_can_say(Stats *x, const AuTileExpr *e, const StatsSource *source);
 
 /* ---- statistics_far.c */
 
-/* Which statement of the body it is. */
-uint32_t stats_place_of(const AuTileStmts *body, const AuTileStmt *s);
-/* Is what statement [n] of the body sets asked by such statements alone, and otherwise read behind them? */
-bool stats_find_far(const AuTileStmts *body, uint32_t n, StatsFar *out);
+/* The one `if anywhere(var)` behind statement [n], in which all that reads the variable stands; NULL: there is none. */
+AuTileStmt *stats_only_branch(const Stats *x, const AuTileStmts *body, uint32_t n,
+                              const AuTileVar *var);
+/* Is what the statement at hand sets asked by such a test alone, and otherwise read behind its branch? */
+bool stats_find_far(const Stats *x, StatsFar *out);
 /* The statement with the constant for rows that are far. */
 AuTileStmt *stats_near(Stats *x, AuTileStmt *s, const StatsFar *far);
 /* The branch no longer sets the variable: it makes it again, for itself. */

@@ -58,47 +58,35 @@ static bool gives_constant(const AuTileStmt *s, const AuTileVar *var, const AuTi
            e->args.at[1]->op == TILE_X_FLOAT && is_name(e->args.at[2], var);
 }
 
-uint32_t stats_place_of(const AuTileStmts *body, const AuTileStmt *s)
+AuTileStmt *stats_only_branch(const Stats *x, const AuTileStmts *body, uint32_t n,
+                              const AuTileVar *var)
 {
-    uint32_t n = 0;
-    while (body->at[n] != s) n++;
-    return n;
+    AuTileStmt *s = next_use(body, n + 1, var);
+    if (!s || !tile_asks(s) || s->branch.other.count || !is_name(s->branch.test->args.at[0], var))
+        return NULL;
+    const AuTileStmts one = {.at = &s, .count = 1};
+    const uint32_t here = tile_count_uses(&one, var);
+    return tile_count_uses(&x->p->role->body, var) == here + 1 ? s : NULL;
 }
 
-bool stats_find_far(const AuTileStmts *body, uint32_t n, StatsFar *out)
+bool stats_find_far(const Stats *x, StatsFar *out)
 {
-    AuTileStmt *s = body->at[n], *test = next_use(body, n + 1, s->var);
+    const AuTileStmts *body = x->body;
+    AuTileStmt *s = body->at[x->at], *test = next_use(body, x->at + 1, s->var);
     if (!test || test->kind != TILE_S_ASSIGN || !test->var || test->var == s->var ||
         test->var->type->elem != TILE_BOOL)
         return false;
-    const uint32_t at = stats_place_of(body, test);
-    AuTileStmt *branch = next_use(body, at + 1, test->var);
-    if (!branch || !tile_asks(branch) || branch->branch.other.count ||
-        !is_name(branch->branch.test->args.at[0], test->var) ||
-        next_use(body, at + 1, s->var) != branch ||
-        next_use(body, stats_place_of(body, branch) + 1, test->var))
-        return false;
+    uint32_t at = x->at;
+    while (body->at[at] != test) at++;
+    AuTileStmt *branch = stats_only_branch(x, body, at, test->var);
+    if (!branch || next_use(body, at + 1, s->var) != branch) return false;
     const AuTileStmts *then = &branch->branch.then;
     AuTileStmt *last = last_use(then, s->var);
     if (!sets_again(next_use(then, 0, s->var), s) ||
         !sets_again(next_use(then, 0, test->var), test) || !gives_constant(last, s->var, test->var))
         return false;
-    *out = (StatsFar){test, branch, tile_assigned(last)->args.at[1]};
+    *out = (StatsFar){test, tile_assigned(last)->args.at[1]};
     return true;
-}
-
-/* The expression with another instead of each reading of the variable. */
-static AuTileExpr *with(Pass *p, AuTileExpr *e, const AuTileVar *var, AuTileExpr *instead)
-{
-    if (is_name(e, var)) return instead;
-    if (!tile_count_reads(e, var)) return e;
-    AuTileExpr *copy = AU_NEW(p->arena, AuTileExpr);
-    *copy = *e;
-    copy->args = (AuTileExprs){0};
-    for (uint32_t n = 0; n < e->args.count; n++)
-        AU_PUSH(p->arena, copy->args.at, copy->args.count, copy->args.capacity,
-                with(p, e->args.at[n], var, instead));
-    return copy;
 }
 
 static AuTileExpr *where(Pass *p, AuTileExpr *test, AuTileExpr *then, AuTileExpr *other)
@@ -121,7 +109,8 @@ static AuTileExpr *beside(Pass *p, const AuTileExpr *constant)
 AuTileStmt *stats_near(Stats *x, AuTileStmt *s, const StatsFar *far)
 {
     Pass *p = x->p;
-    AuTileExpr *value = tile_assigned(s), *test = with(p, tile_assigned(far->test), s->var, value),
+    AuTileExpr *value = tile_assigned(s),
+               *test = pass_with(p, tile_assigned(far->test), s->var, value),
                *same = pass_expr(p, TILE_X_EQ, value, far->constant, s->span);
     AuTileStmt *near = AU_NEW(p->arena, AuTileStmt);
     *near = *s;
@@ -143,7 +132,7 @@ void stats_leave_branch(Stats *x, const AuTileVar *var, AuTileStmt *branch)
         const AuTileParts parts = tile_parts(s);
         if (s == last) continue;
         for (uint32_t i = 0; i < parts.read_count; i++)
-            if (*parts.reads[i]) *parts.reads[i] = with(p, *parts.reads[i], var, read);
+            *parts.reads[i] = pass_with(p, *parts.reads[i], var, read);
         if (s->kind == TILE_S_ASSIGN && s->var == var)
             s = pass_assignment(p, name, tile_assigned(s), s->span);
         pass_push(p, &out, s);
