@@ -92,6 +92,8 @@ def measure_case(case, dtype: str, which: str, peers: list, a) -> list[dict]:
                 return None
             run = passes(call, which, (q, k, v), do)
             got = dict(zip(("dq", "dk", "dv"), run())) if grad else {"o": run()}
+            if a.deterministic and grad and not all(torch.equal(x, y) for x, y in zip(got.values(), run())):
+                raise AssertionError("two calls do not have the same bits")
             return run, max(largest_error(got[name], want[name]) for name in got)
 
         if made := usable(f"{peer.name}, {case.name} {case.shape} {dtype} {which}", prepare):
@@ -177,7 +179,7 @@ def compile_artifacts(a) -> None:
     cases = SETS["cuda" if "cuda" in a.target else "cpu"]
     for script in dict.fromkeys(c.script for c in cases):
         widths = [f"{axis}=" + ",".join(map(str, sorted({getattr(c, axis) for c in cases if c.script == script}))) for axis in "DE"]
-        compile_artifact(SCRIPTS / f"{script}.attn", a.compile / f"{script}.so", a.target, a.arch, a.dtype, widths)
+        compile_artifact(SCRIPTS / f"{script}.attn", a.compile / f"{script}.so", a.target, a.arch, a.dtype, widths, *["--deterministic"] * a.deterministic)
 
 
 def arguments():
@@ -200,14 +202,17 @@ def arguments():
     p.add_argument("--compile", type=Path)
     p.add_argument("--target", default="cuda")
     p.add_argument("--arch", default="")
+    p.add_argument("--deterministic", action="store_true", help="gradients with sums in one order: artifacts of --compile, and the peers, fa4 alone")
     a = p.parse_args()
     on_cuda = a.device.startswith("cuda") or (a.compile and "cuda" in a.target)
     a.dtype = a.dtype or ("bf16" if on_cuda else "f32,bf16")
     if a.kernels and not on_cuda:
         p.error("--kernels needs --device cuda: kernels of other devices are not seen by torch's profiler")
+    if a.deterministic and a.peers not in ("", "fa4") and not a.compile:
+        p.error("--deterministic: of the peers fa4 alone is asked for sums in one order")
     if a.kernels and a.write:
         p.error("--kernels writes no table of times")
-    a.peers = a.peers or ("cudnn,fa2,fa4,flex" if on_cuda else "sdpa,flex")
+    a.peers = a.peers or "fa4" * a.deterministic or ("cudnn,fa2,fa4,flex" if on_cuda else "sdpa,flex")
     return a
 
 
@@ -218,6 +223,9 @@ def main() -> None:
     if unknown := [name for name in a.peers.split(",") if name and name not in PEERS]:
         sys.exit(f"bench: no peer is called {unknown[0]}; there are {', '.join(PEERS)}, and aule is always there")
     made = [usable(name, PEERS[name]) for name in a.peers.split(",") if name]
+    for peer in made:
+        if a.deterministic and peer:
+            peer.deterministic = True
     beside = [Aule("", Path(folder), f"aule {label}") for label, _, folder in (x.partition("=") for x in a.beside.split(",") if x)]
     peers = [Aule(artifacts=a.artifacts)] + beside + [Aule(d, a.artifacts, f"aule {d}") for d in a.devices.split(",") if d] + [x for x in made if x]
     names, rows, ceilings = [x.name for x in peers], [], {}

@@ -63,6 +63,7 @@ class Flash4:
     """FlashAttention-4's package, where it can be imported; its layout is [B, S, H, D]."""
 
     name = "FA4"
+    deterministic = False  # sums of dQ in one order
 
     def __init__(self) -> None:
         from flash_attn.cute import flash_attn_func
@@ -74,6 +75,8 @@ class Flash4:
                    "window": {"causal": True, "window_size": (case.params.get("window", 1) - 1, 0)}}.get(case.script)
         if options is None:
             return None
+        if self.deterministic:
+            options = {**options, "deterministic": True}
 
         def run() -> torch.Tensor:
             o = self.attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **options)

@@ -33,7 +33,7 @@ static const char usage[] =
     "and the same for others\n"
     "      --attention NAME     only this one of the script\n"
     "      --no-grad            forward kernels only\n"
-    "      --deterministic      gradients of inputs are summed in a fixed order\n"
+    "      --deterministic      gradients are summed in a fixed order, the same bits in every run\n"
     "      --f32 HOW            exact, or tf32: operands rounded to 10 bits of mantissa, for "
     "matrix "
     "units of cuda from sm_80 on; default exact\n"

@@ -108,9 +108,8 @@ int32_t group_back_distance_registers(const AuProblem *p, int32_t queries);
 int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys);
 
 /* ---- group_back_parts.c */
-/* Pipelines of K and V, of queries, of output gradients, of dS'; units read [part] channels of keys side by side. Tiles of dS' are handed
- * on from and to [exchanged], "mma" or "one mma". */
-void group_back_tiles(Lanes *x, int32_t part, const char *exchanged);
+/* The pipeline of dS', whose tiles are handed on from and to [exchanged], "mma" or "one mma". */
+void group_back_exchange(Lanes *x, const char *exchanged);
 const char *group_back_sums(Lanes *x); /* where the tile's rows of dQ are added, in dq_sum */
 /* A loop over the heads of the block and their tiles of queries. */
 void group_back_open_walk(Lanes *x);
@@ -123,11 +122,17 @@ void group_back_store(Lanes *x, uint32_t n, const char *tile);
 AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
                              void (*kernel)(Lanes *x));
 
-/* ---- group_load.c: pipelines of tiles that the role `load` fills, and that role; backward's but for dS' */
+/* ---- group_load.c: pipelines of tiles that the role `load` fills, and that role; backward's but for dS'. Units read [part] channels of keys side by side. */
 void group_forward_pipelines(Lanes *x);
 void group_forward_load(Lanes *x);
 void group_back_pipelines(Lanes *x, int32_t part);
 void group_back_load(Lanes *x);
+
+/* group_queries.c: dQ by blocks that own queries, for sums in one order, and its pipelines and role `load` (group_load.c); its shape, or why there is none. */
+void group_dq(Lanes *x);
+void group_query_pipelines(Lanes *x);
+void group_query_load(Lanes *x);
+const char *group_queries_shape(AuArena *arena, const AuProblem *p, AuShape *out);
 
 /* Backward of wide heads (group_back_wide_shape.c): groups of a block; channels of a part of dQ; what follows from the rest of a shape; why it does not do. */
 enum { GROUP_BACK_WIDE = 2 };

@@ -4,11 +4,10 @@
 #include "key_layout.h"
 #include "lanes_back.h"
 
-void group_back_tiles(Lanes *x, int32_t part, const char *exchanged)
+void group_back_exchange(Lanes *x, const char *exchanged)
 {
     const int32_t m = x->shape->query_tile;
     const bool turned = x->shape->exchange_turned;
-    group_back_pipelines(x, part);
     tile_pipeline(x->t, "exchange", x->shape->exchange_stages, exchanged, exchanged,
                   turned ? "dS: %s[q:%d, kv:%d] swizzle %d" : "dS: %s[kv:%d, q:%d] swizzle %d",
                   x->operand, turned ? m : x->block, turned ? x->block : m,
@@ -72,11 +71,23 @@ AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p,
     x.sums_by_units = true;
     x.item_rows[LANES_QUERIES] = out->shape.query_tile;
     tile_layout(x.t, "rows_along_lanes", tile_text(x.t, "lane:%d@1 reg", p->caps->lanes), NULL);
+    AuShape of_queries;
+    Lanes y = x; /* the kernel whose blocks own queries */
+    if (!x.with_dq) {
+        (void)group_queries_shape(arena, p, &of_queries);
+        y.shape = &of_queries;
+        y.rows = of_queries.rows;
+        y.block = of_queries.rows * of_queries.executors;
+        x.item_rows[LANES_QUERIES] = y.item_rows[LANES_QUERIES] = y.block;
+    }
     back_work_kernels(&x);
     back_before(&x);
+    if (p->hooks->needs_lists && !x.with_dq) lanes_list_kernels(&y);
     if (p->hooks->needs_lists) lanes_query_lists(&x, out->shape.query_tile, x.block);
     back_adjoints(&x);
     kernel(&x);
+    if (!x.with_dq) group_dq(&y);
     back_after(&x);
+    x.too_many |= y.too_many;
     return lanes_built(&x, diags);
 }

@@ -88,7 +88,7 @@ static int32_t registers_with(const AuProblem *p, const AuShape *s, int32_t valu
 {
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
-    const int32_t dq = rows * p->d / group_back_columns(s);
+    const int32_t dq = p->deterministic ? 0 : rows * p->d / group_back_columns(s);
     const int32_t held = rows * s->value_channels / 2;
     return (held + rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
            group_back_distance_registers(p, m) + SUM * (int32_t)p->grads->pairs.count;
@@ -131,13 +131,15 @@ int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t k
     const int32_t statistics = number * row_count(p, s);
     return BARRIERS + bytes * keys * (p->d + p->e) +
            s->stages * m * (bytes * (p->d + p->e) + statistics) +
-           s->exchange_stages * bytes * keys * m;
+           (p->deterministic ? 0 : s->exchange_stages * bytes * keys * m);
 }
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
-    return group_back_operand_bytes(p, s, GROUP_ROWS * s->executors) + bytes_beside(p, s) +
-           s->result_stages * (int32_t)sizeof(float) * s->query_tile * p->d;
+    const int32_t operands =
+        group_back_operand_bytes(p, s, GROUP_ROWS * s->executors) + bytes_beside(p, s);
+    if (p->deterministic) return operands;
+    return operands + s->result_stages * (int32_t)sizeof(float) * s->query_tile * p->d;
 }
 
 /* ---- what does not do */
@@ -146,10 +148,19 @@ const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
 {
     const char *why = group_refusal_of_problem(arena, p);
     if (why) return why;
-    if (p->deterministic) return "sums of dQ in one order";
     if (p->grads->pass_count) return "sums over keys that need a pass of their own";
     if (p->hooks->dot_count) return "further products";
     return NULL;
+}
+
+/* With --deterministic: blocks of queries make dQ, and what else blocks add to in any order has no other form. */
+static const char *refusal_of_order(AuArena *arena, const AuProblem *p)
+{
+    AuShape of_queries;
+    if (!p->deterministic) return NULL;
+    if (p->grads->pairs.count) return "sums of inputs in one order";
+    if (warps_heads_apart(p)) return "sums of heads in one order";
+    return group_queries_shape(arena, p, &of_queries);
 }
 
 const char *group_back_refusal_of_sections(AuArena *arena, const AuProblem *p, const AuShape *s)
@@ -181,6 +192,7 @@ static const char *refusal_of_tiles(AuArena *arena, const AuProblem *p, const Au
 const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const char *why = group_back_refusal_of_problem(arena, p);
+    if (!why) why = refusal_of_order(arena, p);
     if (!why) why = refusal_of_tiles(arena, p, s);
     if (!why) why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
@@ -252,6 +264,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
         {.query_tile = rows, .stages = 1, .exchange_stages = 1, .result_stages = 1},
     };
     *why = group_back_refusal_of_problem(arena, p);
+    if (!*why) *why = refusal_of_order(arena, p);
     if (!*why) *why = group_back_slower(p);
     if (*why) return false;
     for (uint32_t n = narrow && plain ? 0 : 1; n < sizeof all / sizeof *all; n++)

@@ -227,7 +227,8 @@ static void kernel_of_keys(Lanes *x)
     const int32_t width = group_back_wide_part(x->p, x->shape);
     warps_back_head(x);
     list_again(x);
-    group_back_tiles(x, width, "one mma");
+    group_back_pipelines(x, width);
+    group_back_exchange(x, "one mma");
     tile_pipeline(x->t, "result", x->shape->result_stages, "one mma", "send",
                   "dQ: f32[q:%d, d:%d] packed %s.C", x->shape->query_tile, width,
                   back_sum_atom(x)->name);

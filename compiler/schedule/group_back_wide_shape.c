@@ -47,6 +47,7 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
     const int32_t unit = group_atom(p) ? group_atom(p)->k : 1;
     const char *why = group_back_refusal_of_problem(arena, p);
     if (why) return why;
+    if (p->deterministic) return "sums of dQ in one order";
     if (s->query_parts < 1 || p->d % (unit * s->query_parts))
         return au_format(arena, "%d channels are not %d parts in steps of %d", p->d, s->query_parts,
                          unit);

@@ -17,6 +17,8 @@
  *
  * One hook makes both of a pair, after the wait for dP'; the pass `waits` moves that wait behind what asks for scores alone.
  *
+ * With --deterministic dQ has a kernel of its own (group_queries.c): no tile of dS', no sums, no warp that sends them.
+ *
  * Rows beyond the mask's range must be zeros (lanes_limits): as in group_forward.c such tiles are copied by the lanes of the warp.
  *
  * Kernels before and after: as those of warps_backward.c; the sums of dQ lie in the pieces that single warps hold. */
@@ -29,9 +31,12 @@
 static void memories(Lanes *x)
 {
     const int32_t m = x->shape->query_tile, d = x->p->d, part = d / group_back_columns(x->shape);
-    group_back_tiles(x, part, "mma");
-    tile_pipeline(x->t, "result", x->shape->result_stages, "mma", "send",
-                  "dQ: f32[q:%d, d:%d] packed %s.C", m, d, back_sum_atom(x)->name);
+    group_back_pipelines(x, part);
+    if (x->with_dq) {
+        group_back_exchange(x, "mma");
+        tile_pipeline(x->t, "result", x->shape->result_stages, "mma", "send",
+                      "dQ: f32[q:%d, d:%d] packed %s.C", m, d, back_sum_atom(x)->name);
+    }
     if (x->shape->result_boxes) tile_barrier(x->t, "done", 0, x->shape->executors);
 }
 
@@ -39,7 +44,7 @@ static void memories(Lanes *x)
 
 /* With two tiles of dQ who sends one is told late, by the fence that dS' of the next tile needs anyway: what was stored long before costs it
  * nothing, while right behind the stores it is waited for. */
-static bool is_late(const Lanes *x) { return x->shape->result_stages > 1; }
+static bool is_late(const Lanes *x) { return x->with_dq && x->shape->result_stages > 1; }
 
 static void send_role(Lanes *x)
 {
@@ -79,7 +84,7 @@ static void fragments(Lanes *x)
                          (WarpsBackTiles){.queries = x->shape->query_tile,
                                           .d = x->p->d,
                                           .e = x->p->e,
-                                          .dq_rows = GROUP_ROWS,
+                                          .dq_rows = x->with_dq ? GROUP_ROWS : 0,
                                           .dq_channels = x->p->d / group_back_columns(x->shape)});
 }
 
@@ -151,10 +156,52 @@ static void scores_ahead(Lanes *x)
     tile_wait(x->t, "score");
 }
 
-static void step(Lanes *x)
+static void start_values(Lanes *x)
+{
+    tile_product(x->t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
+}
+
+static void start_keys(Lanes *x)
+{
+    tile_product(x->t, "dk_acc", x->atom, TILE_ADD, "ds_operand", "y.Q");
+}
+
+static void end_values(Lanes *x)
+{
+    tile_wait(x->t, "dv_acc");
+    tile_release(x->t, "z");
+}
+
+/* dV and dK, and between them dQ from the dS' of all groups. */
+static void sums_with_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool early = x->shape->values_early;
+    tile_acquire(t, "own", "exchange");
+    tile_store(t, "ds_operand -> %s", own_pairs(x));
+    if (early) start_values(x);
+    tile_commit(t, is_late(x) ? "own, r" : "own");
+    if (!early) start_values(x);
+    query_gradient(x);
+    start_keys(x);
+    end_values(x);
+    tile_wait(t, "dq");
+    tile_release(t, "all");
+    tile_acquire(t, "r", "result");
+    tile_store(t, "dq -> r.dQ[%s, %s]", part_row(x), part_column(x));
+    if (!is_late(x)) tile_commit(t, "r");
+}
+
+static void sums_alone(Lanes *x)
+{
+    start_values(x);
+    start_keys(x);
+    end_values(x);
+}
+
+static void step(Lanes *x)
+{
+    AuTileBuild *t = x->t;
     if (!x->shape->scores_ahead) start_scores(x);
     tile_wait_stage(t, "z", "grad");
     start_value_product(x);
@@ -162,20 +209,10 @@ static void step(Lanes *x)
     pairs(x);
     const bool late = group_back_sums_late(x->p, x->shape);
     if (!late) warps_add_values(x);
-    tile_acquire(t, "own", "exchange");
-    tile_store(t, "ds_operand -> %s", own_pairs(x));
-    if (early) tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
-    tile_commit(t, is_late(x) ? "own, r" : "own");
-    if (!early) tile_product(t, "dv_acc", x->atom, TILE_ADD, "weight", "z.dO");
-    query_gradient(x);
-    tile_product(t, "dk_acc", x->atom, TILE_ADD, "ds_operand", "y.Q");
-    tile_wait(t, "dv_acc");
-    tile_release(t, "z");
-    tile_wait(t, "dq");
-    tile_release(t, "all");
-    tile_acquire(t, "r", "result");
-    tile_store(t, "dq -> r.dQ[%s, %s]", part_row(x), part_column(x));
-    if (!is_late(x)) tile_commit(t, "r");
+    if (x->with_dq)
+        sums_with_queries(x);
+    else
+        sums_alone(x);
     if (late) warps_add_values(x);
     tile_wait(t, "dk_acc");
     tile_release(t, "y");
@@ -215,7 +252,7 @@ static void kernel_of_keys(Lanes *x)
     warps_back_head(x);
     memories(x);
     group_back_load(x);
-    send_role(x);
+    if (x->with_dq) send_role(x);
     group_role(x);
     tile_end(x->t);
 }

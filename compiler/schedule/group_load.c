@@ -2,6 +2,7 @@
  *
  *     forward       queries: Q          key: K     value: V           once; then of each tile of keys
  *     backward      keys: K, V          query: Q   grad: dO           once; then of each tile of queries
+ *     dQ alone      queries: Q, dO      key: K, V                     once; then of each tile of keys
  *
  * A pipeline has more tiles than one where these are waited for together: those of further products beside Q and K; statistics of rows beside
  * what asks for them first, finals beside queries, adjoints beside output gradients.
@@ -271,5 +272,53 @@ void group_back_load(Lanes *x)
     group_issue_of_list(x, &queries, fill_queries);
     group_back_end_walk(x);
     if (x->shape->scores_ahead) fill_behind(x);
+    tile_end(x->t);
+}
+
+/* ---- gradients of queries */
+
+static Ring ring_of_own_rows(Lanes *x)
+{
+    Ring r = ring(x, "queries", "x", LANES_QUERIES, 1, 2);
+    add(&r, (Tile){"Q", type_of(x, "q", x->block, "d", x->p->d, group_swizzle(x->p, x->p->d)),
+                   lanes_operand_rows(x, 0, ":"), true, NULL});
+    add(&r, (Tile){"dO", type_of(x, "q", x->block, "e", x->p->e, group_swizzle(x->p, x->p->e)),
+                   lanes_rows(x, back_output_gradient(x), "h", ":"), true, NULL});
+    return r;
+}
+
+static Ring ring_of_key_pairs(Lanes *x)
+{
+    const int32_t keys = x->shape->key_tile;
+    Ring r = ring(x, "key", "y", LANES_KEYS, x->shape->stages, 2);
+    add(&r, (Tile){"K", type_of(x, "kv", keys, "d", x->p->d, group_swizzle(x->p, x->p->d)),
+                   lanes_operand_rows(x, 1, ":"), false, NULL});
+    add(&r, (Tile){"V", type_of(x, "kv", keys, "e", x->p->e, group_swizzle(x->p, x->p->e)),
+                   lanes_operand_rows(x, 2, ":"), true, NULL});
+    return r;
+}
+
+void group_query_pipelines(Lanes *x)
+{
+    const Ring rows = ring_of_own_rows(x), keys = ring_of_key_pairs(x);
+    declare(x, &rows);
+    declare(x, &keys);
+}
+
+static void fill_key_pairs(Lanes *x, const GroupTile *tile, bool by_lanes)
+{
+    const Ring keys = ring_of_key_pairs(x);
+    fill(x, &keys, tile, by_lanes);
+}
+
+void group_query_load(Lanes *x)
+{
+    const GroupTile keys = {"n", x->shape->key_tile, "k", NULL, false};
+    const Ring rows = ring_of_own_rows(x);
+    tile_role(x->t, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
+    fill_spans(x, &rows, group_first_span(x), NULL);
+    tile_for_tiles(x->t, "n", "keys", NULL);
+    group_issue_of_list(x, &keys, fill_key_pairs);
+    tile_end(x->t);
     tile_end(x->t);
 }

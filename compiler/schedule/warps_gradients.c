@@ -74,7 +74,8 @@ void warps_back_fragments(Lanes *x, WarpsBackTiles tiles)
     tile_frag(t, "dp", "%s", pair);
     tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, tiles.d, atom);
     if (x->own_v) tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows, tiles.e, atom);
-    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", tiles.dq_rows, tiles.dq_channels, atom);
+    if (tiles.dq_rows)
+        tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", tiles.dq_rows, tiles.dq_channels, atom);
     warps_declare_dots(x, pair);
     warps_declare_totals(x);
     tile_set(t, "j", "nb * %d + %s + iota(kv:%d)", x->block, warps_own_keys(x), x->rows);

@@ -84,7 +84,7 @@ typedef struct aulec_options {
     uint32_t emit;         /* aulec_emit */
     uint32_t no_gradients; /* 1: forward only */
     uint32_t
-        deterministic; /* 1: gradients of inputs are summed in a fixed order, which takes longer */
+        deterministic; /* 1: gradients are summed in a fixed order, the same bits in every run, which takes longer */
     uint32_t checked;  /* 1: indices outside of their tensors are errors of the call, which kernels
                           that run first look for; not of static builds */
     const char

@@ -474,7 +474,7 @@ def compile(
         attention: which attention of the script; not needed if there is only one.
         archs: architectures to compile for, instead of the one of the device at hand: "x86-64-v3,x86-64-v4", or "sm_80,sm_90".
         optimize: 0 to 3; default 3.
-        deterministic: gradients of inputs are summed in a fixed order, the same bits every time, which takes longer. Everything else always is.
+        deterministic: gradients are summed in a fixed order, the same bits every time, which takes longer (on GPUs those of queries, too). Results always are.
         checked: an index of the script that leaves its tensor is an ``ArgumentError`` of the call, which names the line and the numbers; else it
             is clamped. Calls take longer, and wait for the device: for finding mistakes.
         f32: how operands of float32 are multiplied: "exact", the default, or "tf32", rounded to 10 bits of mantissa, which is faster on CUDA from

@@ -33,6 +33,12 @@ static const ExecCase cases[] = {
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=70 T=70 D=16 E=16", "window=20", "repeat"},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=90 T=110 D=64 E=32", "cap=3.0", "nan"},
     {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=13 T=21 D=16", NULL, "repeat"},
+    /* dQ by blocks of its own queries: several of each, tails, windows, lists, rows far below 0, NaN that is not to be seen */
+    {"mha.attn", "B=1 H=4 Hk=2 S=197 T=301 D=64 E=64", NULL, "nan repeat dfinals ordered"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=2 Hk=1 S=40 T=150 D=32 E=32", "window=20", "unseen repeat ordered"},
+    {"../../../attn_scripts/documents.attn", "B=1 H=2 S=200 T=200 D=64 E=64", NULL, "sorted repeat"},
+    {"dropout.attn", "B=1 H=2 Hk=1 S=139 T=153 D=32 E=64", "rate=0.25 seed=987654321", "repeat"},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=150 T=170 D=128 E=128", "cap=3.0", "nan repeat"},
     {"retention_decay.attn", "B=1 H=2 S=31 T=31 D=16 E=24", NULL, "dfinals"},
     /* distances of positions: near, far, gradients of the slope */
     {"../../../attn_scripts/alibi.attn", "B=1 H=3 S=40 T=70 D=16 E=16", NULL, "odd"},

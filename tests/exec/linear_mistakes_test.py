@@ -255,6 +255,12 @@ GROUPS = [
     ("processors: windows begin at the last sequence's", "lanes_decode.c", 'min(k_low, max(low, 0)), k_low)', 'max(low, 0), k_low)'),
 ]
 
+ORDERED = [
+    ("rows of dQ end while their product is under way", "group_queries.c", '    tile_wait(t, "dq_acc");\n    tile_release(t, "y");', '    tile_release(t, "y");'),
+    ("keys that nobody sees are multiplied by zeros of dS", "group_load.c", 'lanes_operand_rows(x, 1, ":"), false, NULL});\n    add(&r, (Tile){"V", type_of(x, "kv", keys,', 'lanes_operand_rows(x, 1, ":"), true, NULL});\n    add(&r, (Tile){"V", type_of(x, "kv", keys,'),
+    ("dQ is not masked", "group_queries.c", "warps_query_pairs(x);", 'tile_set(t, lanes_pair_results(x), "%s", lanes_pair_hook(x, "backward_pair", true, NULL));\n    tile_set(t, "ds_operand", "%s(ds)", x->held);'),
+]
+
 GRADIENTS = [
     ("scores of the next tile are not waited for", "group_backward.c", '    start_scores(x);\n    tile_wait(x->t, "score");', '    start_scores(x);'),
     ("nothing comes behind the last tile", "group_load.c", "if (x->shape->scores_ahead) fill_behind(x);", "(void)fill_behind;"),
@@ -355,7 +361,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + SHARES + WIDE + BACK + GROUPS + GRADIENTS + STORED + APPEND + MATRICES, folder)
+        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + APPEND + MATRICES, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -368,6 +374,7 @@ def main():
         "back": (BACK, [*scripts, "keyed"], 120),
         "shares": (SHARES, [*scripts, "balanced lists"], 300),
         "wide": (WIDE, [*scripts[:2], "latent"], 300),  # not all: each case on half of the rungs
+        "ordered": (ORDERED, [*scripts, "ordered"], 300),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
         "matrices": (MATRICES, ["tests/exec/matrices_test", "interpreters", source / "tests/front/examples"], 120),

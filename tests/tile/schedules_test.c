@@ -387,7 +387,10 @@ static void test_groups_backward(void **state)
         {"mha.attn", "D=48 E=48", "queries=128", false, false},
         {"mha.attn", "D=80 E=80", "80 channels do not divide among 2 groups", false, false},
         {"mha.attn", "D=24 E=24", "are no multiples of 16", false, false},
-        {"mha.attn", "D=64 E=64", "sums of dQ in one order", true, false},
+        {"mha.attn", "D=128 E=128", "exchange=1 results=2 held=32 ahead=0 ", true, false},
+        {"../../../attn_scripts/alibi.attn", "D=64 E=64", "sums of inputs in one order", true,
+         false},
+        {"mha.attn", "D=192 E=128", "where a consumer has 240", true, false},
         {"mla_train.attn", "D=32 E=16 P=16", "further products", false, false},
         {"../../../attn_scripts/documents.attn", "D=64 E=64",
          "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ahead=1 "
@@ -424,19 +427,27 @@ static void test_groups_back_wide(void **state)
 {
     static const struct {
         const char *script, *sizes, *said;
+        bool deterministic;
     } all[] = {
-        {"mha.attn", "D=192 E=128", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=1 "},
-        {"mha.attn", "D=192 E=192", "parts=3 stages=2 exchange=2 results=2 boxes=1 sections=0 "},
-        {"mha.attn", "D=224 E=224", "parts=7 stages=2 exchange=1 results=2 boxes=1 sections=0 "},
-        {"mha.attn", "D=256 E=256", "parts=4 stages=2 exchange=2 results=1 boxes=1 sections=0 "},
-        {"mha.attn", "D=128 E=256", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=0 "},
-        {"../../../attn_scripts/alibi.attn", "D=256 E=256", "where a consumer has"},
+        {"mha.attn", "D=256 E=256", "sums of dQ in one order", true},
+        {"mha.attn", "D=192 E=128", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=1 ",
+         false},
+        {"mha.attn", "D=192 E=192", "parts=3 stages=2 exchange=2 results=2 boxes=1 sections=0 ",
+         false},
+        {"mha.attn", "D=224 E=224", "parts=7 stages=2 exchange=1 results=2 boxes=1 sections=0 ",
+         false},
+        {"mha.attn", "D=256 E=256", "parts=4 stages=2 exchange=2 results=1 boxes=1 sections=0 ",
+         false},
+        {"mha.attn", "D=128 E=256", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=0 ",
+         false},
+        {"../../../attn_scripts/alibi.attn", "D=256 E=256", "where a consumer has", false},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
         Session s = session_begin();
         const char *said = backward_rule(&s, all[n].script, all[n].sizes, "group_back_wide",
-                                         schedule_group_back_wide_shape, &(AuProblem){0});
+                                         schedule_group_back_wide_shape,
+                                         &(AuProblem){.deterministic = all[n].deterministic});
         if (!strstr(said, all[n].said)) fail_msg("%s %s: %s", all[n].script, all[n].sizes, said);
         session_end(&s);
     }
