@@ -85,7 +85,7 @@ typedef struct aulec_options {
     uint32_t no_gradients; /* 1: forward only */
     uint32_t
         deterministic; /* 1: gradients are summed in a fixed order, the same bits in every run, which takes longer */
-    uint32_t checked;  /* 1: indices outside of their tensors are errors of the call, which kernels
+    uint32_t checked; /* 1: indices outside of their tensors are errors of the call, which kernels
                           that run first look for; not of static builds */
     const char
         *f32; /* how operands of f32 are multiplied: "exact", or "tf32", rounded to 10 bits of

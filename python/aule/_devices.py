@@ -175,13 +175,18 @@ class Device:
 
     @classmethod
     def _first(cls, names: list[str]) -> "Device":
-        """The first of them that can be opened."""
+        """The first of them that can be opened, once all are names that there could be, as in libaule."""
+        names = [name.strip() for name in names]
+        known = {device.backend for device in devices()} if len(names) > 1 else set()
+        for name in names:
+            if known and name.partition(":")[0] not in known:
+                return cls(name)  # which says so
         for name in names[:-1]:
             try:
-                return cls(name.strip())
+                return cls(name)
             except Error:
                 pass
-        return cls(names[-1].strip())
+        return cls(names[-1])
 
     @classmethod
     def of(cls, device: str | None, x: Any) -> "Device":

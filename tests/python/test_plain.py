@@ -294,8 +294,12 @@ class Sessions(unittest.TestCase):
         self.assertEqual(chosen(AULE_BACKEND="opencl", AULE_DEVICE="cpu"), "cpu")
         with self.assertRaisesRegex(aule.Error, "AULE_BACKEND must name the one backend"):
             chosen(AULE_DEVICE="1")
-        self.assertEqual(chosen(AULE_BACKEND="nothing,cpu"), "nothing,cpu")
+        self.assertEqual(chosen(AULE_BACKEND="vulkan:99, cpu"), "vulkan:99, cpu")
         self.assertEqual(aule.Attention().backend, "cpu")  # the first that there is
+        for names in ("nothing,cpu", "cpu,nothing"):  # as in libaule: no name is passed over
+            self.assertEqual(chosen(AULE_BACKEND=names), names)
+            with self.assertRaisesRegex(aule.Error, "no backend 'nothing'"):
+                aule.Attention()
 
 
 if __name__ == "__main__":

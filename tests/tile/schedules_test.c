@@ -358,7 +358,11 @@ static void test_groups_backward(void **state)
     } all[] = {
         {"mha.attn", "D=64 E=64",
          "group_backward: groups=2 queries=128 stages=2 exchange=1 results=2 held=0 ahead=1 "
-         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=24 consumer=240",
+         "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
+         false, false},
+        {"../../../attn_scripts/sliding_window.attn", "D=64 E=64", /* whose range begins late */
+         "queries=128 stages=2 exchange=1 results=2 held=0 ahead=1 early=1 stmatrix=1 turned=1 "
+         "boxes=1 sections=0 producer=24 consumer=240",
          false, false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
          "exchange=1 results=2 held=0 ahead=1 early=1 stmatrix=1 turned=1 boxes=1 ", false, false},
