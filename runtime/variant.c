@@ -143,6 +143,8 @@ static aule_status fail_unsupported(const aule_attention_v1 *a, const AuBackend 
         rt_text_add(&text, " --arch %s", arch);
     else if (backend->names_machine)
         rt_text_add(&text, " --arch %.*s", (int)strcspn(info->features, " "), info->features);
+    const char *layout = strchr(a->name, '@'); /* one of several of an artifact */
+    if (layout) rt_text_add(&text, " --layout \"%s\", or --serve", layout + 1);
     aule_status status =
         text.failed ? rt_fail_memory(sink) : rt_fail(sink, AULE_ERROR_UNSUPPORTED, "%s", text.at);
     rt_text_free(&text);

@@ -31,8 +31,9 @@ class TensorSpec:
         axes: names of sizes, numbers; None where the script has another expression.
         gradient: marked ``grad``.
         in_k: values that are a part of the keys and are not passed.
-        joined: an input that :meth:`AttentionFunction.combine` takes, too.
-        cached, appended, is_list: an input that :meth:`AttentionFunction.append` takes, too; that it writes; lengths, a table or starts.
+        joined: an input that :meth:`AttentionFunction.combine` takes, too; said by artifacts that have it (``--parts``), so not of a compiled function, which makes it
+            when it is first called.
+        cached, appended, is_list: an input that :meth:`AttentionFunction.append` takes, too; that it writes (both likewise: ``--append``); lengths, a table or starts.
         brought: an input that no script declares: what a layout or a storage brings.
     """
 

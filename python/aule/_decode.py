@@ -135,14 +135,14 @@ def decode(
         raise ArgumentError("k and v are added to the cache together; one of them is missing", "tensor")
     new = {} if k is None else {f"{name}_new": _new_rows(x, name, caches[name], q) for name, x in (("k", k), ("v", v))}
     f, named = _prepare(
-        q, caches["k"], causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
-        deterministic=False, gradients=False, alike=caches["k"].shape[1] == caches["v"].shape[1],
+        q, caches["k"], caches["v"], causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
+        deterministic=False, gradients=False,
     )
     named |= scales | new | {"T_lengths": lengths} | ({} if table is None else {"T_table": table}) | prefixes
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
     f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage, invariant)
     with renamed("aule.decode()", NAMES):
-        results = f.forward(q, caches["k"], caches["v"], out=into, device=backend, schedule=step_of(schedule), **named)
+        results = f._outputs((q, caches["k"], caches["v"]), named, into, backend, step_of(schedule))
     o = heads_first(results["o"]) if out is None else out
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
 

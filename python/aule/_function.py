@@ -244,6 +244,12 @@ class AttentionFunction(Schedules):
         results = self._forward(call, wanted, out, self._names.has_backward)
         return Results({name: results[name] for name in wanted}, call, {name: results[name] for name in self._names.kept if name in results})
 
+    def _outputs(self, qkv: tuple[Any, ...], named: dict[str, Any], out: Mapping[str, Any] | None, device: str | None, schedule: Any = None) -> Mapping[str, Any]:
+        """Output and finals, for callers of whom nobody but autograd asks for gradients: else kernels need have no backward pass, as those of a server have not."""
+        if is_given_rows(self, named):
+            return forward_with_rows(self, qkv, named, out, device, self._names.outputs, torch_calls_for, schedule)
+        return self._forward(self._with_work(self._bind(qkv, named, device), schedule), self._names.outputs, out, False)
+
     def step(
         self, state: T | tuple[T, T], *qkv: T, slots: T | None = None, out: T | None = None, device: str | None = None, **named: Any,
     ) -> T:

@@ -39,7 +39,7 @@ class Options:
     alibi: Tensor | None = None
     sinks: Tensor | None = None
     bias: Tensor | None = None
-    alike: bool = False  # values have the keys' heads, which kernels for few queries ask for
+    alike: bool = False  # values have the keys' heads
 
 
 def _inputs(o: Options) -> str:

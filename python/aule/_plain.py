@@ -167,10 +167,12 @@ def _torch_is_deterministic(q: Any) -> bool:
 
 
 def _prepare(
-    q: Any, k: Any, *, causal: bool, window: Any, softcap: float | None, alibi: Any, sinks: Any, bias: Any, scale: float | None, dropout: float,
-    seed: int | None, deterministic: bool, gradients: bool, alike: bool = False,
+    q: Any, k: Any, v: Any, *, causal: bool, window: Any, softcap: float | None, alibi: Any, sinks: Any, bias: Any, scale: float | None, dropout: float,
+    seed: int | None, deterministic: bool, gradients: bool,
 ) -> tuple[Compiled, dict[str, Any]]:
-    """The compiled attention for the options, and its inputs and parameters. [alike]: v has as many heads as k, and the script says so."""
+    """The compiled attention for the options, and its inputs and parameters. Where v has as many heads as k the script says so: kernels for few queries ask
+    for it, and gradients are then sums within a block."""
+    alike = k.shape[1] == v.shape[1]
     causal, deterministic = _flag("causal", causal), _flag("deterministic", deterministic)
     left, right = _window(window, causal)
     named: dict[str, Any] = {}
@@ -274,14 +276,14 @@ def attention(
     _check_heads(q, k, v)
     return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     f, named = _prepare(
-        q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
+        q, k, v, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
         deterministic=deterministic, gradients=False,
     )
     if invariant:
         check_unrecorded("aule.attention()", "calls with invariant=True have", q=q, k=k, v=v, **named)
         f = f._laid_out(None, None, True)
     if return_lse:
-        results = f.forward(q, k, v, out=None if out is None else {"o": out}, device=backend, **named)
+        results = f._outputs((q, k, v), named, None if out is None else {"o": out}, backend)
         return results["o"], results["lse"]
     return f(q, k, v, out=out, device=backend, **named)
 
@@ -289,14 +291,15 @@ def attention(
 flash_attention = attention
 
 
-def attention_script(q: Any, k: Any, **options: Any) -> str:
-    """The script that :func:`attention` runs for these options."""
+def attention_script(q: Any, k: Any, v: Any = None, **options: Any) -> str:
+    """The script that :func:`attention`, :func:`attention_varlen` and :func:`decode` run for these options. [v]: values, where they have not as many heads
+    as k."""
     given: dict[str, Any] = dict.fromkeys(("window", "softcap", "alibi", "sinks", "bias", "scale", "seed"))
     given |= {"causal": False, "dropout": 0.0, "deterministic": False, "gradients": False}
     for name in options:
         if name not in given:
             raise TypeError(f"attention_script() does not take {name}; it takes {', '.join(given)}")
-    return _prepare(q, k, **(given | options))[0].source
+    return _prepare(q, k, k if v is None else v, **(given | options))[0].source
 
 
 if TYPE_CHECKING:
@@ -377,7 +380,7 @@ class Attention:
         self._check_open()
         _check_heads(q, k, v)
         f, named = _prepare(
-            q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
+            q, k, v, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=bias, scale=scale, dropout=dropout, seed=seed,
             deterministic=deterministic, gradients=True,
         )
         results = f.forward(q, k, v, device=self.backend, **named)

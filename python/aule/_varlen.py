@@ -86,7 +86,7 @@ def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[st
     for n, (begin, end, first, last) in enumerate(zip(starts[0], starts[0][1:], starts[1], starts[1][1:])):
         if end > begin:
             own = {name: x[n : n + 1] if name == "alibi" and len(x.shape) == 2 else x for name, x in named.items()}
-            made.append(f.forward(q[:, :, begin:end], k[:, :, first:last], v[:, :, first:last], device=backend, **own))
+            made.append(f._outputs((q[:, :, begin:end], k[:, :, first:last], v[:, :, first:last]), own, None, backend))
     if is_torch(q):
         import torch
 
@@ -150,8 +150,8 @@ def attention_varlen(
         k, v = _by_heads(k, "k"), _by_heads(v, "v")
     _check_heads(q, k, v)
     f, named = _prepare(
-        q, k, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
-        deterministic=False, gradients=False, alike=(invariant or max_seqlen_q is not None) and k.shape[1] == v.shape[1],
+        q, k, v, causal=causal, window=window, softcap=softcap, alibi=alibi, sinks=sinks, bias=None, scale=scale, dropout=0.0, seed=None,
+        deterministic=False, gradients=False,
     )
     if invariant:
         check_unrecorded("aule.attention_varlen()", "calls with invariant=True have", q=q, k=k, v=v, **named)
@@ -206,7 +206,7 @@ def _over_pages(
     prefixes = ":groups" if "T_groups" in named else ""
     f = f._laid_out(("S=packed,T=paged" if most is None and not invariant and not prefixes else "S=packed:most,T=paged") + prefixes, storage, invariant)
     with renamed("aule.attention_varlen()", NAMES):
-        return f.forward(q, k, v, S_starts=starts, T_table=table, T_lengths=lengths, out=out, device=backend, schedule=step, **named, **given)
+        return f._outputs((q, k, v), {"S_starts": starts, "T_table": table, "T_lengths": lengths, **named, **given}, out, backend, step)
 
 
 def _over_rows(
@@ -232,7 +232,7 @@ def _over_rows(
         named = named | {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
         f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)
         with renamed("aule.attention_varlen()", NAMES):
-            return f.forward(q, k, v, S_starts=lists[0][0], T_starts=lists[1][0], out=out, device=backend, schedule=step, **named)
+            return f._outputs((q, k, v), {"S_starts": lists[0][0], "T_starts": lists[1][0], **named}, out, backend, step)
     made = _one_by_one(f, q, k, v, starts, named, backend)
     if out is not None:
         out["o"][:] = made["o"]

@@ -96,6 +96,16 @@ static int open_device(AuSession *s, AuOptions *options)
     return 0;
 }
 
+/* Is any attention of the artifact one of several layouts? */
+static bool has_layouts(const aule_module *module)
+{
+    const size_t count = aule_module_count(module);
+    for (size_t n = 0; n < count; n++)
+        if (strchr(aule_attention_descriptor(aule_module_attention(module, n))->name, '@'))
+            return true;
+    return false;
+}
+
 /* The attention whose rows lie in [layout], "T=paged"; of several the first one's name says whose, unless --attention does. */
 static int find_layout(AuSession *s, const char *attention, const char *layout)
 {
@@ -108,6 +118,10 @@ static int find_layout(AuSession *s, const char *attention, const char *layout)
                                 dense ? "" : "@", dense ? "" : layout);
     if (length < 0 || (size_t)length >= sizeof name)
         return command_fail(EXIT_USAGE, "--layout is too long");
+    if (!dense && !has_layouts(s->module))
+        return command_fail(EXIT_USAGE,
+                            "the artifact has no attention for each of several layouts: "
+                            "aulec --serve, or --layout with semicolons, makes such");
     return aule_module_find(s->module, name, &s->attention, &error) ? command_error(error) : 0;
 }
 

@@ -411,6 +411,19 @@ class Layouts(unittest.TestCase):
             with self.subTest(layout):
                 self.check(pairs, layout, shape)
 
+    def test_artifacts_without_several(self):
+        """What is not there is named as the one who made the artifact would ask for it."""
+        options = ["--target", "cpu", "--dtype", "f32", "--width", "D=8", "-o", "laid.so"]
+        subprocess.run([AULEC, "laid.attn", *options, "--layout", "T=paged"], cwd=self.folder, check=True)
+        for words in (["bench", "--serve", "laid.so"], ["bench", "laid.so", "--layout", "T=paged"]):
+            done = subprocess.run([AULE, *words], cwd=self.folder, capture_output=True, text=True)
+            self.assertIn("no attention for each of several layouts: aulec --serve", done.stderr)
+            self.assertEqual(done.returncode, 2)
+        subprocess.run([AULEC, "laid.attn", *options, "--serve"], cwd=self.folder, check=True)
+        asked = ["--layout", "T=paged", "--dtype", "f16", "--backend", "cpu", "--shape", "B=1,H=1,Hk=1,S=1,D=8,T_pages=2,T_slots=8,T_entries=2"]
+        done = subprocess.run([AULE, "bench", "laid.so", *asked], cwd=self.folder, capture_output=True, text=True)
+        self.assertIn(' --layout "T=paged", or --serve', done.stderr)
+
     def test_lists_that_are_given(self):
         write_npy(self.folder / "lengths.npy", (3,), [400, 0, 50], "i")
         self.check(20 * 450, "T=padded", "B=3,S=20,T=400", "--T_lengths", "lengths.npy", storage=("--storage", "e4m3"))

@@ -143,10 +143,7 @@ class Uses(unittest.TestCase):
     def test_options(self):
         c = Case()
         # As a server's operator has it: text that a shell wrote, with a line's end more
-        for alike in (False, True):
-            f, _ = aule._plain._prepare(c.q[None].swapaxes(1, 2), c.k.swapaxes(1, 2), causal=True, window=None, softcap=None, alibi=None, sinks=None, bias=None,
-                                        scale=None, dropout=0.0, seed=None, deterministic=False, gradients=False, alike=alike)
-            self.use(f.source + "\n", "D=16;E=16")
+        self.use(aule.attention_script(c.q[None].swapaxes(1, 2), c.k.swapaxes(1, 2), causal=True) + "\n", "D=16;E=16")
         self.made.clear()
         numpy.testing.assert_allclose(self.decodes(c), c.want()[[4, 5, 6]], atol=2e-6)
         new = {"k": numpy.stack([list(c.of(b))[0][n - 1 : n] for b, n in enumerate(c.lengths)]), "v": numpy.stack([list(c.of(b))[1][n - 1 : n] for b, n in enumerate(c.lengths)])}
@@ -157,6 +154,16 @@ class Uses(unittest.TestCase):
         for most in (None, 5):
             o = aule.attention_varlen(c.q, c.k, c.v, c.starts, max_seqlen_q=most, seqused_k=c.lengths, page_table=c.table, causal=True)
             numpy.testing.assert_allclose(o, c.want(), atol=2e-6)
+        # Calls whose kernels have a backward pass where they are compiled: padded rows of a cache, packed rows, and dense ones
+        q, n = rows(numpy.random.default_rng(4), 2, 6, 16), int(c.lengths[2])
+        k, v = (rows(numpy.random.default_rng(5), 2, n, 2, 16) for _ in "kv")
+        caches = [numpy.concatenate([x, numpy.full_like(x[:, :5], numpy.nan)], 1) for x in (k, v)]
+        o = aule.decode(q[:, None], *caches, numpy.full(2, n, numpy.int32))[:, 0]
+        dense = aule.attention(q[:, :, None], k.swapaxes(1, 2), v.swapaxes(1, 2), causal=True)
+        numpy.testing.assert_allclose(o, dense[:, :, 0], atol=2e-6)
+        starts = numpy.array([0, 1, 2], numpy.int32), numpy.array([0, n, 2 * n], numpy.int32)
+        for most in ((None, None), (1, n)):
+            numpy.testing.assert_allclose(aule.attention_varlen(q, k.reshape(-1, 2, 16), v.reshape(-1, 2, 16), *starts, *most, causal=True), o, atol=2e-6)
         self.assertEqual(self.kernels(), [])
         self.decodes(c, softcap=20.0)  # another script
         self.assertEqual(len(self.kernels()), 1)
