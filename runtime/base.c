@@ -229,11 +229,21 @@ aule_status rt_read_options(void *options, size_t known, size_t least, const voi
     return AULE_OK;
 }
 
+aule_status rt_use_allocator(const aule_allocator *allocator, AuSink *sink)
+{
+    aule_allocator read;
+    aule_status status =
+        rt_read_options(&read, sizeof read, sizeof read, allocator, "aule_allocator", *sink);
+    if (!status && allocator && !read.resize)
+        status = rt_fail(*sink, AULE_ERROR_USAGE, "aule_allocator.resize must not be NULL");
+    if (!status) sink->memory = rt_memory(allocator ? &read : NULL);
+    return status;
+}
+
 aule_status rt_begin(const aule_options *options, AuSink *sink)
 {
     aule_options read;
     aule_status status =
         rt_read_options(&read, sizeof read, sizeof read, options, "aule_options", *sink);
-    if (!status) sink->memory = rt_memory(read.allocator);
-    return status;
+    return status ? status : rt_use_allocator(read.allocator, sink);
 }

@@ -59,6 +59,8 @@ bool rt_parse_number(const char *text, size_t length, uint32_t most, uint32_t *n
  * struct_size is smaller than [least]. [given] NULL: all zeros. */
 aule_status rt_read_options(void *options, size_t known, size_t least, const void *given,
                             const char *type_name, AuSink sink);
+/* From here on the caller's allocator is the sink's, or malloc where it is NULL. */
+aule_status rt_use_allocator(const aule_allocator *allocator, AuSink *sink);
 /* Of calls that take nothing but an allocator: from here on it is the sink's. */
 aule_status rt_begin(const aule_options *options, AuSink *sink);
 

@@ -445,7 +445,8 @@ aule_status aule_device_open(const char *id, const aule_device_options *options,
     if (status) return status;
     if (!device)
         return rt_fail(sink, AULE_ERROR_USAGE, "aule_device_open: device must not be NULL");
-    sink.memory = rt_memory(read.allocator);
+    status = rt_use_allocator(read.allocator, &sink);
+    if (status) return status;
     if (read.threads > AU_MOST_THREADS)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_device_options.threads is %u, expected at most %d", read.threads,

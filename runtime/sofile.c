@@ -137,6 +137,7 @@ typedef struct Dynamic {
     uint64_t at[DT_NUM]; /* values by tag */
     uint64_t relative;   /* so many relocations, the first, are of the file's own addresses */
     bool threads;        /* it has variables of threads */
+    bool ends, filters; /* its entries have an end; names are looked for in another library first */
 } Dynamic;
 
 static bool find_dynamic(const File *file, const Elf64_Ehdr *head, Dynamic *d)
@@ -153,8 +154,9 @@ static bool find_dynamic(const File *file, const Elf64_Ehdr *head, Dynamic *d)
     }
     if (segment.p_type != PT_DYNAMIC) return false;
     const Table dynamic = {file, segment.p_offset, segment.p_filesz};
-    for (uint64_t n = 0; read_row(&dynamic, n, &entry, sizeof entry) && entry.d_tag != DT_NULL;
-         n++) {
+    for (uint64_t n = 0; !d->ends && read_row(&dynamic, n, &entry, sizeof entry); n++) {
+        d->ends = entry.d_tag == DT_NULL;
+        d->filters |= entry.d_tag == DT_FILTER || entry.d_tag == DT_AUXILIARY;
         if (entry.d_tag > 0 && entry.d_tag < DT_NUM) d->at[entry.d_tag] = entry.d_un.d_ptr;
         if (entry.d_tag == DT_GNU_HASH) gnu_hash = entry.d_un.d_ptr;
         if (entry.d_tag == DT_RELACOUNT) d->relative = entry.d_un.d_val;
@@ -260,8 +262,8 @@ static bool segments_fit(const File *file, const Elf64_Ehdr *head)
             !is_in_segments(file, head, &segment))
             return false;
         if (segment.p_type != PT_LOAD) continue;
-        if (segment.p_vaddr < end || segment.p_filesz > segment.p_memsz ||
-            (segment.p_vaddr - segment.p_offset) % PAGE ||
+        if (!(segment.p_flags & PF_R) || segment.p_vaddr < end ||
+            segment.p_filesz > segment.p_memsz || (segment.p_vaddr - segment.p_offset) % PAGE ||
             (segment.p_align & (segment.p_align - 1)) ||
             __builtin_add_overflow(segment.p_vaddr, segment.p_memsz, &last))
             return false;
@@ -315,7 +317,8 @@ static bool table_fits(const File *file, const Elf64_Ehdr *head, const Dynamic *
 static bool entries_fit(const Dynamic *d)
 {
     const uint64_t *at = d->at;
-    return !at[DT_RELA] == !at[DT_RELASZ] && !at[DT_JMPREL] == !at[DT_PLTRELSZ] &&
+    return d->ends && !d->filters && !at[DT_RELA] == !at[DT_RELASZ] &&
+           !at[DT_JMPREL] == !at[DT_PLTRELSZ] &&
            (!at[DT_RELA] || at[DT_RELAENT] == sizeof(Elf64_Rela)) &&
            (!at[DT_JMPREL] || at[DT_PLTREL] == DT_RELA) && at[DT_SYMENT] == sizeof(Elf64_Sym) &&
            at[DT_STRSZ] > 0 && at[DT_STRSZ] <= d->names.bytes && !at[DT_REL] &&
@@ -329,8 +332,9 @@ static bool functions_fit(const File *file, const Elf64_Ehdr *head, const Dynami
         int array, bytes;
     } lists[] = {{DT_INIT_ARRAY, DT_INIT_ARRAYSZ}, {DT_FINI_ARRAY, DT_FINI_ARRAYSZ}};
     for (int n = 0; n < 2; n++)
-        if (d->at[lists[n].array] &&
-            !is_within(file, head, d->at[lists[n].array], d->at[lists[n].bytes], 0))
+        if (!d->at[lists[n].array] != !d->at[lists[n].bytes] ||
+            (d->at[lists[n].array] &&
+             !is_within(file, head, d->at[lists[n].array], d->at[lists[n].bytes], 0)))
             return false;
     return (!d->at[DT_INIT] || is_within(file, head, d->at[DT_INIT], 1, PF_X)) &&
            (!d->at[DT_FINI] || is_within(file, head, d->at[DT_FINI], 1, PF_X));

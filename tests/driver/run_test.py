@@ -151,6 +151,16 @@ class Run(unittest.TestCase):
             self.assertIn(done.returncode, (0, 3), f"try {n}: {done.stderr}")
             refused += "damaged" in done.stderr
         self.assertGreater(refused, 40)
+        # What random bytes hardly meet: a segment that nobody may read, a list of functions without a length, names of another library, no end
+        at, length = dynamic
+        tags = [struct.unpack_from("<Q", data, at + n)[0] for n in range(0, length, 16)]
+        list_at, end_at = at + 16 * tags.index(30), at + 16 * tags.index(0)  # DT_FLAGS, DT_NULL
+        load_at = 64 + 56 * next(n for n in range(count) if parts[n][0] == 1)
+        for place, wrong in ((load_at + 4, 0), (list_at, 26), (end_at, 0x7FFFFFFF), (end_at, 0x7FFFFFFD)):  # DT_FINI_ARRAY, DT_FILTER, DT_AUXILIARY
+            bent.write_bytes(data[:place] + struct.pack("<I", wrong) + data[place + 4 :])
+            done = subprocess.run([AULE, "inspect", bent], capture_output=True, text=True)
+            self.assertIn("damaged", done.stderr)
+            self.assertEqual(done.returncode, 3)
 
     def test_inspect(self):
         done = self.run_tool("inspect", self.artifact)

@@ -179,11 +179,36 @@ static void test_refuse(void **state)
     fail_at_each(refuse);
 }
 
+/* An allocator that cannot be one is told, and not passed over. */
+static void test_allocators(void **state)
+{
+    const aule_allocator wrong[] = {{0, resize, NULL}, {sizeof *wrong, NULL, NULL}};
+    const char *const words[] = {"aule_allocator.struct_size is 0", "resize must not be NULL"};
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        const aule_options options = {sizeof options, &wrong[n]};
+        const aule_device_options of_device = {.struct_size = sizeof of_device,
+                                               .allocator = &wrong[n]};
+        aule_error *error = NULL;
+        aule_module *module;
+        aule_device *device;
+        assert_int_equal(aule_module_from(&sample_module, &options, &module, &error),
+                         AULE_ERROR_USAGE);
+        assert_non_null(strstr(aule_error_message(error), words[n]));
+        aule_error_free(error);
+        error = NULL;
+        assert_int_equal(aule_device_open("cpu", &of_device, &device, &error), AULE_ERROR_USAGE);
+        assert_non_null(strstr(aule_error_message(error), words[n]));
+        aule_error_free(error);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list), cmocka_unit_test(test_describe), cmocka_unit_test(test_run),
-        CUDA_TEST(test_run_on_cuda), cmocka_unit_test(test_refuse),
+        cmocka_unit_test(test_allocators), cmocka_unit_test(test_list),
+        cmocka_unit_test(test_describe),   cmocka_unit_test(test_run),
+        CUDA_TEST(test_run_on_cuda),       cmocka_unit_test(test_refuse),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_remove_cache();
