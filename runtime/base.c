@@ -236,7 +236,7 @@ aule_status rt_use_allocator(const aule_allocator *allocator, AuSink *sink)
         rt_read_options(&read, sizeof read, sizeof read, allocator, "aule_allocator", *sink);
     if (!status && allocator && !read.resize)
         status = rt_fail(*sink, AULE_ERROR_USAGE, "aule_allocator.resize must not be NULL");
-    if (!status) sink->memory = rt_memory(allocator ? &read : NULL);
+    if (!status) sink->memory = rt_memory(&read);
     return status;
 }
 

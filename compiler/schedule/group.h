@@ -35,6 +35,8 @@ void group_forward_kernel(Lanes *x);
 Lanes group_begin(Lanes of_warps);
 const char *group_own_rows(Lanes *x,
                            const char *tile); /* the group's part of a tile of the block */
+/* [rows] of the group's queries, a fragment, to the tensor [to], by a box: through [tile], a view that nobody else reads any more. */
+void group_store_rows(Lanes *x, const char *rows, const char *tile, const char *to);
 void group_issue(Lanes *x, AuTileHandle from, AuTileHandle to); /* a copy, padded with 0 */
 /* The span "n * 64 +: 64" of the sequence's rows as it lies in memory. No limits: boxes, which end where the sequence does; some row of it must
  * be there (kernel-ir.md, 10.4). */

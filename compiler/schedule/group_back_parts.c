@@ -75,10 +75,7 @@ AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p,
     Lanes y = x; /* the kernel whose blocks own queries */
     if (!x.with_dq) {
         (void)group_queries_shape(arena, p, &of_queries);
-        y.shape = &of_queries;
-        y.rows = of_queries.rows;
-        y.block = of_queries.rows * of_queries.executors;
-        x.item_rows[LANES_QUERIES] = y.item_rows[LANES_QUERIES] = y.block;
+        y = warps_back_of_queries(&x, &of_queries);
     }
     back_work_kernels(&x);
     back_before(&x);

@@ -88,7 +88,7 @@ static int32_t registers_with(const AuProblem *p, const AuShape *s, int32_t valu
 {
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
-    const int32_t dq = p->deterministic ? 0 : rows * p->d / group_back_columns(s);
+    const int32_t dq = warps_dq_is_apart(p) ? 0 : rows * p->d / group_back_columns(s);
     const int32_t held = rows * s->value_channels / 2;
     return (held + rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
            group_back_distance_registers(p, m) + SUM * (int32_t)p->grads->pairs.count;
@@ -131,14 +131,14 @@ int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t k
     const int32_t statistics = number * row_count(p, s);
     return BARRIERS + bytes * keys * (p->d + p->e) +
            s->stages * m * (bytes * (p->d + p->e) + statistics) +
-           (p->deterministic ? 0 : s->exchange_stages * bytes * keys * m);
+           (warps_dq_is_apart(p) ? 0 : s->exchange_stages * bytes * keys * m);
 }
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
     const int32_t operands =
         group_back_operand_bytes(p, s, GROUP_ROWS * s->executors) + bytes_beside(p, s);
-    if (p->deterministic) return operands;
+    if (warps_dq_is_apart(p)) return operands;
     return operands + s->result_stages * (int32_t)sizeof(float) * s->query_tile * p->d;
 }
 

@@ -186,18 +186,8 @@ static void fragments(Lanes *x)
 
 static void store_output(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const char *rows =
-        tile_text(t, "%s as [q, e]", group_own_rows(x, x->shape->output_apart ? "O" : "x.Q"));
-    tile_store(t, "%s(out) -> %s", x->operand, rows);
-    const char *place =
-        group_span(x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), "");
-    const bool none = x->p->attn->queries.layout; /* have some groups no row? */
-    if (none) tile_if(t, "mb >= 0 && %s < q_length", lanes_first_row(x));
-    tile_async_copy(t, "sent", "%s -> o[%s, h, %s, :] clip", rows, lanes_row_b(x, LANES_QUERIES),
-                    place);
-    tile_wait(t, "sent");
-    if (none) tile_end(t);
+    const char *tile = x->shape->output_apart ? "O" : "x.Q";
+    group_store_rows(x, "out", tile_text(x->t, "%s as [q, e]", group_own_rows(x, tile)), "o");
 }
 
 /* Queries are released as soon as nobody reads them: with a tile for the output that is before the results, and at once where they are

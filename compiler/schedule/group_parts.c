@@ -57,6 +57,20 @@ const char *group_first_span(Lanes *x)
     return tile_text(x->t, "first +: %d from 0 to first_end", x->block);
 }
 
+void group_store_rows(Lanes *x, const char *rows, const char *tile, const char *to)
+{
+    AuTileBuild *t = x->t;
+    const bool none = x->p->attn->queries.layout; /* have some groups no row? */
+    const char *place =
+        group_span(x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), "");
+    tile_store(t, "%s(%s) -> %s", x->operand, rows, tile);
+    if (none) tile_if(t, "mb >= 0 && %s < q_length", lanes_first_row(x));
+    tile_async_copy(t, "sent", "%s -> %s[%s, h, %s, :] clip", tile, to,
+                    lanes_row_b(x, LANES_QUERIES), place);
+    tile_wait(t, "sent");
+    if (none) tile_end(t);
+}
+
 static LanesSide side_of(const GroupTile *tile)
 {
     return *tile->of == 'k' ? LANES_KEYS : LANES_QUERIES;

@@ -12,8 +12,6 @@
 #include "key_layout.h"
 #include "lanes_back.h"
 
-static void memories(Lanes *x) { group_query_pipelines(x); }
-
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -23,9 +21,7 @@ static void fragments(Lanes *x)
     tile_frag(t, "dp", "%s", pair);
     tile_frag(t, "dq_acc", "f32[q:%d, d:%d] @ %s.C = 0.0", x->rows, x->p->d, atom);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-    for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
-                  lanes_query_place(x));
+    back_load_statistics(x, true);
 }
 
 /* Weights are made under dP; what hides the rest of a group's tile are the products of the others. */
@@ -44,24 +40,13 @@ static void step(Lanes *x)
     tile_release(t, "y");
 }
 
-/* Through the rows of the queries, which only this group reads. */
 static void store(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    if (back_has_rows(x, 0)) {
-        tile_store(t, "dq_acc -> dq_sum[%s, :] clip", lanes_query_place(x));
-        return;
-    }
-    const char *rows = tile_text(t, "%s as [q, d]", group_own_rows(x, "x.Q"));
-    const bool none = x->p->attn->queries.layout; /* have some groups no row? */
-    tile_store(t, "%s(dq_acc) -> %s", x->operand, rows);
-    const char *place =
-        group_span(x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), "");
-    if (none) tile_if(t, "mb >= 0 && %s < q_length", lanes_first_row(x));
-    tile_async_copy(t, "sent", "%s -> %s[%s, h, %s, :] clip", rows, back_gradient(x, 0),
-                    lanes_row_b(x, LANES_QUERIES), place);
-    tile_wait(t, "sent");
-    if (none) tile_end(t);
+    if (back_has_rows(x, 0))
+        tile_store(x->t, "dq_acc -> dq_sum[%s, :] clip", lanes_query_place(x));
+    else
+        group_store_rows(x, "dq_acc", tile_text(x->t, "%s as [q, d]", group_own_rows(x, "x.Q")),
+                         back_gradient(x, 0));
 }
 
 static void group_role(Lanes *x)
@@ -82,7 +67,7 @@ void group_dq(Lanes *x)
 {
     warps_queries_head(x, false);
     group_let_first(x);
-    memories(x);
+    group_query_pipelines(x);
     group_query_load(x);
     group_role(x);
     tile_end(x->t);

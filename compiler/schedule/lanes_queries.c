@@ -75,9 +75,7 @@ static void begin_rows(Lanes *x, bool adjoints)
                   lanes_term_rows(x, n, LANES_QUERIES, ":"));
         declare_pair(x, TILE_NAME(term.score));
     }
-    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++)
-        tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
-                  lanes_query_place(x));
+    back_load_statistics(x, adjoints);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
 }
 

@@ -219,9 +219,7 @@ static void query_kernel(Lanes *x, Kind kind)
     if (kind == ROW_PASS) warps_declare_passes(x);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
     bring_rows(x, kind, rows);
-    for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
-        tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
-                  lanes_query_place(x));
+    back_load_statistics(x, kind != ROW_PASS);
     tile_for_tiles(t, "n", "keys", NULL);
     query_step(x, kind);
     tile_end(t);

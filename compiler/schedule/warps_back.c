@@ -40,6 +40,13 @@ const char *back_row_variable(Lanes *x, uint32_t n)
     return tile_text(x->t, "%s%u", s.kind, s.final);
 }
 
+void back_load_statistics(Lanes *x, bool adjoints)
+{
+    for (uint32_t n = 0; n < back_row_count(x, adjoints); n++)
+        tile_load(x->t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
+                  lanes_query_place(x));
+}
+
 /* A weight is exp(s - F), F the final that is not kept apart and has an adjoint: -inf in rows without a pair, and in no others
  * (dsl/ir/parts.c). */
 bool back_is_paired(const Lanes *x, uint32_t final)
@@ -117,6 +124,16 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
     x.heads_apart = warps_heads_apart(p);
     x.with_dq = !warps_dq_is_apart(p);
     return x;
+}
+
+Lanes warps_back_of_queries(Lanes *x, const AuShape *shape)
+{
+    Lanes y = *x;
+    y.shape = shape;
+    y.rows = shape->rows;
+    y.block = shape->rows * shape->executors;
+    x->item_rows[LANES_QUERIES] = y.item_rows[LANES_QUERIES] = y.block;
+    return y;
 }
 
 /* Tiles of queries that the keys of the block meet. */

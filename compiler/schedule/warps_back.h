@@ -14,6 +14,7 @@ uint32_t back_row_count(const Lanes *x, bool adjoints);
 const char *back_row_name(Lanes *x, uint32_t n);     /* the tensor */
 const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
 const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
+void back_load_statistics(Lanes *x, bool adjoints); /* of the executor's own queries, from memory */
 
 /* Is dQ summed by a kernel whose blocks own queries? In one order; or since nobody adds to memory where elements lie nobody knows where. */
 bool warps_dq_is_apart(const AuProblem *p);
@@ -24,6 +25,8 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
 /* The same of a shape. */
 const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
+/* The same for kernels whose blocks own queries, of that shape; lists of work of packed queries are then of such blocks. */
+Lanes warps_back_of_queries(Lanes *x, const AuShape *shape);
 /* The pieces of a gradient of queries, [query_tile, width], of which each warp makes one a turn. */
 typedef struct WarpsPieces {
     int32_t rows, channels, beside, count; /* of each; pieces beside each other, all */

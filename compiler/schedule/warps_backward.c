@@ -131,12 +131,8 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     Lanes y = x; /* kernels whose blocks own queries */
     const bool own_queries =
         (p->grads->pass_count || warps_dq_is_apart(p)) && warps_queries_shape(p, &of_queries);
-    if (own_queries) {
-        y.shape = &of_queries;
-        y.rows = of_queries.rows;
-        y.block = of_queries.rows * of_queries.executors;
-    }
-    x.item_rows[LANES_QUERIES] = own_queries ? y.block : shape->query_tile;
+    x.item_rows[LANES_QUERIES] = shape->query_tile;
+    if (own_queries) y = warps_back_of_queries(&x, &of_queries);
     back_work_kernels(&x);
     back_before(&x);
     if (own_queries) {

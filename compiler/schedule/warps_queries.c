@@ -82,9 +82,7 @@ static void begin_rows(Lanes *x, Kind kind)
         x, TILE_NAME("to"),
         lanes_at(x, lanes_rows(x, back_output_gradient(x), "h", warps_columns(x, x->p->e)), rows),
         tile_part(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
-    for (uint32_t n = 0; n < back_row_count(x, kind != ROW_PASS); n++)
-        tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
-                  lanes_query_place(x));
+    back_load_statistics(x, kind != ROW_PASS);
     warps_wait(x, "tq, to");
 }
 

@@ -177,10 +177,9 @@ class Device:
     def _first(cls, names: list[str]) -> "Device":
         """The first of them that can be opened, once all are names that there could be, as in libaule."""
         names = [name.strip() for name in names]
-        known = {device.backend for device in devices()} if len(names) > 1 else set()
         for name in names:
-            if known and name.partition(":")[0] not in known:
-                return cls(name)  # which says so
+            if name.partition(":")[0] not in REQUIRES:
+                return cls(name)  # which says that there is no such backend
         for name in names[:-1]:
             try:
                 return cls(name)
