@@ -259,7 +259,7 @@ def attention(
         scale: of scores; default 1 / sqrt(D).
         dropout: probability with which a weight is dropped. What is dropped depends on the seed and on the position alone.
         seed: of dropout; by default drawn from torch's, or NumPy's, generator. Under ``torch.compile`` it must be given.
-        deterministic: gradients of alibi, sinks and bias, and on GPUs those of q, are summed in a fixed order, as
+        deterministic: gradients of alibi, sinks and bias, and on GPUs those of q, and of k and v of unequal heads, are summed in a fixed order, as
             ``torch.use_deterministic_algorithms`` asks for as well; everything else always is.
         invariant: the bits of an element of the batch's result depend on that element alone, whatever else is in the batch. Without gradients.
         return_lse: also return the log of the normaliser, [B, H, S] in float32, differentiable too.

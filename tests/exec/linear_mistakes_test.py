@@ -150,7 +150,7 @@ ROWS = [
     ("pages have no end", "warps_pages.c", '"min(k_high, kv_length)"', '"2147483000"'),
     ("boxes of packed rows reach into the next sequence", "group_parts.c", 'if (!*limits && end) limits', 'if (!*limits && end && x->on_cpu) limits'),
     ("boxes begin with the first sequence", "group_parts.c", '"clamp(q_start + %s, 0, %s - 1)"', '"clamp(%s, 0, %s - 1)"'),
-    ("groups without rows store boxes", "group_forward.c", '"mb >= 0 && %s < q_length"', '"mb >= 0 && %s < q_length + 64"'),
+    ("groups without rows store boxes", "group_parts.c", '"mb >= 0 && %s < q_length"', '"mb >= 0 && %s < q_length + 64"'),
     ("rows are seen by the item's place", "forward_parts.c", '"cdiv(q_length, %d) - 1 - turn"', '"cdiv(q_length, %d) - turn"'),
 ]
 
