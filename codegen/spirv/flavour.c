@@ -18,6 +18,10 @@ enum { SHADER_ORDER = ACQUIRE_RELEASE | MAKE_AVAILABLE | MAKE_VISIBLE };
 static bool shader_has(AuKOp op) { return spirv_shader.functions[op] != 0; }
 static bool coarse_has(AuKOp op) { return spirv_shader_subgroups.functions[op] != 0; }
 static bool places_have(AuKOp op) { return spirv_shader_places.functions[op] != 0; }
+static bool places_have_exact(AuKOp op)
+{
+    return places_have(op) && op != AU_K_EXP && op != AU_K_EXP2;
+}
 static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
 
 #define NUMBERS(...)                                                                               \
@@ -64,7 +68,7 @@ const SpvFlavour spirv_shader_components = {
     .native_coarse = coarse_has, .by_component = true};
 const SpvFlavour spirv_shader_places = {
     SHADER(0x10600,
-           places_have, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),
+           places_have_exact, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),
     NON_UNIFORM, .native_coarse = places_have, .wide = true, .by_place = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).

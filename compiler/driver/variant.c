@@ -216,6 +216,11 @@ static AuExpr most_queries(AuAttn *a)
                       : attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)rows->most_rows, 0, a->span);
 }
 
+static bool may_be_mixed(const AuAttn *a)
+{
+    return a->queries.layout == AU_LAYOUT_PACKED && a->queries.says_most;
+}
+
 /* Are there kernels for fewer rows of queries in a layout: for few alone, where a call says that there are few, and beside many; lists of parts are
  * of forward and of keys in a layout, gradients of rows that are counted together. */
 static bool takes_few(const AuVariant *v)
@@ -224,11 +229,10 @@ static bool takes_few(const AuVariant *v)
     const bool backward = v->operation == AU_BACKWARD;
     if (backward && v->queries && v->queries != AU_DECODE_QUERIES) return false;
     if (v->balanced && (backward || !a->keys.layout)) return false;
-    const bool packed = a->queries.layout == AU_LAYOUT_PACKED && a->queries.says_most;
-    if (v->queries == AU_MIXED_QUERIES) return packed;
+    if (v->queries == AU_MIXED_QUERIES) return may_be_mixed(a);
     if (!v->queries || v->queries == AU_PAGED_QUERIES) return true;
     if (!attn_is_packed(a) && !a->queries.layout) return true;
-    return v->queries != AU_FEW_QUERIES && (packed || a->queries.layout == AU_LAYOUT_PADDED);
+    return may_be_mixed(a) || a->queries.layout == AU_LAYOUT_PADDED;
 }
 
 /* What a sequence gets must not depend on whether all have few queries: kernels for few run then if they do so beside many, too. */
@@ -259,25 +263,25 @@ static AuExpr room(AuAttn *a)
 
 /* Where sequences have a quarter of what the longest has, some have few. Kernels for few alone come first. Calls that must not depend on the others have
  * one kernel for all that have as many. */
-static AuExpr are_mixed(AuAttn *a, bool invariant)
+static AuExpr are_mixed(AuAttn *a, bool invariant, bool mixed)
 {
     const AuSpan at = a->span;
     const AuExpr all = attn_op2(a, AU_OP_MUL, attn_i32(a, 4, at), a->tensors[0].axes[2], at),
-                 count = sequences(a);
-    if (invariant) return attn_bool(a, true, at);
-    return attn_op2(a, AU_OP_LT, all, attn_op2(a, AU_OP_MUL, count, most_queries(a), at), at);
+                 room = attn_op2(a, AU_OP_MUL, sequences(a), most_queries(a), at);
+    if (invariant) return attn_bool(a, mixed, at);
+    return mixed ? attn_op2(a, AU_OP_LT, all, room, at) : attn_op2(a, AU_OP_LE, room, all, at);
 }
 
-/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", and of pages on GPUs "T_slots % 16 == 0". */
+/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", beside kernels for both "B S <= 4 rows", and of pages on GPUs "T_slots % 16 == 0". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
-                          int32_t rows_of_group)
+                          int32_t rows_of_group, bool leaves_mixed)
 {
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
     const AuExpr queries = most_queries(a);
     AuExpr test = v->queries == AU_PAGED_QUERIES ? attn_bool(a, true, at)
                   : v->queries == AU_MIXED_QUERIES
-                      ? are_mixed(a, v->invariant)
+                      ? are_mixed(a, v->invariant, true)
                       : attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
     if (v->queries == AU_DECODE_QUERIES) {
         const AuExpr rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
@@ -285,6 +289,7 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
+    if (leaves_mixed) test = attn_op2(a, AU_OP_AND, test, are_mixed(a, v->invariant, false), at);
     if (v->balanced) {
         const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_UNEVEN_SEQUENCES, at),
                                         sequences(a), at),
@@ -316,7 +321,10 @@ static int32_t few_limit(AuArena *arena, const AuProblem *p, AuOperation operati
 static bool begin_few(AuArena *arena, AuDiags *diags, AuVariant *v, const AuProblem *p,
                       AuHooks *hooks, int32_t limit)
 {
-    return set_condition(arena, diags, v, limit, schedule_decode_rows(arena, p)) &&
+    const bool few_rows = v->queries == AU_FEW_QUERIES || v->queries == AU_SOME_QUERIES,
+               leaves_mixed = few_rows && may_be_mixed(v->attn) && p->caps->has_private &&
+                              schedule_takes_mixed(arena, p);
+    return set_condition(arena, diags, v, limit, schedule_decode_rows(arena, p), leaves_mixed) &&
            (v->queries == AU_PAGED_QUERIES || hooks_join(hooks, diags, v->attn));
 }
 
@@ -423,7 +431,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     }
     const int32_t tile =
         v->schedule->shape.query_tile; /* has all rows of the heads that share keys */
-    if (backward && v->queries && !set_condition(arena, diags, v, tile, tile)) return false;
+    if (backward && v->queries && !set_condition(arena, diags, v, tile, tile, false)) return false;
     if (!boxes && why && !v->queries)
         v->schedule->name = au_format(arena, "%s # no boxes: %s", v->schedule->name, why);
     if (backward && !v->queries && !v->boxes && !few_limit(arena, &problem, v->operation, &why) &&

@@ -117,8 +117,9 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     int32_t packed = schedule_warps_decode_limit(arena, p);
     if (!packed) packed = schedule_warps_wide_limit(arena, p);
     if (packed) return packed;
-    if (p->attn->queries.layout && !(p->caps->has_private && p->queries == AU_DECODE_QUERIES))
-        return 0; /* other kernels of fewer rows take none of them */
+    if (p->attn->queries.layout &&
+        (!p->caps->has_private || (p->invariant && p->queries != AU_DECODE_QUERIES)))
+        return 0; /* other kernels of fewer rows take none of them, or run where all have few */
     if (attn_is_for_calls(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
         return schedule_warps_limit(arena, p, shape.rows * shape.executors);

@@ -184,5 +184,6 @@ AuSchedule *schedule_lanes_forward(AuArena *arena, AuDiags *diags, const AuProbl
     Lanes x;
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_forward", shape, NULL);
     if (!lanes_forward_begin(arena, diags, p, out, &x)) return NULL;
+    out->by_batch = p->queries && p->attn->queries.layout; /* the longest sequence says so */
     return lanes_forward_built(&x, diags, lanes_forward_kernel);
 }

@@ -54,7 +54,8 @@ typedef struct AuProblem {
 /* Of queries in a layout: are the kernels those for few, whose blocks have a sequence's rows of all heads that share keys? */
 static inline bool schedule_packs_rows(const AuProblem *p)
 {
-    return p->queries == AU_DECODE_QUERIES || p->queries == AU_SOME_QUERIES;
+    return p->queries == AU_DECODE_QUERIES ||
+           (p->queries == AU_SOME_QUERIES && !p->caps->has_private);
 }
 
 /* What a schedule may choose; shape_keys.def has what rows of text say of it. */

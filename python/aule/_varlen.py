@@ -56,6 +56,11 @@ def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
     return values
 
 
+def _longest(starts: list[int], said: int | None, what: str) -> int | None:
+    """What a call does not say, where the host has read the starts anyway: kernels for few queries of a sequence then run for those who have few."""
+    return said if said is not None else _most(max(after - before for before, after in zip(starts, starts[1:])), what)
+
+
 def _by_heads(x: Any, what: str) -> Any:
     """[total, H, D] as [1, H, total, D], a view."""
     return heads_first(tensor(x, what, "[total, H, D]"))[None]
@@ -119,7 +124,8 @@ def attention_varlen(
         v: [total keys, Hv, E]; with a page_table [pages, slots, Hv, E].
         cu_seqlens_q: int32 [B + 1], from 0 on and never less. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
         cu_seqlens_k: the same of k and v; by default that of the queries. Not with a page_table.
-        max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys. Sequences of few queries are then as fast as with :func:`decode`; both must be right.
+        max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys. Sequences of few queries are then as fast as with :func:`decode`; both must be right. By
+            default what starts on the host say, on processors.
         k_new: [total queries, Hk, D], with a page_table: keys of the queries' tokens, written to the cache first, as the last rows of each sequence. v_new as well, or neither.
         seqused_k: int32 [B], with a page_table: how many keys each sequence has, those of its queries among them.
         page_table: int32 [B, entries]: keys lie in pages, row j of sequence b in slot j % slots of page page_table[b, j // slots].
@@ -198,7 +204,8 @@ def _over_pages(
         if x.shape[0] != starts.shape[0] - 1:
             raise ArgumentError(f"{what} has {x.shape[0]} rows, cu_seqlens_q has {starts.shape[0] - 1} sequences", "tensor")
     if not _is_far(starts):
-        _starts(starts, "cu_seqlens_q", "q", q.shape[2])
+        values = _starts(starts, "cu_seqlens_q", "q", q.shape[2])
+        most = _longest(values, most, "max_seqlen_q") if _backend_of(q, backend) == "cpu" else most
     storage, given = storage_of({"k": k, "v": v}, scales, q)
     if most is not None:
         named = named | {"S_most": most}
@@ -228,6 +235,8 @@ def _over_rows(
     far = packed and any(_is_far(x) for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]
     if packed:
+        if starts and _backend_of(q, backend) == "cpu":
+            most = _longest(starts[0], most[0], "max_seqlen_q"), _longest(starts[1], most[1], "max_seqlen_k")
         words = [":most" if n is not None or invariant else "" for n in most]
         named = named | {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
         f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)

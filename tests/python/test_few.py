@@ -17,6 +17,8 @@ from test_layouts import FIRST_ALONE, MOST, REST, SCRIPTS, SIZES, Case, Rows, co
 
 # Queries and keys: none, one, a part of 1024 keys less one and more one, several parts, fewer keys than queries
 PAIRS = [(0, 0), (1, 1), (3, 70), (0, 9), (2, 0), (1, 2600), (4, 1025), (1, 1023), (4, 4), (3, 2), (0, 0)]
+# More than kernels for few take, and not more than a block of 16 rows
+BLOCKS = [(12, 70), (0, 0), (16, 300), (9, 9), (13, 2), (10, 0), (16, 1100)]
 COUNTS = [3, 0, 1, 2, 4, 0, 4]  # of the sequences of Case
 # A slope; rotated rows; sinks; a window; an input that is packed, too, and a changed output
 FEW = "alibi rope attention_sink sliding_window gated".split()
@@ -32,7 +34,7 @@ def of_packed(case, counts):
 
 
 class Packed(unittest.TestCase):
-    def check(self, path, exact=True):
+    def check(self, path, exact=True, pairs=PAIRS):
         dense = compiled(path)
         layout = packing(dense)
         if layout.count(",") == 0:
@@ -42,13 +44,13 @@ class Packed(unittest.TestCase):
         except aule.CompileError as error:
             self.assertIn("--layout: axis ", str(error))
             return str(error)
-        rows = Rows(dense, PAIRS, SIZES | {"B": 1})
-        said = {f"{axis}_most": max(p[n] for p in PAIRS) for n, axis in enumerate(rows.axes)}
+        rows = Rows(dense, pairs, SIZES | {"B": 1})
+        said = {f"{axis}_most": max(p[n] for p in pairs) for n, axis in enumerate(rows.axes)}
         params = rows.params | {name: n for name, n in said.items() if name in f._param_names}
         got = outputs(f, rows.tensors | rows.inputs | rows.named_starts(), params)
         starts = rows.starts[0]
         self.assertFalse(got[0][:, :, starts[-1] :].any(), "rows of no sequence")
-        for b, (queries, keys) in enumerate(PAIRS):
+        for b, (queries, keys) in enumerate(pairs):
             if not queries or path.stem in FIRST_ALONE and b:
                 continue
             say = f"{path.name}: sequence {b}, {queries} queries of {keys} keys"
@@ -67,6 +69,7 @@ class Packed(unittest.TestCase):
         for stem in FEW:
             with self.subTest(stem):
                 self.assertIsNone(self.check(SCRIPTS / f"{stem}.attn"))
+                self.assertIsNone(self.check(SCRIPTS / f"{stem}.attn", pairs=BLOCKS))
 
     @unittest.skipUnless(os.environ.get("AULE_TEST_FULL_SIZES"), "all scripts, with AULE_TEST_FULL_SIZES")
     def test_all_scripts(self):
@@ -74,6 +77,7 @@ class Packed(unittest.TestCase):
             with self.subTest(path.stem):
                 if is_softmax(path):
                     self.check(path, exact=False)  # not all have kernels for few
+                    self.check(path, exact=False, pairs=BLOCKS)
 
     def test_over_pages(self):
         """The last queries of each sequence over its cache, as servers have them."""
@@ -196,13 +200,28 @@ class Varlen(test_decode.VarlenOverPages):
     def setUp(self):
         self.enterContext(mock.patch.object(test_decode, "E", 32))  # whole vectors, as kernels for few queries ask for
 
+    def test_blocks_of_few_rows(self):
+        """Packed queries that are too many for decode and no more than a block of 16 or 64 rows, on a processor, as dense calls of each sequence."""
+        r = np.random.default_rng(5)
+        for pairs in ([(16, 70), (0, 9), (15, 300), (13, 13)], [(17, 40), (33, 700), (64, 64)], [(100, 5), (90, 200)]):
+            queries, keys = (starts_of([p[n] for p in pairs]) for n in (0, 1))
+            q, k, v = (r.standard_normal((n[-1], h, 32)).astype(np.float32) for n, h in ((queries, 4), (keys, 2), (keys, 2)))
+            for options in ({}, {"causal": True}, {"window": (5, 9), "softcap": 3.0}):
+                o = aule.attention_varlen(q, k, v, queries, keys, **options)
+                for a, z, first, last in zip(queries, queries[1:], keys, keys[1:]):
+                    if z > a:
+                        one = [x.swapaxes(0, 1)[None] for x in (q[a:z], k[first:last], v[first:last])]
+                        np.testing.assert_allclose(o[a:z], aule.attention(*one, **options)[0].swapaxes(0, 1), rtol=2e-5, atol=1e-5)
+
     def test_packed_keys(self):
         r = np.random.default_rng(3)
         queries, keys = (starts_of([p[n] for p in PAIRS]) for n in (0, 1))
         q, k, v = (r.standard_normal((n[-1], h, 32)).astype(np.float32) for n, h in ((queries, 4), (keys, 2), (keys, 2)))
         for options in ({}, {"causal": True, "window": 50}, {"softcap": 5.0}):
             o, lse = aule.attention_varlen(q, k, v, queries, keys, 4, 2600, return_lse=True, **options)
-            want, want_lse = aule.attention_varlen(q, k, v, queries, keys, return_lse=True, **options)
+            np.testing.assert_array_equal(o, aule.attention_varlen(q, k, v, queries, keys, **options))  # a processor reads what is not said
+            with mock.patch.object(aule._varlen, "_longest", lambda starts, said, what: said):
+                want, want_lse = aule.attention_varlen(q, k, v, queries, keys, return_lse=True, **options)
             np.testing.assert_allclose(o, want, rtol=2e-5, atol=1e-5)
             np.testing.assert_allclose(lse, want_lse, rtol=2e-5, atol=1e-5)
             self.assertTrue((o != want).any())  # other kernels
