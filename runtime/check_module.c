@@ -54,6 +54,17 @@ static bool bad_option(const Check *check, const aule_expr *expr)
     return expr->code && bad_expr(check, expr);
 }
 
+/* A list of a layout is numbers that callers give; where a table begins for each sequence there is one. */
+static bool bad_list(const aule_attention_v1 *a, const aule_tensor_v1 *t)
+{
+    const uint32_t lists = AULE_TENSOR_BROUGHT & ~AULE_TENSOR_SPREADS;
+    bool table = !(t->flags & AULE_TENSOR_TABLE_STARTS);
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        table |= (rt_tensor(a, i)->flags & AULE_TENSOR_TABLE) != 0;
+    return t->flags & lists &&
+           (t->role != AULE_ROLE_INPUT || t->dtype != AULE_I32 || !t->rank || !table);
+}
+
 static aule_status check_signature(const Check *check, const aule_attention_v1 *a)
 {
     if (bad_array(check, a->sizes, a->size_count, AULE_MAX_SIZES, sizeof *a->sizes))
@@ -65,7 +76,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
         if (bad_text(check, t->name) || t->role >= AULE_ROLES || !rt_dtype_is_known(t->dtype) ||
-            bad_array(check, t->axes, t->rank, AULE_MAX_RANK, sizeof *t->axes))
+            bad_array(check, t->axes, t->rank, AULE_MAX_RANK, sizeof *t->axes) || bad_list(a, t))
             return damaged(check, "a tensor of the signature");
         for (uint32_t axis = 0; axis < t->rank; axis++) {
             if (bad_expr(check, &t->axes[axis])) return damaged(check, "an axis without an extent");

@@ -130,11 +130,12 @@ static bool measure_workspace(AuArena *arena, AuDiags *diags, AuVariant *v, uint
 }
 
 /* Pitches and beginnings that the lowering chose are in it. */
-static bool fits(AuDiags *diags, const AuVariant *v, const AuKernel *k)
+static bool fits(AuDiags *diags, AuVariant *v, const AuKernel *k)
 {
     const uint32_t bytes = kernel_shared_bytes(k, NULL);
     const AuTileCaps *caps = tile_caps(v->arch->caps);
     if (caps->has_private || bytes <= (uint32_t)caps->shared_bytes) return true;
+    v->too_large = (int32_t)bytes - caps->shared_bytes;
     au_error(diags, AU_E0709, v->attn->span, "%s takes %u bytes of shared memory, %s has %d",
              k->name, bytes, caps->name, caps->shared_bytes);
     return false;
@@ -396,6 +397,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .short_rows = v->short_rows,
                                .by_slots = v->by_slots,
                                .boxes = v->boxes,
+                               .spare_shared = v->spare_shared,
                                .shapes = v->shapes,
                                .row = &v->row,
                                .d = (int32_t)hooks_expr(hooks, a, a->tensors[0].axes[3])->integer,
@@ -494,14 +496,28 @@ static void refuse_shape(AuArena *arena, AuDiags *diags, const AuVariant *v,
     if (instead) au_add_note(diags, error, row->span, "%s", instead);
 }
 
+/* Shapes count tiles; rows that a pass makes of others, and sums of lanes, are in kernels alone. Where those do not fit, shapes of the rule leave them room. */
+static bool build_smaller(AuArena *arena, AuDiags *diags, AuVariant *v, const AuVariant *given,
+                          const char *source_name, const AuDiags *before)
+{
+    const int32_t spare = given->spare_shared + v->too_large;
+    au_diags_back(diags, before);
+    *v = *given;
+    v->spare_shared = spare;
+    return variant_build(arena, diags, v, source_name);
+}
+
 /* An error in a text of ours says nothing of the script: a note names the attention and what was asked for. */
 bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *source_name)
 {
+    enum { MOST_SPARE = 4096 };
     const AuDiags before = *diags;
     const AuVariant given = *v;
     if (variant_try(arena, diags, v, source_name)) return true;
     const AuShapeRow *row = v->row;
     AuDiag *last = diags->last;
+    if (v->too_large && given.spare_shared < MOST_SPARE && (!row || row->own))
+        return build_smaller(arena, diags, v, &given, source_name, &before);
     if (row && !row->own) {
         const bool complete = last && last->span.source == row->span.source;
         const char *why = first_error(diags, &before);

@@ -184,7 +184,9 @@ void back_adjoints(Lanes *x)
     back_load_rows(x, &r, "kept", x->operand, o);
     back_load_rows(x, &r, "given", x->operand, given);
     back_declare_row(x, &r, "kept");
-    tile_set(t, "delta", "row + reduce_sum(kept * given, e)");
+    /* Who sees no key has an output of 0, and what is given for it reaches nobody: sums of rows would have 0 NaN. */
+    tile_set(t, "delta", "row + reduce_sum(%s, e)",
+             g->rows.count ? "where(kept == 0.0, 0.0, kept * given)" : "kept * given");
     for (uint32_t n = 0; n < online->final_count; n++) {
         const char *name = online->finals[n].name;
         if (gradient_has_adjoint(g, n))

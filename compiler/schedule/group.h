@@ -98,6 +98,7 @@ int32_t group_back_values(const AuProblem *p); /* that a pair has at once, of gr
 int32_t group_back_swizzle(int32_t bytes);
 /* What of the problem no backward kernel of groups has; NULL: it does. */
 const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p);
+const char *group_back_refusal_of_dq(AuArena *arena, const AuProblem *p, const AuShape *s);
 /* What kernels of groups have and rules do not choose, since it was measured to be slower; NULL: nothing. */
 const char *group_back_slower(const AuProblem *p);
 /* Why heads do not stand in sections; NULL: they do, or none are asked for. */

@@ -69,6 +69,7 @@ AuSchedule *group_back_built(AuArena *arena, AuDiags *diags, const AuProblem *p,
 {
     Lanes x = group_begin(warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out));
     x.sums_by_units = true;
+    x.with_dq = out->shape.with_dq;
     x.item_rows[LANES_QUERIES] = out->shape.query_tile;
     tile_layout(x.t, "rows_along_lanes", tile_text(x.t, "lane:%d@1 reg", p->caps->lanes), NULL);
     AuShape of_queries;

@@ -41,6 +41,7 @@ void group_back_complete(const AuProblem *p, AuShape *s)
     group_set_registers(p, s);
     s->rows = GROUP_ROWS;
     s->column_parts = s->query_parts = 1;
+    if (!s->with_dq) s->exchange_turned = false; /* there is no dS' */
     s->split_segments = true;
     s->swizzle_span = 0;
 }
@@ -88,7 +89,7 @@ static int32_t registers_with(const AuProblem *p, const AuShape *s, int32_t valu
 {
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile;
-    const int32_t dq = warps_dq_is_apart(p) ? 0 : rows * p->d / group_back_columns(s);
+    const int32_t dq = s->with_dq ? rows * p->d / group_back_columns(s) : 0;
     const int32_t held = rows * s->value_channels / 2;
     return (held + rows * (p->d + p->e) + most((2 + values) * rows * m, rows * m + dq)) / LANES +
            group_back_distance_registers(p, m) + SUM * (int32_t)p->grads->pairs.count;
@@ -131,14 +132,14 @@ int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t k
     const int32_t statistics = number * row_count(p, s);
     return BARRIERS + bytes * keys * (p->d + p->e) +
            s->stages * m * (bytes * (p->d + p->e) + statistics) +
-           (warps_dq_is_apart(p) ? 0 : s->exchange_stages * bytes * keys * m);
+           (s->with_dq ? s->exchange_stages * bytes * keys * m : 0);
 }
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
     const int32_t operands =
         group_back_operand_bytes(p, s, GROUP_ROWS * s->executors) + bytes_beside(p, s);
-    if (warps_dq_is_apart(p)) return operands;
+    if (!s->with_dq) return operands;
     return operands + s->result_stages * (int32_t)sizeof(float) * s->query_tile * p->d;
 }
 
@@ -154,12 +155,21 @@ const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
 }
 
 /* With --deterministic: blocks of queries make dQ, and what else blocks add to in any order has no other form. */
-static const char *refusal_of_order(AuArena *arena, const AuProblem *p)
+static const char *refusal_of_order(const AuProblem *p)
 {
-    AuShape of_queries;
     if (!p->deterministic) return NULL;
     if (p->grads->pairs.count) return "sums of inputs in one order";
-    if (warps_heads_apart(p)) return "sums of heads in one order";
+    return warps_heads_apart(p) ? "sums of heads in one order" : NULL;
+}
+
+const char *group_back_refusal_of_dq(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    AuShape of_queries;
+    const char *why = refusal_of_order(p);
+    if (why) return why;
+    if (s->with_dq) return p->deterministic ? "sums of dQ in one order" : NULL;
+    if (s->exchange_stages > 1 || s->result_stages > 1)
+        return "tiles of dS and of dQ, which has a kernel of its own";
     return group_queries_shape(arena, p, &of_queries);
 }
 
@@ -192,7 +202,7 @@ static const char *refusal_of_tiles(AuArena *arena, const AuProblem *p, const Au
 const char *schedule_group_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const char *why = group_back_refusal_of_problem(arena, p);
-    if (!why) why = refusal_of_order(arena, p);
+    if (!why) why = group_back_refusal_of_dq(arena, p, s);
     if (!why) why = refusal_of_tiles(arena, p, s);
     if (!why) why = group_refusal_of_registers(arena, p, s, fragment_registers(p, s));
     if (why) return why;
@@ -277,18 +287,21 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
         {.query_tile = rows, .stages = 1, .exchange_stages = 1, .result_stages = 1},
     };
     *why = group_back_refusal_of_problem(arena, p);
-    if (!*why) *why = refusal_of_order(arena, p);
+    if (!*why) *why = refusal_of_order(p);
     if (!*why) *why = group_back_slower(p);
     if (*why) return false;
     for (uint32_t n = narrow && plain ? 0 : 1; n < sizeof all / sizeof *all; n++)
         for (uint32_t h = *held ? 0 : 1; h < sizeof held / sizeof *held; h++) {
             AuShape s = all[n];
             s.executors = 2;
+            s.with_dq = !p->deterministic;
+            if (!s.with_dq) s.exchange_stages = s.result_stages = 1;
             s.value_channels = held[h];
             s.scores_ahead =
                 (s.query_tile > rows || plain == reads_positions(p)) && row_count(p, &s) > 0;
             s.values_early = s.result_boxes = true;
-            s.matrix_stores = s.exchange_turned = p->caps->matrix_stores;
+            s.matrix_stores = p->caps->matrix_stores;
+            s.exchange_turned = s.with_dq && s.matrix_stores;
             *why = group_backward_candidate(arena, p, &s);
             if (*why) continue;
             *out = s;

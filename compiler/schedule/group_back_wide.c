@@ -11,7 +11,9 @@
  * Six products instead of five, three of each group; but P' and dS' stay operands in registers, and dS' alone goes through shared
  * memory. The groups meet there and nowhere else, and dQ is a tile late, so that neither waits for the other's tile: what the group of
  * values multiplies first has lain there since it made the weights of the tile before. Before the first tile it is 0, and what is made of
- * that nobody adds. */
+ * that nobody adds.
+ *
+ * With --deterministic dQ has a kernel of its own (group_queries.c), and the groups do not meet at all. */
 #include "group.h"
 #include "lanes_back.h"
 #include "shapes.h"
@@ -84,15 +86,22 @@ static void step_of_values(Lanes *x)
 {
     AuTileBuild *t = x->t;
     start_scores(x);
-    start_query_gradient(x);
+    if (x->with_dq) start_query_gradient(x);
     tile_set(t, "i", "m * %d + iota(q:%d)", x->shape->query_tile, x->shape->query_tile);
     weights(x);
     tile_wait_stage(t, "z", "grad");
-    tile_wait(t, "dq");
+    if (x->with_dq) tile_wait(t, "dq");
     tile_product(t, "dv_acc", x->atom, TILE_ADD, TILE_NAME("weight"), "z.dO");
-    end_query_gradient(x);
+    if (x->with_dq) end_query_gradient(x);
     tile_wait(t, "dv_acc");
     tile_release(t, "z");
+}
+
+static void last_query_gradient(Lanes *x)
+{
+    start_query_gradient(x);
+    tile_wait(x->t, "dq");
+    end_query_gradient(x);
 }
 
 static void group_of_values(Lanes *x)
@@ -101,14 +110,13 @@ static void group_of_values(Lanes *x)
     const char *atom = x->atom->name;
     declare_pairs(x);
     tile_frag(t, "dv_acc", "f32[kv:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
-    tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", GROUP_ROWS, group_back_wide_part(x->p, x->shape),
-              atom);
+    if (x->with_dq)
+        tile_frag(t, "dq", "f32[q:%d, d:%d] @ %s.C", GROUP_ROWS,
+                  group_back_wide_part(x->p, x->shape), atom);
     group_back_open_walk(x);
     step_of_values(x);
     group_back_end_walk(x);
-    start_query_gradient(x);
-    tile_wait(x->t, "dq");
-    end_query_gradient(x);
+    if (x->with_dq) last_query_gradient(x);
     warps_end_weights(x);
     if (x->shape->result_boxes) tile_sync(t, "done");
     group_back_store(x, 2, "x.V");
@@ -116,15 +124,20 @@ static void group_of_values(Lanes *x)
 
 /* ---- the group of keys */
 
-/* The tile before the first, of which the group of values makes a dQ that nobody adds. */
-static void first_exchange(Lanes *x)
+static void hand_over_pairs(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_acquire(t, "own", "exchange");
-    tile_set(t, "score", "0.0");
-    tile_set(t, "ds_operand", "%s(score)", x->operand);
     tile_store(t, "ds_operand -> own.dS");
     tile_commit(t, "own");
+}
+
+/* The tile before the first, of which the group of values makes a dQ that nobody adds. */
+static void first_exchange(Lanes *x)
+{
+    tile_set(x->t, "score", "0.0");
+    tile_set(x->t, "ds_operand", "%s(score)", x->operand);
+    hand_over_pairs(x);
 }
 
 static void step_of_keys(Lanes *x)
@@ -142,9 +155,7 @@ static void step_of_keys(Lanes *x)
     tile_wait(t, "dp");
     warps_pair_gradients(x, rows);
     tile_release(t, "z");
-    tile_acquire(t, "own", "exchange");
-    tile_store(t, "ds_operand -> own.dS");
-    tile_commit(t, "own");
+    if (x->with_dq) hand_over_pairs(x);
     tile_product(t, "dk_acc", x->atom, TILE_ADD, TILE_NAME("ds_operand"), "y.Q");
     warps_add_values(x);
     tile_wait(t, "dk_acc");
@@ -158,7 +169,7 @@ static void group_of_keys(Lanes *x)
     tile_frag(t, "dp", "f32[kv:%d, q:%d] @ %s.C", x->rows, x->shape->query_tile, x->atom->name);
     tile_frag(t, "dk_acc", "f32[kv:%d, d:%d] @ %s.C = 0.0", x->rows, x->p->d, x->atom->name);
     warps_declare_totals(x);
-    first_exchange(x);
+    if (x->with_dq) first_exchange(x);
     warps_open_heads(x);
     tile_for_tiles(t, "m", "again", NULL);
     step_of_keys(x);
@@ -222,19 +233,24 @@ static void list_again(Lanes *x)
     tile_segment(x->t, "partial", TILE_RANGE, "f_high", "m_high");
 }
 
+static void pipelines_of_queries(Lanes *x, int32_t width)
+{
+    group_back_exchange(x, "one mma");
+    tile_pipeline(x->t, "result", x->shape->result_stages, "one mma", "send",
+                  "dQ: f32[q:%d, d:%d] packed %s.C", x->shape->query_tile, width,
+                  back_sum_atom(x)->name);
+}
+
 static void kernel_of_keys(Lanes *x)
 {
     const int32_t width = group_back_wide_part(x->p, x->shape);
     warps_back_head(x);
     list_again(x);
     group_back_pipelines(x, width);
-    group_back_exchange(x, "one mma");
-    tile_pipeline(x->t, "result", x->shape->result_stages, "one mma", "send",
-                  "dQ: f32[q:%d, d:%d] packed %s.C", x->shape->query_tile, width,
-                  back_sum_atom(x)->name);
+    if (x->with_dq) pipelines_of_queries(x, width);
     if (x->shape->result_boxes) tile_barrier(x->t, "done", 0, GROUP_BACK_WIDE);
     group_back_load(x);
-    send_role(x);
+    if (x->with_dq) send_role(x);
     group_role(x);
     tile_end(x->t);
 }

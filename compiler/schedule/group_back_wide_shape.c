@@ -20,16 +20,17 @@ static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
 {
     enum { SUM = 2 };
     const int32_t rows = GROUP_ROWS, m = s->query_tile, inputs = (int32_t)p->grads->pairs.count,
-                  pair = rows * m / LANES;
-    const int32_t values = rows * p->e / LANES + pair / 2 + pair +
-                           m * group_back_wide_part(p, s) / LANES,
+                  pair = rows * m / LANES, part = s->with_dq ? group_back_wide_part(p, s) : 0;
+    const int32_t values = rows * p->e / LANES + pair / 2 + pair + m * part / LANES,
                   keys = rows * p->d / LANES + (2 + group_back_values(p)) * pair + SUM * inputs;
     return most(values, keys) + group_back_distance_registers(p, m);
 }
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
-    return group_back_operand_bytes(p, s, GROUP_ROWS) +
+    const int32_t operands = group_back_operand_bytes(p, s, GROUP_ROWS);
+    if (!s->with_dq) return operands;
+    return operands +
            s->result_stages * (int32_t)sizeof(float) * s->query_tile * group_back_wide_part(p, s);
 }
 
@@ -46,11 +47,12 @@ const char *schedule_group_back_wide_refusal(AuArena *arena, const AuProblem *p,
 {
     const int32_t unit = group_atom(p) ? group_atom(p)->k : 1;
     const char *why = group_back_refusal_of_problem(arena, p);
+    if (!why) why = group_back_refusal_of_dq(arena, p, s);
     if (why) return why;
-    if (p->deterministic) return "sums of dQ in one order";
     if (s->query_parts < 1 || p->d % (unit * s->query_parts))
         return au_format(arena, "%d channels are not %d parts in steps of %d", p->d, s->query_parts,
                          unit);
+    if (!s->with_dq && s->query_parts > 1) return "parts of dQ, which has a kernel of its own";
     if (s->exchange_stages < 1 || s->exchange_stages > EXCHANGES)
         return "more than two tiles of dS";
     if (s->result_stages < 1 || s->result_stages > EXCHANGES) return "more than two tiles of dQ";
@@ -107,12 +109,21 @@ static bool adds_much(const AuProblem *p)
 bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                     const char **why)
 {
-    enum { NARROW = 128, MOST_PARTS = 8, FEWER_PARTS = 4, STAGES = 2 };
+    enum { NARROW = 128, ADDED = 192, MOST_PARTS = 8, FEWER_PARTS = 4, STAGES = 2 };
     if (p->d <= NARROW && p->e <= NARROW) {
         if (!*why) *why = "widths to 128 that 'group_backward' does not take";
         return false;
     }
     if ((*why = group_back_slower(p))) return false;
+    if (p->deterministic || p->d > ADDED) {
+        const AuShape tiles = {.query_tile = GROUP_ROWS,
+                               .stages = STAGES,
+                               .exchange_stages = 1,
+                               .result_stages = 1,
+                               .result_boxes = true};
+        if (has_parts(arena, p, 1, &tiles, out, why)) return true;
+        if (p->deterministic) return false;
+    }
     for (int32_t exchange = EXCHANGES; exchange > 0; exchange--)
         for (int32_t results = EXCHANGES; results > 0; results--) {
             const AuShape tiles = {.query_tile = GROUP_ROWS,
@@ -120,6 +131,7 @@ bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape 
                                    .exchange_stages = exchange,
                                    .result_stages = results,
                                    .result_boxes = true,
+                                   .with_dq = true,
                                    .grid_sections = p->caps->cached && adds_much(p)};
             if (has_parts(arena, p, exchange > 1 ? FEWER_PARTS : MOST_PARTS, &tiles, out, why))
                 return true;

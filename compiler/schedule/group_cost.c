@@ -163,6 +163,29 @@ static double statistics(const AuShape *s, double a_row)
     return a_row * LANES * s->query_tile / COLUMN_LANES * 2 * WORD;
 }
 
+/* The kernel whose blocks own queries, where dQ is made by itself: three products of a pair, of which a group starts none ahead. */
+static GroupCost queries_cost(const AuProblem *p)
+{
+    const AuTileCaps *rates = tile_rates(p->caps);
+    AuShape s;
+    if (group_queries_shape(p->attn->arena, p, &s)) return (GroupCost){0};
+    const int32_t bytes = tile_elem(p->operand)->bytes, groups = s.executors, keys = s.key_tile,
+                  rows = GROUP_ROWS;
+    const double pairs = (double)rows * keys, pairs_of_lane = pairs / LANES, d = p->d, e = p->e,
+                 products = pairs * (2 * d + e) / p->caps->group_matrix;
+    GroupCost c = {
+        .units = groups * products,
+        .powers = groups * pairs / rates->exp,
+        .issue = groups * (pairs_of_lane * BACK_PAIR_ISSUE + TILE_ISSUE),
+        .shared = bytes * (groups * (rows * (d + e) + keys * (2 * d + e)) + keys * (d + e)) /
+                  rates->shared,
+        .way = products + WAY_PAIR * pairs_of_lane + WAY_TILE,
+    };
+    c.tile = together(&c, groups);
+    add_up(p, &s, groups, keys, false, &c);
+    return c;
+}
+
 static GroupCost back_cost(const AuProblem *p, const AuShape *s, double of_products, double shared,
                            int32_t keys, double parts)
 {
@@ -175,13 +198,15 @@ static GroupCost back_cost(const AuProblem *p, const AuShape *s, double of_produ
         .powers = groups * own / rates->exp,
         .issue = groups * (pairs_of_lane * BACK_PAIR_ISSUE + BACK_TILE_ISSUE),
         .shared = shared / rates->shared,
-        .sums = queries * p->d * WORD / p->caps->bulk_sums,
+        .sums = s->with_dq ? queries * p->d * WORD / p->caps->bulk_sums : 0,
         .way = first + WAY_PAIR * pairs_of_lane + WAY_TILE,
     };
-    c.tile = together(&c, groups) + (s->exchange_stages > 1 ? 0 : EXCHANGE_ONE) +
-             (s->result_stages > 1 ? 0 : RESULT_ONE) + PART * (parts - 1) +
-             (s->stages > 1 ? 0 : rates->latency);
+    c.tile = together(&c, groups) + (s->stages > 1 ? 0 : rates->latency);
+    if (s->with_dq)
+        c.tile += (s->exchange_stages > 1 ? 0 : EXCHANGE_ONE) +
+                  (s->result_stages > 1 ? 0 : RESULT_ONE) + PART * (parts - 1);
     add_up(p, s, keys / GROUP_ROWS, s->query_tile, true, &c);
+    if (!s->with_dq) c.pair += queries_cost(p).pair;
     return c;
 }
 
@@ -190,12 +215,14 @@ GroupCost group_backward_cost(const AuProblem *p, const AuShape *s)
     const double bytes = tile_elem(p->operand)->bytes, groups = s->executors, rows = GROUP_ROWS,
                  m = s->query_tile, d = p->d, e = p->e, keys = rows * groups;
     const double columns = group_back_columns(s) > 0 ? group_back_columns(s) : 1;
-    /* operands of S' and dP', of dV and dK, of dQ; dS', Q and dO in, dQ in and out */
-    const double operands = groups * (rows * (d + e - s->value_channels) + m * (d + e) +
-                                      m * (d + e) + rows * keys + keys * d / columns);
-    const double shared = bytes * (operands + keys * m + m * (d + e)) + 2 * WORD * m * d +
-                          statistics(s, 2) * groups / 2;
-    return back_cost(p, s, 3 * d + 2 * e, shared, s->executors * GROUP_ROWS, 1);
+    /* operands of S' and dP', of dV and dK; Q and dO in; and of dQ with dS', dQ in and out */
+    const double operands =
+        groups * (rows * (d + e - s->value_channels) + m * (d + e) + m * (d + e));
+    const double of_dq =
+        bytes * (groups * (rows * keys + keys * d / columns) + keys * m) + 2 * WORD * m * d;
+    const double shared =
+        bytes * (operands + m * (d + e)) + (s->with_dq ? of_dq : 0) + statistics(s, 2) * groups / 2;
+    return back_cost(p, s, (s->with_dq ? 3 : 2) * d + 2 * e, shared, s->executors * GROUP_ROWS, 1);
 }
 
 /* Both groups make the scores; one has dQ = dS K, a part of the channels at a time, for each of which dS is read again. */
@@ -203,9 +230,9 @@ GroupCost group_back_wide_cost(const AuProblem *p, const AuShape *s)
 {
     const double bytes = tile_elem(p->operand)->bytes, rows = GROUP_ROWS, m = s->query_tile,
                  d = p->d, e = p->e, parts = s->query_parts;
-    const double operands =
-        2 * (rows + m) * d + (rows + m) * e + m * (d + e) + parts * m * rows + rows * d;
+    const double operands = 2 * (rows + m) * d + (rows + m) * e + m * (d + e);
+    const double of_dq = bytes * (parts * m * rows + rows * d + rows * m) + 2 * WORD * m * d;
     const double shared =
-        bytes * (operands + rows * m + m * (d + e)) + 2 * WORD * m * d + statistics(s, 1.5);
-    return back_cost(p, s, 4 * d + 2 * e, shared, GROUP_ROWS, parts);
+        bytes * (operands + m * (d + e)) + (s->with_dq ? of_dq : 0) + statistics(s, 1.5);
+    return back_cost(p, s, (s->with_dq ? 4 : 3) * d + 2 * e, shared, GROUP_ROWS, parts);
 }

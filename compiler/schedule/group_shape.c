@@ -124,9 +124,9 @@ const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
 
 const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, int32_t bytes)
 {
-    if (bytes <= p->caps->shared_bytes) return NULL;
-    return au_format(arena, "%d bytes of shared memory, where a block has %d", bytes,
-                     p->caps->shared_bytes);
+    const int32_t room = p->caps->shared_bytes - p->spare_shared;
+    if (bytes <= room) return NULL;
+    return au_format(arena, "%d bytes of shared memory, where a block has %d", bytes, room);
 }
 
 /* Does a pair read tensors, has it a power of its own, or are its weights made of many operations? What that holds for a moment has no place in the count above. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { AXES = 6, SHOWN = 12 };
+enum { AXES = 7, SHOWN = 12 };
 
 typedef struct Axis {
     const char *key; /* NULL: there are no more */
@@ -31,12 +31,17 @@ static const Ranked all[] = {
       {"stages", 1, 3, 1},
       {"exchange", 1, 2, 1},
       {"results", 1, 2, 1},
+      {"with_dq", 0, 1, 1},
       {"queries", 64, 256, 64},
       {"held", 0, 128, 32}}},
     {"group_back_wide",
      group_back_wide_cost,
      group_back_wide_candidate,
-     {{"stages", 1, 3, 1}, {"exchange", 1, 2, 1}, {"results", 1, 2, 1}, {"parts", 1, 8, 1}}},
+     {{"stages", 1, 3, 1},
+      {"exchange", 1, 2, 1},
+      {"results", 1, 2, 1},
+      {"with_dq", 0, 1, 1},
+      {"parts", 1, 8, 1}}},
 };
 
 static const Ranked *ranked(const AuProblem *p, const char *schedule)

@@ -47,6 +47,7 @@ typedef struct AuProblem {
     bool by_slots;   /* append: slots say where each row goes, else the ends of sequences */
     bool
         boxes; /* a launch passes tensors that boxes of tensor maps describe: strides are multiples of 16 bytes */
+    int32_t spare_shared;   /* bytes of a block's shared memory to leave to what passes make */
     const AuShapes *shapes; /* tuned rows and forced ones (shapes.h); NULL: rules decide */
     const AuShapeRow **row; /* where it is said which row was taken or refused; NULL: nowhere */
 } AuProblem;

@@ -1,6 +1,7 @@
 /* check.c - aule check: tries the laws of the language on a script, then its compiled kernels on every device there is,
  * forward and backward, in every operand type, beside what the interpreter computes in f64. */
 #include "check.h"
+#include "session.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -168,15 +169,14 @@ static int new_case(Script *s, const char *dtype, bool far, Chunks chunks, aulec
 static Chunks chunks_of(const aule_module *module)
 {
     const aule_attention_v1 *a = aule_attention_descriptor(aule_module_attention(module, 0));
-    const aule_variant_v1 *v = a->variants;
     Chunks chunks = {0, 0};
     unsigned warps, tokens;
     for (uint32_t n = 0; n < a->variant_count; n++) {
+        const aule_variant_v1 *v = session_variant(a, n);
         if (sscanf(v->schedule, "linear_warps: warps=%u tokens=%u", &warps, &tokens) == 2)
             chunks.forward = tokens;
         if (sscanf(v->schedule, "linear_warps_backward: warps=%u tokens=%u", &warps, &tokens) == 2)
             chunks.backward = tokens;
-        v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
     }
     return chunks;
 }

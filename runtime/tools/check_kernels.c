@@ -1,5 +1,6 @@
 /* check_kernels.c - `aule check`: one case on one device, its results beside what they must be. */
 #include "check.h"
+#include "session.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -132,13 +133,10 @@ static bool compare(Trial *t, size_t n)
 static bool runs_backward(const Trial *t, const aule_attention *attention)
 {
     const aule_attention_v1 *a = aule_attention_descriptor(attention);
-    const aule_variant_v1 *v = a->variants;
     bool recurs = false;
     for (size_t n = 0; n < t->count; n++) recurs |= tensor_of(t, n)->role == AULE_ROLE_STATE;
-    for (uint32_t n = 0; recurs && n < a->variant_count; n++) {
-        if (strcmp(v->operation, "backward") == 0) return true;
-        v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
-    }
+    for (uint32_t n = 0; recurs && n < a->variant_count; n++)
+        if (strcmp(session_variant(a, n)->operation, "backward") == 0) return true;
     return !recurs && t->script->compiler.aulec_case_has_gradients(t->reference);
 }
 

@@ -58,9 +58,9 @@ static int parse_shape(const AuSession *s, const char *text, Shape *shape)
 /* Widths that were not given: those of the first kernel for the device and type that agrees with what was. */
 static void add_fixed(const AuSession *s, uint32_t dtype, Shape *shape)
 {
-    const aule_variant_v1 *v = s->signature->variants;
     const char *target = aule_device_get_info(s->device)->backend;
     for (uint32_t i = 0; i < s->signature->variant_count; i++) {
+        const aule_variant_v1 *v = session_variant(s->signature, i);
         bool fits = v->dtype == dtype && strcmp(v->target, target) == 0;
         for (uint32_t j = 0; fits && j < v->fixed_count; j++)
             fits =
@@ -68,7 +68,6 @@ static void add_fixed(const AuSession *s, uint32_t dtype, Shape *shape)
         for (uint32_t j = 0; fits && j < v->fixed_count; j++)
             shape->at[v->fixed[j].size] = v->fixed[j].value;
         if (fits) return;
-        v = (const aule_variant_v1 *)(const void *)((const char *)v + v->struct_size);
     }
 }
 

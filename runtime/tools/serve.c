@@ -210,13 +210,12 @@ static int no_files(const AuSession *session)
 /* Params of the layout, which shapes do not say. */
 static void add_most(const Serve *s, AuSession *session)
 {
-    const aule_param_v1 *p = session->signature->params;
     const size_t length = strlen(s->of.queries);
     for (uint32_t i = 0; i < session->signature->param_count; i++) {
+        const aule_param_v1 *p = session_param(session->signature, i);
         if (strncmp(p->name, s->of.queries, length) == 0 && strcmp(p->name + length, "_most") == 0)
             session->param_args[session->param_count++] =
                 (aule_param_arg){p->name, {.type = AULE_VALUE_INT, .i = (int64_t)s->chunk}};
-        p = (const aule_param_v1 *)(const void *)((const char *)p + p->struct_size);
     }
 }
 

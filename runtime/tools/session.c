@@ -3,11 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const void *row_of(const void *first, uint32_t bytes, uint32_t index)
+{
+    return (const char *)first + (size_t)bytes * index;
+}
+
 const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index)
 {
     const aule_tensor_v1 *first = session->signature->tensors;
-    return (const aule_tensor_v1 *)(const void *)((const char *)first +
-                                                  (size_t)first->struct_size * index);
+    return row_of(first, first->struct_size, index);
+}
+
+const aule_variant_v1 *session_variant(const aule_attention_v1 *attention, uint32_t index)
+{
+    return row_of(attention->variants, attention->variants->struct_size, index);
+}
+
+const aule_param_v1 *session_param(const aule_attention_v1 *attention, uint32_t index)
+{
+    return row_of(attention->params, attention->params->struct_size, index);
 }
 
 AuArray *session_array(AuSession *session, const char *name, const char *suffix)

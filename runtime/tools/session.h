@@ -44,6 +44,9 @@ int session_open_layout(AuSession *session, AuOptions *options, const char *layo
 void session_close(AuSession *session);
 
 const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index);
+/* Rows of the other tables, which like tensors lie as far apart as the first one says (artifact.h). */
+const aule_variant_v1 *session_variant(const aule_attention_v1 *attention, uint32_t index);
+const aule_param_v1 *session_param(const aule_attention_v1 *attention, uint32_t index);
 /* That of the tensor whose name consists of the two; NULL: there is none. */
 AuArray *session_array(AuSession *session, const char *name, const char *suffix);
 const char *session_operation(const AuSession *session, AuDirection step);

@@ -36,6 +36,8 @@ static const ExecCase cases[] = {
     /* dQ by blocks of its own queries: several of each, tails, windows, lists, rows far below 0, NaN that is not to be seen */
     {"mha.attn", "B=1 H=4 Hk=2 S=197 T=301 D=64 E=64", NULL, "nan repeat dfinals ordered"},
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=2 Hk=1 S=40 T=150 D=32 E=32", "window=20", "unseen repeat ordered"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=140 D=256 E=256", NULL, "nan repeat dfinals ordered"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=2 Hk=1 S=150 T=70 D=192 E=128", "window=20", "unseen repeat ordered"},
     {"../../../attn_scripts/documents.attn", "B=1 H=2 S=200 T=200 D=64 E=64", NULL, "sorted repeat"},
     {"dropout.attn", "B=1 H=2 Hk=1 S=139 T=153 D=32 E=64", "rate=0.25 seed=987654321", "repeat"},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=150 T=170 D=128 E=128", "cap=3.0", "nan repeat"},
@@ -94,6 +96,8 @@ static const ExecCase cases[] = {
     /* NaN where no query looks */
     {UNSEEN, "B=1 H=2 Hk=1 S=70 T=130 D=32 E=32 P=16", NULL, "unseen"},
     {"mha.attn", "B=1 H=2 Hk=1 S=90 T=37 D=32 E=32", NULL, "unseen"},
+    {"../../../attn_scripts/attention_sink.attn", "B=1 H=2 Hk=1 S=150 T=60 D=64 E=64", NULL, "unseen"},
+    {"../../exec/scripts/two_sums.attn", "B=1 H=2 S=70 T=90 D=128 E=128", NULL, NULL},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=40 T=150 D=32 E=32", "window=20", "unseen repeat"},
     {"mha.attn", "B=1 H=1 Hk=1 S=270 T=275 D=32 E=32", NULL, "later slow"},
     /* four warps that share keys */

@@ -53,17 +53,44 @@ static const AuShape shapes[] = {
 
 /* For groups of warps. */
 static const AuShape group_shapes[] = {
-    {.executors = 2, .query_tile = 64, .stages = 2, .exchange_stages = 1, .result_stages = 2},
-    {.executors = 2, .query_tile = 128, .stages = 1, .exchange_stages = 2, .result_stages = 1},
+    {.executors = 2,
+     .query_tile = 64,
+     .stages = 2,
+     .exchange_stages = 1,
+     .result_stages = 2,
+     .with_dq = true},
+    {.executors = 2,
+     .query_tile = 128,
+     .stages = 1,
+     .exchange_stages = 2,
+     .result_stages = 1,
+     .with_dq = true},
     {.executors = 2,
      .query_tile = 128,
      .stages = 1,
      .exchange_stages = 1,
      .result_stages = 1,
+     .with_dq = true,
      .exchange_turned = true},
-    {.executors = 1, .query_tile = 64, .stages = 3, .exchange_stages = 1, .result_stages = 1},
-    {.executors = 3, .query_tile = 192, .stages = 1, .exchange_stages = 1, .result_stages = 1},
-    {.executors = 3, .query_tile = 64, .stages = 2, .exchange_stages = 2, .result_stages = 1},
+    {.executors = 1,
+     .query_tile = 64,
+     .stages = 3,
+     .exchange_stages = 1,
+     .result_stages = 1,
+     .with_dq = true},
+    {.executors = 3,
+     .query_tile = 192,
+     .stages = 1,
+     .exchange_stages = 1,
+     .result_stages = 1,
+     .with_dq = true},
+    {.executors = 3,
+     .query_tile = 64,
+     .stages = 2,
+     .exchange_stages = 2,
+     .result_stages = 1,
+     .with_dq = true},
+    {.executors = 2, .query_tile = 64, .stages = 2, .exchange_stages = 1, .result_stages = 1},
 };
 
 static const char *scripts;
@@ -277,9 +304,10 @@ static void test_groups(void **state)
 static void test_wide(void **state)
 {
     static const AuShape wide[] = {
-        {.query_parts = 1, .stages = 2, .exchange_stages = 2, .result_stages = 1},
-        {.query_parts = 4, .stages = 1, .exchange_stages = 1, .result_stages = 2},
-        {.query_parts = 2, .stages = 2, .exchange_stages = 1, .result_stages = 1}};
+        {.query_parts = 1, .stages = 2, .exchange_stages = 2, .result_stages = 1, .with_dq = true},
+        {.query_parts = 4, .stages = 1, .exchange_stages = 1, .result_stages = 2, .with_dq = true},
+        {.query_parts = 2, .stages = 2, .exchange_stages = 1, .result_stages = 1, .with_dq = true},
+        {.query_parts = 1, .stages = 2, .exchange_stages = 1, .result_stages = 1}};
     enum { SHAPES = sizeof wide / sizeof *wide, LEAST = 20 };
     uint32_t ran = 0;
     for (uint32_t n = 0; n < CASES; n++)

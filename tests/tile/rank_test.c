@@ -121,10 +121,12 @@ static void test_order(void **state)
          "group_backward: queries=64 exchange=2 results=2"},
         {full, "D=128 E=128", false, true, "group_backward: held=64 exchange=2 results=2",
          "group_backward: held=0 exchange=2 results=2"},
-        {full, "D=256 E=256", false, true, "group_back_wide: parts=4 stages=2 exchange=2 results=1",
-         "group_back_wide: parts=4 stages=1 exchange=2 results=1"},
-        {full, "D=256 E=256", false, true, "group_back_wide: parts=4 stages=2 exchange=1 results=1",
-         "group_back_wide: parts=8 stages=2 exchange=1 results=1"},
+        {full, "D=256 E=256", false, true,
+         "group_back_wide: with_dq=1 parts=4 stages=2 exchange=2 results=1",
+         "group_back_wide: with_dq=1 parts=4 stages=1 exchange=2 results=1"},
+        {full, "D=256 E=256", false, true,
+         "group_back_wide: with_dq=1 parts=4 stages=2 exchange=1 results=1",
+         "group_back_wide: with_dq=1 parts=8 stages=2 exchange=1 results=1"},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
@@ -152,8 +154,8 @@ static void test_counts(void **state)
          "shared memory"},
         {"D=64 E=64", "group_backward: queries=128 held=0 exchange=1 results=2", 2560, 3328, 2275.6,
          "shared memory"},
-        {"D=256 E=256", "group_back_wide: parts=4", 3072, 4352, 4551.1, "sums of dQ"},
-        {"D=192 E=128", "group_back_wide: parts=2", 2048, 3008, 3413.3, "sums of dQ"},
+        {"D=256 E=256", "group_back_wide: with_dq=1 parts=4", 3072, 4352, 4551.1, "sums of dQ"},
+        {"D=192 E=128", "group_back_wide: with_dq=1 parts=2", 2048, 3008, 3413.3, "sums of dQ"},
     };
     (void)state;
     for (uint32_t n = 0; n < sizeof all / sizeof *all; n++) {
@@ -189,8 +191,8 @@ static void test_rejects(void **state)
         {full, "D=128 E=128", "group_backward: queries=128", "fragments of ", true},
         {full, "D=64 E=64", "group_backward: groups=3 queries=128", "do not divide among 3 groups",
          true},
-        {full, "D=256 E=256", "group_back_wide: parts=1", "fragments of ", true},
-        {full, "D=256 E=256", "group_back_wide: parts=4 exchange=2 results=2",
+        {full, "D=256 E=256", "group_back_wide: with_dq=1 parts=1", "fragments of ", true},
+        {full, "D=256 E=256", "group_back_wide: with_dq=1 parts=4 exchange=2 results=2",
          "bytes of shared memory, where a block has 232448", true},
     };
     (void)state;

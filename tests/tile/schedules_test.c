@@ -357,33 +357,43 @@ static void test_groups_backward(void **state)
         bool deterministic, short_rows;
     } all[] = {
         {"mha.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=128 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "group_backward: groups=2 queries=128 stages=2 exchange=1 results=2 with_dq=1 held=0 "
+         "ahead=1 "
          "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
          false, false},
         {"../../../attn_scripts/sliding_window.attn", "D=64 E=64", /* whose range begins late */
-         "queries=128 stages=2 exchange=1 results=2 held=0 ahead=1 early=1 stmatrix=1 turned=1 "
+         "queries=128 stages=2 exchange=1 results=2 with_dq=1 held=0 ahead=1 early=1 stmatrix=1 "
+         "turned=1 "
          "boxes=1 sections=0 producer=24 consumer=240",
          false, false},
         {"../../tile/scripts/full.attn", "D=64 E=64",
-         "exchange=1 results=2 held=0 ahead=1 early=1 stmatrix=1 turned=1 boxes=1 ", false, false},
+         "exchange=1 results=2 with_dq=1 held=0 ahead=1 early=1 stmatrix=1 turned=1 boxes=1 ",
+         false, false},
         {"../../tile/scripts/full.attn", "D=128 E=128",
-         "exchange=1 results=2 held=64 ahead=0 early=1 stmatrix=1 turned=1 boxes=1 ", false, false},
+         "exchange=1 results=2 with_dq=1 held=64 ahead=0 early=1 stmatrix=1 turned=1 boxes=1 ",
+         false, false},
         {"../../tile/scripts/full.attn", "D=128 E=128", /* there is one shape for all lengths */
-         "exchange=1 results=2 held=64 ahead=0 early=1 stmatrix=1 turned=1 boxes=1 ", false, true},
+         "exchange=1 results=2 with_dq=1 held=64 ahead=0 early=1 stmatrix=1 turned=1 boxes=1 ",
+         false, true},
         {"../../../attn_scripts/softcap.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 with_dq=1 held=0 "
+         "ahead=1 "
          "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
          false, false},
         {"../../../attn_scripts/softcap.attn", "D=128 E=128",
-         "queries=64 stages=2 exchange=2 results=2 held=0 ahead=1 early=1 ", false, false},
+         "queries=64 stages=2 exchange=2 results=2 with_dq=1 held=0 ahead=1 early=1 ", false,
+         false},
         {"../../../attn_scripts/sigmoid.attn", "D=128 E=128", /* its rows know nothing */
-         "queries=64 stages=2 exchange=2 results=2 held=0 ahead=0 early=1 ", false, false},
+         "queries=64 stages=2 exchange=2 results=2 with_dq=1 held=0 ahead=0 early=1 ", false,
+         false},
         {"mha.attn", "D=96 E=96",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=32 ahead=0 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 with_dq=1 held=32 "
+         "ahead=0 "
          "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
          false, false},
         {"mha.attn", "D=128 E=128",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=32 ahead=0 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 with_dq=1 held=32 "
+         "ahead=0 "
          "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=24 consumer=240",
          false, false},
         {"mha.attn", "D=192 E=128", "fragments of 240 registers beside 24 others", false, false},
@@ -391,24 +401,27 @@ static void test_groups_backward(void **state)
         {"mha.attn", "D=48 E=48", "queries=128", false, false},
         {"mha.attn", "D=80 E=80", "80 channels do not divide among 2 groups", false, false},
         {"mha.attn", "D=24 E=24", "are no multiples of 16", false, false},
-        {"mha.attn", "D=128 E=128", "exchange=1 results=2 held=32 ahead=0 ", true, false},
+        {"mha.attn", "D=128 E=128", "exchange=1 results=1 with_dq=0 held=32 ahead=0 ", true, false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64", "sums of inputs in one order", true,
          false},
         {"mha.attn", "D=192 E=128", "where a consumer has 240", true, false},
         {"mla_train.attn", "D=32 E=16 P=16", "further products", false, false},
         {"../../../attn_scripts/documents.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 with_dq=1 held=0 "
+         "ahead=1 "
          "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=40 consumer=232",
          false, false},
         {"documents_bias_sink.attn", "D=64 E=64", "inputs that pairs read by their query", false,
          false},
         {"../../tile/scripts/pass.attn", "D=16 E=16", "a pass of their own", false, false},
         {"../../../attn_scripts/alibi.attn", "D=64 E=64",
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ahead=1 "
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 with_dq=1 held=0 "
+         "ahead=1 "
          "early=1 stmatrix=1 turned=1 boxes=1 sections=0 producer=24 consumer=240",
          false, false},
         {"../../../attn_scripts/alibi.attn", "D=128 E=128", /* slopes' sums have no room beside */
-         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 held=0 ", false, false},
+         "group_backward: groups=2 queries=64 stages=2 exchange=1 results=2 with_dq=1 held=0 ",
+         false, false},
         {"../../../attn_scripts/retention_true.attn", "D=128 E=128", "held=0 ahead=0 ", false,
          false},
         {"../../../attn_scripts/relative_bias.attn", "D=64 E=64 W=9",
@@ -433,17 +446,20 @@ static void test_groups_back_wide(void **state)
         const char *script, *sizes, *said;
         bool deterministic;
     } all[] = {
-        {"mha.attn", "D=256 E=256", "sums of dQ in one order", true},
-        {"mha.attn", "D=192 E=128", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=1 ",
-         false},
-        {"mha.attn", "D=192 E=192", "parts=3 stages=2 exchange=2 results=2 boxes=1 sections=0 ",
-         false},
-        {"mha.attn", "D=224 E=224", "parts=7 stages=2 exchange=1 results=2 boxes=1 sections=0 ",
-         false},
-        {"mha.attn", "D=256 E=256", "parts=4 stages=2 exchange=2 results=1 boxes=1 sections=0 ",
-         false},
-        {"mha.attn", "D=128 E=256", "parts=2 stages=2 exchange=2 results=2 boxes=1 sections=0 ",
-         false},
+        {"mha.attn", "D=256 E=256", "parts=1 stages=2 exchange=1 results=1 with_dq=0 boxes=1 ",
+         true},
+        {"mha.attn", "D=192 E=128", "parts=1 stages=2 exchange=1 results=1 with_dq=0 boxes=1 ",
+         true},
+        {"mha.attn", "D=192 E=128",
+         "parts=2 stages=2 exchange=2 results=2 with_dq=1 boxes=1 sections=1 ", false},
+        {"mha.attn", "D=192 E=192",
+         "parts=3 stages=2 exchange=2 results=2 with_dq=1 boxes=1 sections=0 ", false},
+        {"mha.attn", "D=224 E=224",
+         "parts=1 stages=2 exchange=1 results=1 with_dq=0 boxes=1 sections=0 ", false},
+        {"mha.attn", "D=256 E=256",
+         "parts=1 stages=2 exchange=1 results=1 with_dq=0 boxes=1 sections=0 ", false},
+        {"mha.attn", "D=128 E=256",
+         "parts=2 stages=2 exchange=2 results=2 with_dq=1 boxes=1 sections=0 ", false},
         {"../../../attn_scripts/alibi.attn", "D=256 E=256", "where a consumer has", false},
     };
     (void)state;
