@@ -30,8 +30,8 @@
 
 static void memories(Lanes *x)
 {
-    const int32_t m = x->shape->query_tile, d = x->p->d, part = d / group_back_columns(x->shape);
-    group_back_pipelines(x, part);
+    const int32_t m = x->shape->query_tile, d = x->p->d;
+    group_back_pipelines(x, x->with_dq ? d / group_back_columns(x->shape) : d);
     if (x->with_dq) {
         group_back_exchange(x, "mma");
         tile_pipeline(x->t, "result", x->shape->result_stages, "mma", "send",
