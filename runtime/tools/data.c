@@ -117,6 +117,18 @@ static void make_codes(AuArray *array, Random *random)
     for (size_t i = 0; i < array->bytes; i++) codes[i] = (uint8_t)(256 * uniform(random)) & 0xbf;
 }
 
+/* The first size of an extent that nobody has given. */
+static const char *missing_size(const AuSession *s, const aule_expr *extent, const Shape *shape)
+{
+    for (uint32_t n = 0; n < extent->length; n++) {
+        const uint32_t size = extent->code[n] >> 8;
+        if ((extent->code[n] & 255u) == AULE_E_SIZE && size < s->signature->size_count &&
+            shape->at[size] < 0)
+            return s->signature->sizes[size].name;
+    }
+    return "the sizes";
+}
+
 static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shape *shape,
                       Random *random)
 {
@@ -130,11 +142,9 @@ static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shap
         if (aule_evaluate(&t->axes[axis], shape->at, s->signature->size_count, NULL, 0, &value,
                           &error))
             return command_error(error);
-        uint32_t size = t->axes[axis].code[0] >> 8;
         if (value.i < 0)
-            return command_fail(
-                EXIT_USAGE, "--shape does not give %s, of which %s has an axis",
-                t->axes[axis].length == 1 ? s->signature->sizes[size].name : "the sizes", t->name);
+            return command_fail(EXIT_USAGE, "--shape does not give %s, of which %s has an axis",
+                                missing_size(s, &t->axes[axis], shape), t->name);
         extents[axis] = value.i;
     }
     uint32_t dtype = t->dtype == AULE_OPERAND ? operand : t->dtype;
