@@ -197,17 +197,25 @@ static void say_unshared(AuJob *job, const AuAttentionBuild *build, uint32_t fir
         au_remark(job->diags, AU_N0604, v->attn->span, "%s", message);
 }
 
+/* Recurrences say why in machines' own words; that --deterministic takes matrix units away nobody would guess. */
+static bool is_worth_saying(const char *schedule, const char *why)
+{
+    static const char lanes[] = "lanes_", tokens[] = "linear_tokens";
+    return strncmp(schedule, lanes, sizeof lanes - 1) == 0 ||
+           (strncmp(schedule, tokens, sizeof tokens - 1) == 0 && strstr(why, "in one order"));
+}
+
 /* Somebody asked for an architecture by its name, whose matrix units kernels from number [first] on do not use: a schedule's name says why. */
 static void say_without_matrices(AuJob *job, const AuAttentionBuild *build, uint32_t first,
                                  const AuVariant *v)
 {
-    static const char plain[] = "lanes_", mark[] = " # ";
+    static const char mark[] = " # ";
     if (!job->choice.arch_count || tile_caps(v->arch->caps)->executors & 1u << TILE_ON_THREAD)
         return;
     for (uint32_t n = first; n < build->count; n++) {
         const AuVariant *one = &build->variants[n];
         const char *why = strstr(one->schedule->name, mark);
-        if (!why || strncmp(one->schedule->name, plain, sizeof plain - 1) != 0) continue;
+        if (!why || !is_worth_saying(one->schedule->name, why)) continue;
         const char *message = au_format(job->arena, "%s of '%s' for %s %s has no matrices: %s",
                                         schedule_operation(one->operation), v->attn->name,
                                         v->target->name, v->arch->name, why + sizeof mark - 1);

@@ -301,7 +301,10 @@ bool shapes_read(AuShapes *s, AuDiags *diags, const char *name, const char *text
     }
     Reader r = {.arena = s->arena, .diags = diags, .in = {.text = text}};
     r.source = au_source_add(diags, name, text, length);
-    for (uint32_t begin = 0; begin < length;) {
+    static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, which scripts may have, too */
+    const uint32_t marked = sizeof mark - 1;
+    const bool has_mark = length >= marked && memcmp(text, mark, marked) == 0;
+    for (uint32_t begin = has_mark ? marked : 0; begin < length;) {
         const char *newline = memchr(text + begin, '\n', length - begin);
         const uint32_t line_end = newline ? (uint32_t)(newline - text) : (uint32_t)length;
         const char *comment = memchr(text + begin, '#', line_end - begin);
