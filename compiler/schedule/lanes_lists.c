@@ -123,8 +123,8 @@ static void test_bounds(Lanes *x, const Lists *l, const char *first)
             if (s == 0)
                 tile_frag(t, tile_text(t, "%s_read", name), "f32[r:%d] @ rows_of_block", rows);
             else
-                tile_frag(t, tile_text(t, "%s_read", name), "f32[n:%d, kv:%d] @ keys_along_lanes",
-                          tiles_of_warp(x), l->keys);
+                tile_frag(t, tile_text(t, "%s_read", name), "f32[n:%d, kv:%d] @ %skeys_along_lanes",
+                          tiles_of_warp(x), l->keys, l->prefix);
             ends_of_read(x, name,
                          s == 0 ? tile_text(t, "mask_%s(b, h, min(mb * %d + iota(r:%d), end - 1))",
                                             name, l->rows, rows)
@@ -170,14 +170,15 @@ static void classes_across(Lanes *x, const Lists *l)
     const int32_t power = l->keys & -l->keys, warp = x->p->caps->lanes;
     const int32_t most = power < warp ? power : warp, lanes = most == l->keys ? most / 2 : most,
                   each = l->keys / lanes;
-    tile_layout(t, "keys_along_lanes", "reg", tile_text(t, "reg:%d lane:%d@1", each, lanes));
+    tile_layout(t, tile_text(t, "%skeys_along_lanes", l->prefix), "reg",
+                tile_text(t, "reg:%d lane:%d@1", each, lanes));
     if (bounds) tile_layout(t, "rows_of_block", tile_text(t, "lane:%d@1 reg", warp), NULL);
     begin_classes(x, l, CLASS_WARPS * tiles);
     tile_role(t, "core", CLASS_WARPS, TILE_ON_WARP, 0);
     tile_set(t, "first", "nb * %d + self * %d", CLASS_WARPS * tiles, tiles);
     const char *key = tile_text(t, "(first + iota(n:%d)) * %d", tiles, l->keys);
     tile_set(t, "j", "%s + iota(kv:%d)", key, l->keys);
-    tile_frag(t, "pairs", "i32[n:%d, kv:%d] @ keys_along_lanes = 0", tiles, l->keys);
+    tile_frag(t, "pairs", "i32[n:%d, kv:%d] @ %skeys_along_lanes = 0", tiles, l->keys, l->prefix);
     if (bounds) tile_frag(t, "sure", "i32[n:%d] like pairs = 0", tiles);
     tile_set(t, "end", "min(mb * %d + %d, %s)", l->rows, l->rows, s);
     tile_if(t, "first < n_high && first + %d > n_low", tiles);

@@ -40,6 +40,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=133 T=140 D=80 E=112", NULL, "nan repeat ordered"},
     {"mha.attn", "B=1 H=2 Hk=1 S=133 T=140 D=112 E=80", NULL, "nan dfinals"},
     {"../../../attn_scripts/alibi.attn", "B=1 H=2 S=140 T=133 D=80 E=80", NULL, "unseen"},
+    {"../../../attn_scripts/tree.attn", "B=1 H=2 Hk=1 S=140 T=150 D=16 E=16", NULL, "repeat ordered"},
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=2 Hk=1 S=150 T=70 D=192 E=128", "window=20", "unseen repeat ordered"},
     {"../../../attn_scripts/documents.attn", "B=1 H=2 S=200 T=200 D=64 E=64", NULL, "sorted repeat"},
     {"dropout.attn", "B=1 H=2 Hk=1 S=139 T=153 D=32 E=64", "rate=0.25 seed=987654321", "repeat"},
@@ -109,7 +110,7 @@ static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=256 E=512", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=9 D=1024 E=528", NULL, NULL},
 };
-enum { WIDE = 36 }; /* the first case with widths of matrix units */
+enum { WIDE = 42 }; /* the first case with widths of matrix units */
 static const char *const rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4", "tiled-ir:generic", "kernel-ir:generic",
                                     "tiled-ir:x86-64-v4-amx", "kernel-ir:x86-64-v4-amx", "tiled-ir:sm_80", "kernel-ir:sm_80", "passed-ir:sm_80",
                                     "tiled-ir:sm_75", "kernel-ir:sm_75", "kernel-ir:sm_90", "kernel-ir:sm_70", "tiled-ir:sm_70", "passed-ir:sm_70",
