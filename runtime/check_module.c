@@ -58,11 +58,12 @@ static bool bad_option(const Check *check, const aule_expr *expr)
 static bool bad_list(const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
     const uint32_t lists = AULE_TENSOR_BROUGHT & ~AULE_TENSOR_SPREADS;
-    bool table = !(t->flags & AULE_TENSOR_TABLE_STARTS);
+    if (!(t->flags & lists)) return false;
+    if (t->role != AULE_ROLE_INPUT || t->dtype != AULE_I32 || !t->rank) return true;
+    if (!(t->flags & AULE_TENSOR_TABLE_STARTS)) return false;
     for (uint32_t i = 0; i < a->tensor_count; i++)
-        table |= (rt_tensor(a, i)->flags & AULE_TENSOR_TABLE) != 0;
-    return t->flags & lists &&
-           (t->role != AULE_ROLE_INPUT || t->dtype != AULE_I32 || !t->rank || !table);
+        if (rt_tensor(a, i)->flags & AULE_TENSOR_TABLE) return false;
+    return true;
 }
 
 static aule_status check_signature(const Check *check, const aule_attention_v1 *a)

@@ -28,15 +28,14 @@ typedef struct AuVariant {
     bool tf32;              /* operands of f32 are multiplied so */
     const AuShapes *shapes; /* of the tuned table and of the caller */
     bool boxes;             /* a launch passes tensors that boxes of tensor maps describe */
-    int32_t
-        spare_shared; /* bytes of a block's shared memory that shapes leave to what they do not count */
-    int32_t too_large;     /* bytes that a kernel takes beyond a block's shared memory */
-    const AuShapeRow *row; /* which of them its shape was asked for by; NULL: by none */
-    bool ranks;            /* it is asked which shapes it could have */
-    const char *ranking;   /* that, as text */
-    AuQueries queries;     /* how many there are; its condition */
-    bool short_rows;       /* there are SCHEDULE_SHORT_ROWS queries at most; its condition */
-    bool by_slots;         /* append: the call says where each row goes; its condition */
+    int32_t spare_shared;   /* bytes of shared memory that shapes leave free */
+    int32_t too_large;      /* bytes that a kernel takes beyond a block's shared memory */
+    const AuShapeRow *row;  /* which of them its shape was asked for by; NULL: by none */
+    bool ranks;             /* it is asked which shapes it could have */
+    const char *ranking;    /* that, as text */
+    AuQueries queries;      /* how many there are; its condition */
+    bool short_rows;        /* there are SCHEDULE_SHORT_ROWS queries at most; its condition */
+    bool by_slots;          /* append: the call says where each row goes; its condition */
     AuLaunchExpr condition;
     AuSchedule *
         schedule; /* NULL: kernels for so many queries, or with boxes, are none of this attention */

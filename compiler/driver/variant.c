@@ -496,11 +496,14 @@ static void refuse_shape(AuArena *arena, AuDiags *diags, const AuVariant *v,
     if (instead) au_add_note(diags, error, row->span, "%s", instead);
 }
 
-/* Shapes count tiles; rows that a pass makes of others, and sums of lanes, are in kernels alone. Where those do not fit, shapes of the rule leave them room. */
+/* Shapes count tiles; rows that a pass makes of others, and sums of lanes, are in kernels alone. Where those do not fit, shapes of the rule leave them room, twice
+ * as much each time. */
 static bool build_smaller(AuArena *arena, AuDiags *diags, AuVariant *v, const AuVariant *given,
                           const char *source_name, const AuDiags *before)
 {
-    const int32_t spare = given->spare_shared + v->too_large;
+    enum { LEAST = 256 };
+    const int32_t first = v->too_large > LEAST ? v->too_large : LEAST,
+                  spare = given->spare_shared ? 2 * given->spare_shared : first;
     au_diags_back(diags, before);
     *v = *given;
     v->spare_shared = spare;
@@ -516,7 +519,7 @@ bool variant_build(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sou
     if (variant_try(arena, diags, v, source_name)) return true;
     const AuShapeRow *row = v->row;
     AuDiag *last = diags->last;
-    if (v->too_large && given.spare_shared < MOST_SPARE && (!row || row->own))
+    if (v->too_large && v->boxes && given.spare_shared < MOST_SPARE && (!row || row->own))
         return build_smaller(arena, diags, v, &given, source_name, &before);
     if (row && !row->own) {
         const bool complete = last && last->span.source == row->span.source;

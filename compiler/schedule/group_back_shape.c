@@ -296,8 +296,7 @@ static bool shape_of_groups(AuArena *arena, const AuProblem *p, int32_t groups, 
             s.scores_ahead =
                 (s.query_tile > rows || plain == reads_positions(p)) && row_count(p, &s) > 0;
             s.values_early = s.result_boxes = true;
-            s.matrix_stores = p->caps->matrix_stores;
-            s.exchange_turned = s.with_dq && s.matrix_stores;
+            s.matrix_stores = s.exchange_turned = p->caps->matrix_stores;
             *why = group_backward_candidate(arena, p, &s);
             if (*why) continue;
             *out = s;
@@ -316,6 +315,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     if (*why) return false;
     if (shape_of_groups(arena, p, 2, !p->deterministic, out, why)) return true;
     const bool uneven = p->d % (2 * group_atom(p)->k) != 0;
-    return uneven && (shape_of_groups(arena, p, 2, false, out, why) ||
-                      shape_of_groups(arena, p, 1, true, out, why));
+    return uneven && !p->deterministic &&
+           (shape_of_groups(arena, p, 2, false, out, why) ||
+            shape_of_groups(arena, p, 1, true, out, why));
 }

@@ -13,7 +13,7 @@
  * values multiplies first has lain there since it made the weights of the tile before. Before the first tile it is 0, and what is made of
  * that nobody adds.
  *
- * With --deterministic dQ has a kernel of its own (group_queries.c), and the groups do not meet at all. */
+ * With `with_dq` 0 dQ has a kernel of its own (group_queries.c), and the groups do not meet at all. */
 #include "group.h"
 #include "lanes_back.h"
 #include "shapes.h"

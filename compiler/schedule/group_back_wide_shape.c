@@ -105,7 +105,7 @@ static bool adds_much(const AuProblem *p)
 }
 
 /* Measured (docs/dev/hopper.md): two stages, two tiles of dS' and of dQ, of which 4 parts are the most that were worth it; one of dQ where two do not fit. Narrow
- * heads were not measured. */
+ * heads were not measured. Above ADDED, and in one order, dQ has a kernel of its own. */
 bool schedule_group_back_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
                                     const char **why)
 {

@@ -17,7 +17,7 @@
  *
  * One hook makes both of a pair, after the wait for dP'; the pass `waits` moves that wait behind what asks for scores alone.
  *
- * With --deterministic dQ has a kernel of its own (group_queries.c): no tile of dS', no sums, no warp that sends them.
+ * With `with_dq` 0 dQ has a kernel of its own (group_queries.c): no tile of dS', no sums, no warp that sends them.
  *
  * Rows beyond the mask's range must be zeros (lanes_limits): as in group_forward.c such tiles are copied by the lanes of the warp.
  *

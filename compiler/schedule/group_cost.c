@@ -164,11 +164,11 @@ static double statistics(const AuShape *s, double a_row)
 }
 
 /* The kernel whose blocks own queries, where dQ is made by itself: three products of a pair, of which a group starts none ahead. */
-static GroupCost queries_cost(const AuProblem *p)
+static double queries_pair(const AuProblem *p)
 {
     const AuTileCaps *rates = tile_rates(p->caps);
     AuShape s;
-    if (group_queries_shape(p->attn->arena, p, &s)) return (GroupCost){0};
+    if (group_queries_shape(p->attn->arena, p, &s)) return 0;
     const int32_t bytes = tile_elem(p->operand)->bytes, groups = s.executors, keys = s.key_tile,
                   rows = GROUP_ROWS;
     const double pairs = (double)rows * keys, pairs_of_lane = pairs / LANES, d = p->d, e = p->e,
@@ -183,7 +183,7 @@ static GroupCost queries_cost(const AuProblem *p)
     };
     c.tile = together(&c, groups);
     add_up(p, &s, groups, keys, false, &c);
-    return c;
+    return c.pair;
 }
 
 static GroupCost back_cost(const AuProblem *p, const AuShape *s, double of_products, double shared,
@@ -206,7 +206,7 @@ static GroupCost back_cost(const AuProblem *p, const AuShape *s, double of_produ
         c.tile += (s->exchange_stages > 1 ? 0 : EXCHANGE_ONE) +
                   (s->result_stages > 1 ? 0 : RESULT_ONE) + PART * (parts - 1);
     add_up(p, s, keys / GROUP_ROWS, s->query_tile, true, &c);
-    if (!s->with_dq) c.pair += queries_cost(p).pair;
+    if (!s->with_dq) c.pair += queries_pair(p);
     return c;
 }
 

@@ -1,4 +1,4 @@
-/* group_queries.c - gradients of queries in one order (--deterministic), by groups of four warps: a block owns queries, 64 rows of each group,
+/* group_queries.c - gradients of queries by groups of four warps (`with_dq` 0), in one order: a block owns queries, 64 rows of each group,
  * and walks over tiles of keys, so that who adds to a row of dQ is one group, tile after tile.
  *
  *     role load on warp        Q and dO once; K and V of each tile into a ring of stages

@@ -21,9 +21,13 @@ NAMES = CACHED | {"T_lengths": "seqused_k", "S_starts": "cu_seqlens_q", "T_start
 
 
 def _most(given: int | None, what: str) -> int | None:
-    """A bound, which need not be near where rows are many: calls of few bounds have few plans."""
     most = check_most(given, what)
-    return most if most is None or most <= 16 else min(1 << (most - 1).bit_length(), (1 << 31) - 1)
+    return None if most is None else _bound(most)
+
+
+def _bound(most: int) -> int:
+    """Which need not be near where rows are many: calls of few bounds have few plans."""
+    return most if most <= 16 else min(1 << (most - 1).bit_length(), (1 << 31) - 1)
 
 
 def _check_starts(x: Any, what: str) -> None:
@@ -56,9 +60,9 @@ def _starts(x: Any, what: str, of: str, rows: int) -> list[int]:
     return values
 
 
-def _longest(starts: list[int], said: int | None, what: str) -> int | None:
+def _longest(said: int | None, starts: list[int]) -> int:
     """What a call does not say, where the host has read the starts anyway: kernels for few queries of a sequence then run for those who have few."""
-    return said if said is not None else _most(max(after - before for before, after in zip(starts, starts[1:])), what)
+    return said if said is not None else _bound(max(after - before for before, after in zip(starts, starts[1:])))
 
 
 def _by_heads(x: Any, what: str) -> Any:
@@ -205,7 +209,8 @@ def _over_pages(
             raise ArgumentError(f"{what} has {x.shape[0]} rows, cu_seqlens_q has {starts.shape[0] - 1} sequences", "tensor")
     if not _is_far(starts):
         values = _starts(starts, "cu_seqlens_q", "q", q.shape[2])
-        most = _longest(values, most, "max_seqlen_q") if _backend_of(q, backend) == "cpu" else most
+        if _backend_of(q, backend) == "cpu":
+            most = _longest(most, values)
     storage, given = storage_of({"k": k, "v": v}, scales, q)
     if most is not None:
         named = named | {"S_most": most}
@@ -231,12 +236,13 @@ def _over_rows(
         raise ArgumentError(f"cu_seqlens_q has {len(lists[0][0])} elements, cu_seqlens_k has {len(lists[1][0])}", "tensor")
     # Packed kernels add up gradients of slopes and sinks in any order
     ordered = f._options.get("deterministic") and any(getattr(x, "requires_grad", False) for x in named.values())
-    packed = _backend_of(q, backend) in PACKED and not ordered
+    where = _backend_of(q, backend)
+    packed = where in PACKED and not ordered
     far = packed and any(_is_far(x) for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]
     if packed:
-        if starts and _backend_of(q, backend) == "cpu":
-            most = _longest(starts[0], most[0], "max_seqlen_q"), _longest(starts[1], most[1], "max_seqlen_k")
+        if starts and where == "cpu":
+            most = _longest(most[0], starts[0]), _longest(most[1], starts[1])
         words = [":most" if n is not None or invariant else "" for n in most]
         named = named | {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
         f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)

@@ -220,7 +220,7 @@ class Varlen(test_decode.VarlenOverPages):
         for options in ({}, {"causal": True, "window": 50}, {"softcap": 5.0}):
             o, lse = aule.attention_varlen(q, k, v, queries, keys, 4, 2600, return_lse=True, **options)
             np.testing.assert_array_equal(o, aule.attention_varlen(q, k, v, queries, keys, **options))  # a processor reads what is not said
-            with mock.patch.object(aule._varlen, "_longest", lambda starts, said, what: said):
+            with mock.patch.object(aule._varlen, "_longest", lambda said, starts: said):
                 want, want_lse = aule.attention_varlen(q, k, v, queries, keys, return_lse=True, **options)
             np.testing.assert_allclose(o, want, rtol=2e-5, atol=1e-5)
             np.testing.assert_allclose(lse, want_lse, rtol=2e-5, atol=1e-5)
