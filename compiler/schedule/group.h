@@ -111,8 +111,8 @@ int32_t group_back_distance_registers(const AuProblem *p, int32_t queries);
 int32_t group_back_operand_bytes(const AuProblem *p, const AuShape *s, int32_t keys);
 
 /* ---- group_back_parts.c */
-/* The pipeline of dS', whose tiles are handed on from and to [exchanged], "mma" or "one mma". */
-void group_back_exchange(Lanes *x, const char *exchanged);
+/* The pipelines of dS' and of dQ: between [groups], "mma" or "one mma", and from them to the warp that adds it, [width] channels at a time. */
+void group_back_query_pipelines(Lanes *x, const char *groups, int32_t width);
 const char *group_back_sums(Lanes *x); /* where the tile's rows of dQ are added, in dq_sum */
 /* A loop over the heads of the block and their tiles of queries. */
 void group_back_open_walk(Lanes *x);

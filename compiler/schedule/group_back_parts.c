@@ -4,7 +4,7 @@
 #include "key_layout.h"
 #include "lanes_back.h"
 
-void group_back_exchange(Lanes *x, const char *exchanged)
+static void exchange(Lanes *x, const char *exchanged)
 {
     const int32_t m = x->shape->query_tile;
     const bool turned = x->shape->exchange_turned;
@@ -12,6 +12,14 @@ void group_back_exchange(Lanes *x, const char *exchanged)
                   turned ? "dS: %s[q:%d, kv:%d] swizzle %d" : "dS: %s[kv:%d, q:%d] swizzle %d",
                   x->operand, turned ? m : x->block, turned ? x->block : m,
                   group_swizzle(x->p, turned ? x->block : m));
+}
+
+void group_back_query_pipelines(Lanes *x, const char *groups, int32_t width)
+{
+    exchange(x, groups);
+    tile_pipeline(x->t, "result", x->shape->result_stages, groups, "send",
+                  "dQ: f32[q:%d, d:%d] packed %s.C", x->shape->query_tile, width,
+                  back_sum_atom(x)->name);
 }
 
 const char *group_back_sums(Lanes *x)

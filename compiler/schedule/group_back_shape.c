@@ -154,18 +154,10 @@ const char *group_back_refusal_of_problem(AuArena *arena, const AuProblem *p)
     return NULL;
 }
 
-/* With --deterministic: blocks of queries make dQ, and what else blocks add to in any order has no other form. */
-static const char *refusal_of_order(const AuProblem *p)
-{
-    if (!p->deterministic) return NULL;
-    if (p->grads->pairs.count) return "sums of inputs in one order";
-    return warps_heads_apart(p) ? "sums of heads in one order" : NULL;
-}
-
 const char *group_back_refusal_of_dq(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     AuShape of_queries;
-    const char *why = refusal_of_order(p);
+    const char *why = warps_refusal_of_order(p);
     if (why) return why;
     if (s->with_dq) return p->deterministic ? "sums of dQ in one order" : NULL;
     if (s->exchange_stages > 1 || s->result_stages > 1)
@@ -310,7 +302,7 @@ bool schedule_group_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
                                    const char **why)
 {
     *why = group_back_refusal_of_problem(arena, p);
-    if (!*why) *why = refusal_of_order(p);
+    if (!*why) *why = warps_refusal_of_order(p);
     if (!*why) *why = group_back_slower(p);
     if (*why) return false;
     if (shape_of_groups(arena, p, 2, !p->deterministic, out, why)) return true;

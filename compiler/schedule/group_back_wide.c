@@ -233,21 +233,13 @@ static void list_again(Lanes *x)
     tile_segment(x->t, "partial", TILE_RANGE, "f_high", "m_high");
 }
 
-static void pipelines_of_queries(Lanes *x, int32_t width)
-{
-    group_back_exchange(x, "one mma");
-    tile_pipeline(x->t, "result", x->shape->result_stages, "one mma", "send",
-                  "dQ: f32[q:%d, d:%d] packed %s.C", x->shape->query_tile, width,
-                  back_sum_atom(x)->name);
-}
-
 static void kernel_of_keys(Lanes *x)
 {
     const int32_t width = group_back_wide_part(x->p, x->shape);
     warps_back_head(x);
     list_again(x);
     group_back_pipelines(x, width);
-    if (x->with_dq) pipelines_of_queries(x, width);
+    if (x->with_dq) group_back_query_pipelines(x, "one mma", width);
     if (x->shape->result_boxes) tile_barrier(x->t, "done", 0, GROUP_BACK_WIDE);
     group_back_load(x);
     if (x->with_dq) send_role(x);

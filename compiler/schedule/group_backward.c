@@ -30,13 +30,9 @@
 
 static void memories(Lanes *x)
 {
-    const int32_t m = x->shape->query_tile, d = x->p->d;
+    const int32_t d = x->p->d;
     group_back_pipelines(x, x->with_dq ? d / group_back_columns(x->shape) : d);
-    if (x->with_dq) {
-        group_back_exchange(x, "mma");
-        tile_pipeline(x->t, "result", x->shape->result_stages, "mma", "send",
-                      "dQ: f32[q:%d, d:%d] packed %s.C", m, d, back_sum_atom(x)->name);
-    }
+    if (x->with_dq) group_back_query_pipelines(x, "mma", d);
     if (x->shape->result_boxes) tile_barrier(x->t, "done", 0, x->shape->executors);
 }
 

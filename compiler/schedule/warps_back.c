@@ -85,9 +85,9 @@ static const char *refusal_of_queries(const AuProblem *p)
         return p->deterministic       ? "sums in one order"
                : warps_dq_is_apart(p) ? "sums of queries in a kernel of their own"
                                       : "sums over keys that need a pass of their own";
-    if (!warps_dq_is_apart(p) || !p->grads->pairs.count) return NULL;
-    return p->deterministic ? "sums of inputs in one order"
-                            : "sums of inputs of elements that lie nobody knows where";
+    return !p->deterministic && warps_dq_is_apart(p) && p->grads->pairs.count
+               ? "sums of inputs of elements that lie nobody knows where"
+               : NULL;
 }
 
 bool warps_heads_apart(const AuProblem *p)
@@ -98,19 +98,25 @@ bool warps_heads_apart(const AuProblem *p)
            (own_mask && a->tensors[0].axes[1].i != a->tensors[1].axes[1].i);
 }
 
+const char *warps_refusal_of_order(const AuProblem *p)
+{
+    if (!p->deterministic) return NULL;
+    if (p->grads->pairs.count) return "sums of inputs in one order";
+    return warps_heads_apart(p) ? "sums of heads in one order" : NULL;
+}
+
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
 {
     const AuGrads *g = p->grads;
+    const char *why = NULL;
     (void)arena;
     if (back_layout_refusal(p)) return back_layout_refusal(p);
-    if (warps_dq_is_apart(p) || g->pass_count) {
-        const char *why = refusal_of_queries(p);
-        if (why) return why;
-    }
+    if (warps_dq_is_apart(p) || g->pass_count) why = refusal_of_queries(p);
+    if (!why) why = warps_refusal_of_order(p);
+    if (why) return why;
     for (uint32_t n = 0; n < g->dot_count; n++)
         if (g->ddots[n].i != g->dscore.i)
             return "further products whose gradient is not that of the score";
-    if (p->deterministic && warps_heads_apart(p)) return "sums of heads in one order";
     if (warps_dq_is_apart(p) && warps_heads_apart(p))
         return "sums of heads of elements that lie nobody knows where";
     return NULL;

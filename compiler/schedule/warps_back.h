@@ -22,6 +22,8 @@ bool warps_dq_is_apart(const AuProblem *p);
 bool warps_heads_apart(const AuProblem *p);
 /* Why this schedule does not have the attention's gradients; NULL: it has. */
 const char *warps_back_refusal(AuArena *arena, const AuProblem *p);
+/* What else blocks add to in any order, and has no other form for --deterministic; NULL: nothing. */
+const char *warps_refusal_of_order(const AuProblem *p);
 /* The same of a shape. */
 const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
