@@ -74,7 +74,8 @@ attention_sink bf16 B=1,H=4,S=64,T=500
 qk_norm f16 B=1,H=2,S=100,T=100
 relative_bias f16 B=2,H=2,S=150,T=150,W=65
 ROWS
-if [ "$arch" = sm_90 ]; then # groups of warps and tensor maps
+# Groups of warps and tensor maps; with dQ in a kernel of its own at widths 80 and 256.
+if [ "$arch" = sm_90 ]; then
     pack sm_90a 64 -groups-64 <<'ROWS'
 mha f16,bf16 B=2,H=3,S=200,T=333
 alibi bf16 B=1,H=4,S=512,T=512
@@ -83,11 +84,30 @@ relative_bias f16 B=2,H=2,S=150,T=150,W=65
 attention_sink bf16 B=1,H=4,S=64,T=500
 sigmoid f16 B=1,H=3,S=128,T=65
 ROWS
+fi
+if [ "${arch%a}" = sm_90 ]; then
     pack sm_90a 128 -groups-128 <<'ROWS'
 gqa f16,bf16 B=2,H=8,Hk=2,S=257,T=257
 softcap bf16 B=1,H=4,S=300,T=1000
 mha bf16 B=1,H=2,S=640,T=700
 ROWS
+    pack sm_90a 256 -groups-256 <<'ROWS'
+gqa bf16 B=1,H=4,Hk=2,S=333,T=333
+ROWS
+    pack sm_90a 80 -groups-80 <<'ROWS'
+sliding_window f16 B=1,H=4,S=500,T=500
+ROWS
+fi
+
+# What racecheck is to watch, and what shows that it must be so (sanitizer_sees.cu).
+watched=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 -c 'import run; print(*run.WATCHED)')
+for so in $watched; do
+    if grep -qs mbarrier.arrive "$out/$so"; then
+        python3 "$here/every_lane.py" "$out/$so" "$out/${so%.so}-lanes.so"
+    fi
+done
+if nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) && [ "${arch%a}" = sm_90 ]; then
+    "$nvcc" -arch=sm_90a -cudart static -o "$out/bin/sanitizer_sees" "$here/sanitizer_sees.cu"
 fi
 
 # ---- what is read there
