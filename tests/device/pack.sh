@@ -103,7 +103,7 @@ fi
 watched=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 -c 'import run; print(*run.WATCHED)')
 for so in $watched; do
     if grep -qs mbarrier.arrive "$out/$so"; then
-        python3 "$here/every_lane.py" "$out/$so" "$out/${so%.so}-lanes.so"
+        python3 "$here/for_sanitizer.py" "$out/$so" "$out/${so%.so}-watched.so"
     fi
 done
 if nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) && [ "${arch%a}" = sm_90 ]; then

@@ -32,9 +32,7 @@ WATCHED = {
     "smoke/gqa-bf16-groups-256.so": "B=1,H=2,Hk=1,S=133,T=133",
     "smoke/sliding_window-f16-groups-80.so": "B=1,H=2,S=200,T=200",
 }
-LANES = "-lanes.so"  # end of the name of what every_lane.py made
-# Backward's groups there meet at one barrier from two places (sanitizer_sees.cu), and the tool ends the kernel.
-UNSEEN = {"synccheck": ("smoke/gqa-bf16-groups-256.so",)}
+FOLLOWED = {"racecheck": "-watched.so", "synccheck": "-watched.so"}  # ends of the names of what for_sanitizer.py made
 
 # Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
 HARD = ("pair_bias", "cross", "softcap", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "band", "window_of_left", "no_scales", "empty_rows",
@@ -112,7 +110,8 @@ def by_blindness(status, said):
 
 
 # What of sanitizer_sees.cu the tools report; by_sanitizer: nothing.
-SEES = (("racecheck", "elected", by_blindness), ("racecheck", "every", by_sanitizer), ("synccheck", "places", by_blindness))
+SEES = (("racecheck", "elected", by_blindness), ("racecheck", "every", by_sanitizer), ("synccheck", "places", by_blindness),
+        ("synccheck", "unaligned", by_sanitizer))
 
 
 def watch(tool, name, label, words, count):
@@ -200,11 +199,11 @@ def sanitizer():
     rows = {row.split()[0]: row.split() for row in (HERE / "smoke/rows").read_text().splitlines()}
     for name in SANITIZERS:
         for so, shape in WATCHED.items():
-            if so not in rows or so in UNSEEN.get(name, ()):
+            if so not in rows:  # of another architecture
                 continue
-            lanes = so.replace(".so", LANES)
-            watched = lanes if name == "racecheck" and (HERE / lanes).exists() else so
-            yield watch(tool, name, f"{name} {so}", [BIN / "cuda_smoke", watched, "--shape", shape, *rows[so][3:]], by_sanitizer)
+            form = so.replace(".so", FOLLOWED.get(name, ".so"))
+            form = form if (HERE / form).exists() else so
+            yield watch(tool, name, f"{name} {so}", [BIN / "cuda_smoke", form, "--shape", shape, *rows[so][3:]], by_sanitizer)
     for name, what, count in SEES:
         there = tool if (BIN / "sanitizer_sees").exists() else None
         yield watch(there, name, f"{name} sees {what}", [BIN / "sanitizer_sees", what], count)

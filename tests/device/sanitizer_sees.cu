@@ -4,9 +4,10 @@
  * before it in its thread, a barrier of the warp what came before that in the other lanes):
  *   elected    a warp stores, meets, and one lane arrives for all; the other waits, reads, and gives back alike. racecheck reports
  *              the stores of the 31 other lanes, since ptxas leaves the meeting out.
- *   every      the same with 32 arrivals: racecheck reports nothing. every_lane.py makes such kernels of ours.
+ *   every      the same with 32 arrivals: racecheck reports nothing.
  *   places     two warps meet at one named barrier, each with an instruction of its own. synccheck reports it.
- *   unaligned  the same by `barrier.sync`.
+ *   unaligned  the same by `barrier.sync`: synccheck reports nothing.
+ * for_sanitizer.py makes `every` and `unaligned` of our kernels.
  * run.py asks whether this is so, that we notice when a version sees more. */
 #include <cstdint>
 #include <cstdio>

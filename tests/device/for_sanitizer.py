@@ -1,10 +1,13 @@
-"""every_lane.py IN.so OUT.so: the same kernels with every lane of a warp arriving at the barriers in memory, for racecheck.
+"""for_sanitizer.py IN.so OUT.so: the same kernels of groups of warps in a form that compute-sanitizer follows (sanitizer_sees.cu shows
+on a few lines what it does not).
 
-Kernels of groups of warps store, meet (`bar.warp.sync`), and let one lane arrive for all. That is right by PTX's memory model, but
-ptxas leaves the meeting out where lanes are together anyway, and compute-sanitizer's racecheck then orders the stores of that one
-lane alone: it reports the other 31 (a program of 12 lines shows it: sanitizer_sees.cu). Here each arrival is made by 32 lanes and
-each barrier counts 32 times as many, so that racecheck follows; what is stored, read and waited for stays as it is. PTX lies in the
-artifact as text, between zeros, and keeps its length: comments and indentation make the room."""
+racecheck: kernels store, meet (`bar.warp.sync`), and let one lane arrive at a barrier in memory for all. That is right by PTX's memory
+model, but ptxas leaves the meeting out where lanes are together anyway, and the tool then orders the stores of that one lane alone and
+reports the other 31. Here each arrival is made by 32 lanes and each barrier counts 32 times as many.
+synccheck: groups that go different ways meet at a named barrier by two instructions, which the tool takes for divergence unless they are
+not `aligned`. Here they are not.
+What is stored, read and waited for stays as it is. PTX lies in the artifact as text, between zeros, and keeps its length: comments and
+indentation make the room."""
 
 import re
 import sys
@@ -13,6 +16,7 @@ OBJECT = r"\[[^\]]+\]"
 # elected arrival, perhaps with the bytes that copies will bring
 ARRIVE = re.compile(rf"@(%p\d+) (mbarrier\.arrive(\.expect_tx)?\.shared::cta\.b64 _, ({OBJECT})[^;]*;)")
 BEGIN = re.compile(rf"(@%p\d+ mbarrier\.init\.shared::cta\.b64 {OBJECT}, )(%r\d+);")
+NAMED = re.compile(r"\bbar\.sync(?=[ \t]+%?\w+, %?\w+;)")
 MODULE = re.compile(rb"[^\0]*\.version [0-9.]+\n\.target sm_90a[^\0]*\0")
 
 
@@ -26,6 +30,7 @@ def arrive(found):
 def rewritten(ptx):
     text = ARRIVE.sub(arrive, ptx)
     text = BEGIN.sub(r"{.reg .b32 n;\nshl.b32 n, \2, 5;\n\1n;}", text)
+    text = NAMED.sub("barrier.sync", text)
     text = re.sub(r"[ \t]*//[^\n]*", "", text)
     return re.sub(r"\n\s+", "\n", text)
 
@@ -34,7 +39,7 @@ def same_length(found):
     old = found.group(0)[:-1]
     new = rewritten(old.decode()).encode()
     if len(new) > len(old):
-        raise SystemExit(f"every_lane.py: {len(new) - len(old)} bytes too long")
+        raise SystemExit(f"for_sanitizer.py: {len(new) - len(old)} bytes too long")
     return new + b"\n" * (len(old) - len(new)) + b"\0"
 
 
@@ -43,7 +48,7 @@ def main(source, target):
         artifact = file.read()
     result, count = MODULE.subn(same_length, artifact)
     if not count or len(ARRIVE.findall(artifact.decode("latin-1"))) == 0:
-        raise SystemExit(f"every_lane.py: {source}: no PTX for sm_90a with barriers in memory")
+        raise SystemExit(f"for_sanitizer.py: {source}: no PTX for sm_90a with barriers in memory")
     with open(target, "wb") as file:
         file.write(result)
 
