@@ -2,7 +2,7 @@
 
     python bench/decode.py [--device cuda|cpu] [--dtype bf16] [--filter WORD] [--peers sdpa,cudnn,fa2] [--rounds N] [--pages 16,64,128]
                            [--storage e4m3,i8:token] [--artifacts DIR,DIR..] [--write docs/performance.md --marker decode]
-    python bench/decode.py --compile DIR [--target cuda|cpu] [--arch sm_90] [--shape ROW] [--storage e4m3,i8:token]
+    python bench/decode.py --compile DIR [--arch sm_90] [--shape ROW] [--storage e4m3,i8:token]
     python bench/decode.py --check [--storage e4m3,i8:token] [--artifacts DIR]
     python bench/decode.py --ragged [--dtype bf16] [--filter WORD] [--artifacts DIR]
     python bench/decode.py --schedule [--dtype bf16] [--filter WORD] [--artifacts DIR]

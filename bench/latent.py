@@ -37,7 +37,7 @@ class Latent:
         return f"B {self.B}, {self.H} heads, S {self.S}, T {self.T}"
 
 
-CASES = [Latent(64, 8192), Latent(64, 32768), Latent(8, 8192), Latent(8, 8192, S=2), Latent(1, 8192), Latent(64, 8192, H=16), Latent(8, 8192, H=16, S=2),
+CASES = [Latent(64, 8192), Latent(64, 32768), Latent(8, 8192), Latent(8, 8192, S=2), Latent(1, 8192), Latent(64, 8192, H=16), Latent(8, 8192, H=16), Latent(8, 8192, H=16, S=2), Latent(1, 8192, H=16),
          Latent(64, 1024, H=32), Latent(4, 8192, S=256)]
 
 

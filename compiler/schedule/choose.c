@@ -71,8 +71,13 @@ bool schedule_lanes_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
 
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
 {
+    const char *why;
+    AuProblem by_groups = *p;
     if (p->caps->has_private) return SCHEDULE_DECODE_ROWS;
-    return schedule_warps_decode_limit(arena, p) ? WARPS_DECODE_ROWS : WARPS_WIDE_ROWS;
+    if (schedule_warps_decode_limit(arena, p)) return WARPS_DECODE_ROWS;
+    by_groups.queries = AU_SOME_QUERIES;
+    return schedule_has_boxes(arena, &by_groups, AU_FORWARD, &why) ? WARPS_WIDE_BELOW_GROUPS
+                                                                   : WARPS_WIDE_ROWS;
 }
 
 bool schedule_takes_mixed(AuArena *arena, const AuProblem *p)

@@ -116,7 +116,9 @@ enum {
 /* ---- warps_wide.c: the same of values that no warp holds */
 int32_t schedule_warps_wide_limit(AuArena *arena, const AuProblem *p);
 const char *warps_wide_refusal(AuArena *arena, const AuProblem *p); /* whatever the shape */
-enum { WARPS_WIDE_ROWS = 32 }; /* of the heads that share keys, for kernels of fewer rows */
+/* Of the heads that share keys, for kernels of fewer rows; and how many are still these kernels' where there are groups of warps, which
+ * bring keys faster even if a quarter of their 64 rows is anybody's (hopper.md, 2). */
+enum { WARPS_WIDE_ROWS = 32, WARPS_WIDE_BELOW_GROUPS = 8 };
 
 /* ---- warps_pages.c: of kernels whose tiles are first_tile .. and end at the key part_end; rows one behind the other where there are no pages */
 void warps_pages_begin(Lanes *x); /* reads what the table says of the first tile */

@@ -4,10 +4,12 @@
 #include "warps_decode.h"
 
 enum {
-    AT_ONCE = 8,     /* parts of a row whose loads are under way together; of wide rows half */
-    WIDE = 256,      /* channels, from which on several warps have each some of them */
-    CUT = 128,       /* so many */
-    OWN_PART = 1024, /* keys of a part that does not depend on the batch, to whole tiles */
+    AT_ONCE = 8, /* parts of a row whose loads are under way together; of wide rows half */
+    WIDE = 256,  /* channels, from which on several warps have each some of them */
+    CUT = 128,   /* so many */
+    WIDE_PART =
+        256, /* keys of a part of these at least: a row's parts are joined one after the other */
+    OWN_PART = 1024,       /* keys of a part that does not depend on the batch, to whole tiles */
     MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
     MOST_PARTS =
         1 << 16, /* of a sequence, more than a list has: what one says that a call brought */
@@ -36,8 +38,10 @@ const char *warps_row_blocks(Lanes *x)
 
 const char *warps_parts_for(Lanes *x, const char *blocks)
 {
+    const int32_t tile = x->shape->key_tile,
+                  least = x->p->e > WIDE && tile < WIDE_PART ? WIDE_PART : tile;
     return tile_text(x->t, "min(max(%d / max(%s, 1), 1), max(cdiv(%s, %d), 1))",
-                     WARPS_PROCESSORS * x->resident, blocks, lanes_key_room(x), x->shape->key_tile);
+                     WARPS_PROCESSORS * x->resident, blocks, lanes_key_room(x), least);
 }
 
 /* Tiles of a part that does not depend on the batch. */
@@ -193,26 +197,33 @@ static void load_part(Lanes *x, const Parts *of, int32_t n)
                   at);
 }
 
-static void join_part(Lanes *x, const Parts *of, int32_t n)
+static void join_part(Lanes *x, const Parts *of, int32_t n, bool may_be_none)
 {
     AuTileBuild *t = x->t;
     AuText others = {.arena = x->arena};
     const char *states = lanes_states(x);
     for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
         au_text_add(&others, ", other%u_%d", s, n);
-    tile_if(t, "round * %d + %d < %s", at_once(x), n, of->count);
+    if (may_be_none) tile_if(t, "round * %d + %d < %s", at_once(x), n, of->count);
     tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
              au_text_str(&others));
     tile_set(t, "acc", "acc * before + further%d * behind", n);
-    tile_end(t);
+    if (may_be_none) tile_end(t);
 }
 
+/* Most rows have a few parts: loads of parts that are none would be most of what the kernel takes. */
 static void join_parts(Lanes *x, const Parts *of)
 {
     AuTileBuild *t = x->t;
+    const int32_t all = at_once(x), some = all / 2;
     tile_for_range(t, "round", "0", warps_rounds_of(x, of->count));
-    for (int32_t n = 0; n < at_once(x); n++) load_part(x, of, n);
-    for (int32_t n = 0; n < at_once(x); n++) join_part(x, of, n);
+    for (int32_t n = 0; n < some; n++) load_part(x, of, n);
+    tile_if(t, "round * %d + %d < %s", all, some, of->count);
+    for (int32_t n = some; n < all; n++) load_part(x, of, n);
+    for (int32_t n = 0; n < all; n++) join_part(x, of, n, n > some);
+    tile_else(t);
+    for (int32_t n = 0; n < some; n++) join_part(x, of, n, n > 0);
+    tile_end(t);
     tile_end(t);
 }
 

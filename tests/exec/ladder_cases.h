@@ -503,20 +503,20 @@ static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80"
                                              "tiled-ir:sm_90a", "kernel-ir:sm_90a"};
 /* Values that no warp holds: channels of the keys and rows of their own, few rows of queries and more. */
 #define LATENT "../../exec/scripts/latent.attn"
-static const ExecCase latent_cases[] = {
-    {LATENT, "B=2 H=12 S=3 T=150 D=448 slots=16", NULL, "decode forward paged"},
-    {"../../../attn_scripts/mla_decode.attn", "B=2 H=16 S=1 T=129 slots=48", NULL, "decode forward paged"},
-    {LATENT, "B=1 H=40 S=3 T=230 D=400", NULL, "some forward nan odd"},
+static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
+    {LATENT, "B=2 H=12 S=3 T=550 D=448 slots=16", NULL, "decode forward paged"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=16 S=1 T=529 slots=48", NULL, "decode forward paged"},
+    {LATENT, "B=1 H=40 S=3 T=530 D=400", NULL, "some forward nan odd"},
     {"mha.attn", "B=67 H=1 Hk=1 S=2 T=90 D=16 E=384", NULL, "decode forward latent"}, /* a block has several tiles */
     {"mha.attn", "B=1 H=6 Hk=2 S=11 T=130 D=384 E=512", NULL, "some forward dfinals"},
-    {"sigmoid.attn", "B=1 H=1 S=5 T=150 D=64 E=512", NULL, "decode forward"},
+    {"sigmoid.attn", "B=1 H=1 S=5 T=850 D=64 E=512", NULL, "decode forward"},
     {"mha.attn", "B=2 H=3 Hk=1 S=9 T=0 D=64 E=384", NULL, "decode forward"},
     {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=512", NULL, "some forward dfinals"},
     {"../../../attn_scripts/mla_decode.attn", "B=1 H=70 S=1 T=70", NULL, "some forward poison"},
     {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=512", NULL, "decode forward"},
     {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=130 D=64 E=384", "rate=0.25 seed=987654321", "decode forward"},
     {LATENT, "B=3 H=7 S=1 T=200 D=416 slots=32", NULL, "decode forward paged csr"},
-    {LATENT, "B=2 H=9 S=4 T=90 D=448", NULL, "some forward padded"},
+    {LATENT, "B=2 H=9 S=4 T=390 D=448", NULL, "some forward padded"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=190 D=16 E=384", "window=20", "decode forward nan"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=5 S=3 T=49 slots=16", NULL, "some forward paged rows"},
     {"mha.attn", "B=1 H=2 Hk=2 S=35 T=590 D=16 E=384", NULL, "some forward latent invariant"}, /* a part has several tiles */
