@@ -238,6 +238,7 @@ aule_status rt_device_open(const AuBackend *backend, uint32_t index,
     aule_device_list list = {.memory = sink.memory};
     AuFinder finder = {&list};
     aule_status status = check_queue_kind(backend, options->queue_kind, sink);
+    if (!status && backend->environment) status = backend->environment(sink);
     if (!status)
         status = options->context && backend->find_given
                      ? backend->find_given(&finder, options, sink)
@@ -395,7 +396,8 @@ static aule_status open_from_environment(const char *ids, const aule_device_opti
         if (status)
             rt_text_add(&reasons, "%s%s", reasons.length ? "; " : "", aule_error_message(error));
         aule_error_free(error);
-        if (!status) break;
+        if (!status || status == AULE_ERROR_USAGE)
+            break; /* nothing falls back from a wrong value */
     }
     if (status) status = rt_fail(sink, status, "AULE_BACKEND: %s", rt_text_str(&reasons));
     rt_text_free(&reasons);
@@ -404,10 +406,20 @@ static aule_status open_from_environment(const char *ids, const aule_device_opti
 
 /* ---- what is there */
 
+static aule_status check_environment(const aule_attention *attention, AuSink sink)
+{
+    aule_status status = AULE_OK;
+    for (size_t i = 0; !status && i < BACKENDS; i++)
+        if (backends[i]->environment && (!attention || rt_any_variant_for(attention, backends[i])))
+            status = backends[i]->environment(sink);
+    return status;
+}
+
 static aule_status open_first(const aule_device_options *options, aule_device **device, AuSink sink)
 {
     aule_device_list list = {.memory = sink.memory};
-    aule_status status = find_all(&list, options->attention, sink);
+    aule_status status = check_environment(options->attention, sink);
+    if (!status) status = find_all(&list, options->attention, sink);
     AuText reasons = {.memory = sink.memory};
     bool opened = false;
     for (size_t i = 0; !status && !opened && i < list.count; i++) {
@@ -416,8 +428,7 @@ static aule_status open_first(const aule_device_options *options, aule_device **
         if (!info->available)
             rt_text_add(&reasons, "%s%s: %s", reasons.length ? "; " : "", info->id, info->reason);
         else if (options->attention && !rt_any_variant_fits(options->attention, info))
-            rt_text_add(&reasons, "%s%s: the artifact has no kernel for it",
-                        reasons.length ? "; " : "", info->id);
+            rt_no_variant_text(&reasons, options->attention, info);
         else if (open_named(info->id, strlen(info->id), options, device,
                             (AuSink){sink.memory, &error}) == AULE_OK)
             opened = true;

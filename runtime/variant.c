@@ -41,6 +41,30 @@ bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info
     return false;
 }
 
+/* Is it the first of its architecture? */
+static bool is_first(const aule_attention_v1 *a, uint32_t index)
+{
+    const aule_variant_v1 *v = rt_variant(a, index);
+    for (uint32_t i = 0; i < index; i++)
+        if (strcmp(rt_variant(a, i)->target, v->target) == 0 &&
+            strcmp(rt_variant(a, i)->arch, v->arch) == 0)
+            return false;
+    return true;
+}
+
+void rt_no_variant_text(AuText *text, const aule_attention *attention, const aule_device_info *info)
+{
+    const aule_attention_v1 *a = attention->descriptor;
+    const char *before = ", only for ";
+    rt_text_add(text, "%s%s: the artifact has no kernel for it", text->length ? "; " : "",
+                info->id);
+    for (uint32_t i = 0; i < a->variant_count; i++) {
+        if (strcmp(rt_variant(a, i)->target, info->backend) != 0 || !is_first(a, i)) continue;
+        rt_text_add(text, "%s%s", before, rt_variant(a, i)->arch);
+        before = ", ";
+    }
+}
+
 bool rt_any_variant_for(const aule_attention *attention, const AuBackend *backend)
 {
     const aule_attention_v1 *a = attention->descriptor;
@@ -139,10 +163,10 @@ static aule_status fail_unsupported(const aule_attention_v1 *a, const AuBackend 
     rt_text_add(&text, "; to have it: aulec --target %s --dtype %s", info->backend,
                 rt_dtype_name(bound->operand));
     add_widths(&text, a, bound, " --width ");
-    if (arch)
-        rt_text_add(&text, " --arch %s", arch);
-    else if (backend->names_machine)
+    if (backend->names_machine)
         rt_text_add(&text, " --arch %.*s", (int)strcspn(info->features, " "), info->features);
+    else if (arch)
+        rt_text_add(&text, " --arch %s", arch);
     const char *layout = strchr(a->name, '@'); /* one of several of an artifact */
     if (layout) rt_text_add(&text, " --layout \"%s\", or --serve", layout + 1);
     aule_status status =

@@ -8,6 +8,9 @@
 
 /* Would any variant of any operation run on such a device, by target, architecture and features? */
 bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info *info);
+/* Where none fits: "; hip:0: the artifact has no kernel for it, only for gfx942, gfx1100". */
+void rt_no_variant_text(AuText *text, const aule_attention *attention,
+                        const aule_device_info *info);
 /* Is any for that backend at all? */
 bool rt_any_variant_for(const aule_attention *attention, const AuBackend *backend);
 

@@ -344,7 +344,8 @@ static int parse(int argc, char **argv, Arguments *a)
     }
     if (optind < argc) a->input = argv[optind++];
     if (optind < argc) return files_complain("more than one script", argv[optind]);
-    const bool asks = a->options.after && strcmp(a->options.after, "help") == 0;
+    const bool asks = (a->options.after && strcmp(a->options.after, "help") == 0) ||
+                      (a->options.archs && strcmp(a->options.archs, "help") == 0);
     if (asks) a->options.emit = AULEC_EMIT_TILED_IR; /* a text, whatever was to be made */
     if (!a->input && !asks && a->options.emit != AULEC_EMIT_STDLIB)
         return files_complain("no script", "");

@@ -77,6 +77,8 @@ static bool compile(AuJob *job, AuBlob *out)
         stages_stdlib(&text);
     else if (job->options->after && strcmp(job->options->after, "help") == 0)
         stages_pass_names(&text);
+    else if (job->options->archs && strcmp(job->options->archs, "help") == 0)
+        good = options_arch_names(&job->choice, job->options, &text);
     else if (!after_is_sound(job))
         return false;
     else if (!options_choose(&job->choice, job->options) || !parse(job) || !read_shapes(job))

@@ -63,6 +63,14 @@ void emission_free(AuJob *job)
     job->work = NULL;
 }
 
+/* Said of the variant before in the same words: of no place, as of a stage that a target has not. */
+static bool is_said(const AuDiags *diags, const AuDiag *d)
+{
+    const AuDiag *last = diags->last;
+    return last && d->severity == AU_ERROR && last->code == d->code && !last->span.source &&
+           !d->span.source && strcmp(last->message, d->message) == 0;
+}
+
 /* What a worker reported, and its code, into the compilation's own arena. */
 static bool gather(AuJob *job, AuWork *w)
 {
@@ -73,6 +81,7 @@ static bool gather(AuJob *job, AuWork *w)
             w->variants[n]->code.bytes =
                 au_strndup(job->arena, w->variants[n]->code.bytes, w->variants[n]->code.length);
         for (const AuDiag *d = w->diags[n] ? w->diags[n]->first : NULL; d; d = d->next) {
+            if (is_said(job->diags, d)) continue;
             switch (d->severity) {
             case AU_ERROR: au_error(job->diags, d->code, d->span, "%s", d->message); break;
             case AU_WARNING: au_warning(job->diags, d->code, d->span, "%s", d->message); break;

@@ -258,6 +258,21 @@ static const char *default_targets(uint32_t emit)
     return emit == AULEC_EMIT_OPENCL_C ? "opencl" : NULL;
 }
 
+/* Of the stage, or those whose architectures were named, between commas; a target may have several generators. */
+static const char *targets_for(AuChoice *c, const aulec_options *o)
+{
+    const char *usual = default_targets(o->emit);
+    uint32_t count;
+    Items named = {.count = 0};
+    const AuTarget *const *all = au_targets(&count);
+    AuText text = {.arena = c->arena};
+    if (!usual || !o->archs || !split(c, "architectures", o->archs, ',', &named)) return usual;
+    for (uint32_t n = 0; n < count; n++)
+        if (names_arch(&named, all[n]) && !strstr(au_text_str(&text), all[n]->name))
+            au_text_add(&text, "%s%s", text.length ? "," : "", all[n]->name);
+    return text.length ? au_text_str(&text) : usual;
+}
+
 /* Functions of static builds are written for forward, backward and step. */
 static bool choose_parts(AuChoice *c, uint32_t parts)
 {
@@ -349,21 +364,25 @@ static bool choose_storage(AuChoice *c, const aulec_options *o)
     const char *why = driver_read_storage(c->arena, o->storage, c->storage);
     if (why) return refuse_storage(c, o, why);
     const AuTarget *without = options_without_layouts(c, o);
-    if (without)
-        return refuse_storage(
-            c, o,
-            au_format(c->arena,
-                      "target %s has no kernels of stored types yet; cpu, opencl and cuda have",
-                      without->name));
+    static const char lacks[] =
+        "target %s has no kernels of stored types yet; cpu, opencl, levelzero and cuda have";
+    if (without) return refuse_storage(c, o, au_format(c->arena, lacks, without->name));
     if (c->is_static) return refuse_storage(c, o, "not of static builds yet");
     if (o->checked) return refuse_storage(c, o, "not with --checked yet");
     if (o->parts) return refuse_storage(c, o, "not with --parts yet");
     return true;
 }
 
+bool options_arch_names(AuChoice *c, const aulec_options *o, AuText *out)
+{
+    if (!choose_targets(c, o->targets, 0, NULL)) return false;
+    au_text_add(out, "%s\n", known_archs(c, o->targets != NULL));
+    return true;
+}
+
 bool options_choose(AuChoice *c, const aulec_options *o)
 {
-    const char *targets = o->targets ? o->targets : default_targets(o->emit);
+    const char *targets = o->targets ? o->targets : targets_for(c, o);
     c->modules = wants_modules(o->emit);
     c->is_static = o->emit >= AULEC_EMIT_HEADER && o->emit <= AULEC_EMIT_ARCHIVE;
     return choose_targets(c, targets, o->emit, o->archs) &&

@@ -39,6 +39,8 @@ typedef struct AuChoice {
 
 /* "unknown WHAT 'found'; expected ..": false. */
 bool options_wrong(AuChoice *choice, const char *what, const char *found, const char *expected);
+/* `--arch help`: those of the targets that were named, else of all. */
+bool options_arch_names(AuChoice *choice, const aulec_options *options, AuText *out);
 bool options_choose(AuChoice *choice, const aulec_options *options);
 bool options_takes_arch(const AuChoice *choice, uint32_t target, const AuArch *arch);
 /* The first target that was asked for, by its name or an architecture's, and has no kernels of layouts; NULL: none. Those that nobody asked for

@@ -86,6 +86,8 @@ AuShape schedule_lanes_shape(const AuProblem *p)
         const int32_t keys = caps->pair_rows * (caps->pairs ? 2 : 1);
         if (p->d + p->e + keys <= caps->registers) s.pair_rows = keys;
         while (s.key_tile > 2 && s.key_tile * row_bytes > caps->shared_bytes) s.key_tile /= 2;
+        if (s.executors > s.key_tile)
+            s.executors = s.key_tile; /* each copies a share of the keys */
         return s;
     }
     if (has_matrix(p) && memory_of_a_key(p) <= MOST_NUMBERS) s.key_tile = 128;

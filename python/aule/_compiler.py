@@ -172,7 +172,7 @@ def best_arch(device: Device, dtype: str) -> str | None:
     default the one whose kernels would be chosen: the best by the compiler's table, unless it makes none of its own for this type.
     Learnt from a small script, once for each build of the compiler. None: let the compiler decide."""
     options = {"targets": device.backend, "dtypes": dtype, "widths": "D=16", "optimize": 1, "no_gradients": 1}
-    for own in [word for word in device.features if word.startswith("sm_")][:1]:
+    for own in [word for word in device.features if word.startswith(("sm_", "gfx"))][:1]:
         try:
             return next(iter(artifact("<probe>", PROBE, options | {"archs": own}).archs(device.features)), None)
         except CompileError:  # not one that the compiler knows, or not with this type
@@ -182,10 +182,13 @@ def best_arch(device: Device, dtype: str) -> str | None:
     return best.decode() if best and best.decode() in archs else next(iter(archs), None)
 
 
+# How names of architectures of GPUs begin (``aulec --arch``).
+GPUS = ("sm_", "gfx", "apple", "generic", "spirv", "vulkan", "levelzero", "xe2")
+
+
 def _for_signature(options: Mapping[str, Any]) -> dict[str, Any]:
     """What the signature is learnt from: the cheapest code; that of named processors, so that a wrong name is said at once."""
-    archs = options.get("archs", "")
-    if archs.startswith("sm_"):
+    if options.get("archs", "").startswith(GPUS):
         options = {key: value for key, value in options.items() if key != "archs"}
     return {**options, **SIGNATURE, **({"targets": "cpu"} if "archs" in options else {})}
 

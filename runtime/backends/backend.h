@@ -76,6 +76,8 @@ typedef struct AuBackend {
     /* In place of find() where [options] have a context of the caller's: the same devices, of which the one that it is of may do only what
      * the caller enabled. (optional) */
     aule_status (*find_given)(AuFinder *finder, const aule_device_options *options, AuSink sink);
+    /* Are its variables of the environment what they may be? NULL: it reads none, or says so when it is asked for devices. */
+    aule_status (*environment)(AuSink sink);
 
     /* [index] counts the devices that find() found. */
     aule_status (*open)(AuHeap memory, uint32_t index, const aule_device_options *options,

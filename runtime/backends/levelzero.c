@@ -140,6 +140,12 @@ static void explain(const aule_device_info *info, const char *feature, AuText *t
     rt_text_add(text, "; what the device has: %s", info->features);
 }
 
+static aule_status environment(AuSink sink)
+{
+    uint64_t patience;
+    return rt_patience(ZE_PATIENCE, &patience, sink);
+}
+
 const AuBackend au_backend_levelzero = {
     .api_version = AU_BACKEND_API,
     .name = "levelzero",
@@ -148,6 +154,7 @@ const AuBackend au_backend_levelzero = {
                "ze_command_queue_handle_t"},
     .dl = {kDLOneAPI},
     .find = rt_ze_find,
+    .environment = environment,
     .open = open_levelzero,
     .close = close_levelzero,
     .explain = explain,

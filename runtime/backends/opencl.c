@@ -327,12 +327,19 @@ static void event_free(void *event)
     rt_free(point);
 }
 
+static aule_status environment(AuSink sink)
+{
+    AuOpenCLCode code;
+    return rt_opencl_code(&code, sink);
+}
+
 const AuBackend au_backend_opencl = {
     .api_version = AU_BACKEND_API,
     .name = "opencl",
     .flat = false,
     .dl = {kDLOpenCL},
     .find = find,
+    .environment = environment,
     .open = open_opencl,
     .close = close_opencl,
     .rank_arch = rt_opencl_rank_arch,

@@ -202,6 +202,7 @@ const AuBackend au_backend_vulkan = {
     .dl = {kDLVulkan},
     .find = rt_vulkan_find,
     .find_given = rt_vulkan_find_given,
+    .environment = rt_vulkan_environment,
     .open = open_vulkan,
     .close = close_vulkan,
     .explain = explain,

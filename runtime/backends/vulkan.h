@@ -12,6 +12,8 @@
 
 /* ---- vulkan_find.c */
 
+/* AULE_VULKAN_VALIDATION and AULE_VULKAN_TIMEOUT are what they may be. */
+aule_status rt_vulkan_environment(AuSink sink);
 /* An instance with the environment's layers (AULE_VULKAN_VALIDATION), and all functions. false: [why] says why not. */
 bool rt_vulkan_begin(AuVulkan *vk, VkInstance *instance, AuText *why);
 enum { VULKAN_DEVICES = 64 };

@@ -19,6 +19,18 @@ static bool read_validation(bool *wanted, AuText *why)
     return false;
 }
 
+aule_status rt_vulkan_environment(AuSink sink)
+{
+    AuText why = {.memory = sink.memory};
+    uint64_t patience;
+    bool validates;
+    aule_status status = rt_patience(VULKAN_PATIENCE, &patience, sink);
+    if (!status && !read_validation(&validates, &why))
+        status = rt_fail(sink, AULE_ERROR_USAGE, "%s", rt_text_str(&why));
+    rt_text_free(&why);
+    return status;
+}
+
 bool rt_vulkan_begin(AuVulkan *vk, VkInstance *instance, AuText *why)
 {
     const char *layers[] = {validation};

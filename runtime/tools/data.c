@@ -55,6 +55,38 @@ static int parse_shape(const AuSession *s, const char *text, Shape *shape)
     return status;
 }
 
+/* Does a kernel for the device take operands of that type? */
+static bool is_taken(const AuSession *s, uint32_t dtype)
+{
+    const char *target = aule_device_get_info(s->device)->backend;
+    for (uint32_t i = 0; i < s->signature->variant_count; i++) {
+        const aule_variant_v1 *v = session_variant(s->signature, i);
+        if (v->dtype == dtype && strcmp(v->target, target) == 0) return true;
+    }
+    return false;
+}
+
+/* A type that nobody gave: the first that a kernel takes. Of one that none takes it is said here, since widths follow from it. */
+static int choose_type(const AuSession *s, uint32_t *dtype)
+{
+    static const uint32_t types[] = {AULE_F32, AULE_F16, AULE_BF16};
+    char there[64] = "";
+    if (is_taken(s, *dtype)) return 0;
+    const bool given = *dtype != AULE_OPERAND;
+    for (int n = 0; n < 3; n++) {
+        const size_t used = strlen(there);
+        if (!is_taken(s, types[n])) continue;
+        if (!given && !used) *dtype = types[n];
+        snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "",
+                 array_dtype_name(types[n]));
+    }
+    if (!*there && !given) *dtype = AULE_F32;
+    if (!*there || !given) return 0; /* that there is nothing for the device is told by the plan */
+    return command_fail(EXIT_USAGE, "--dtype is %s, of which %s has no kernels for %s; it has %s",
+                        array_dtype_name(*dtype), s->signature->name,
+                        aule_device_get_info(s->device)->id, there);
+}
+
 /* Widths that were not given: those of the first kernel for the device and type that agrees with what was. */
 static void add_fixed(const AuSession *s, uint32_t dtype, Shape *shape)
 {
@@ -184,8 +216,8 @@ int session_make_shaped(AuSession *s, AuOptions *options, const char *sizes)
     int status = session_dtype(options, &dtype);
     if (!status) status = parse_shape(s, sizes, &shape);
     if (!status) status = session_read(s, options, dtype);
+    if (!status) status = choose_type(s, &dtype);
     if (status) return status;
-    if (dtype == AULE_OPERAND) dtype = AULE_F32;
     add_fixed(s, dtype, &shape);
     add_heads(s, &shape);
     bool made[MAX_ARGS] = {false};

@@ -260,8 +260,22 @@ static int fail_option(const AuSession *s, const AuOption *option)
                         option->name, s->signature->name, names);
 }
 
-static int read_option(AuSession *s, const AuOption *option, uint32_t dtype)
+/* "input.arch" is what the script calls arch, whatever --arch is. */
+static AuOption of_script(const AuOption *option)
 {
+    static const char prefix[] = "input.";
+    const size_t length = sizeof prefix - 1;
+    AuOption own = *option;
+    if (own.name_length > length && memcmp(own.name, prefix, length) == 0) {
+        own.name += length;
+        own.name_length -= length;
+    }
+    return own;
+}
+
+static int read_option(AuSession *s, const AuOption *given, uint32_t dtype)
+{
+    const AuOption own = of_script(given), *option = &own;
     for (uint32_t i = 0; i < s->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(s, i);
         if (option_is(option, option_name(t)) && !session_is_made(t))
@@ -270,7 +284,7 @@ static int read_option(AuSession *s, const AuOption *option, uint32_t dtype)
     for (uint32_t i = 0; i < s->signature->param_count; i++)
         if (option_is(option, param(s, i)->name))
             return read_param(s, param(s, i)->name, option->value);
-    return fail_option(s, option);
+    return fail_option(s, given);
 }
 
 /* An input goes into each part; combine takes those alone that what follows the sums reads, append those of the cache. */

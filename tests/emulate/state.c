@@ -10,7 +10,8 @@ void fail(Wave *w, const char *format, ...)
     Emulator *e = w->e;
     if (e->failed) return;
     e->failed = true;
-    const Inst *in = e->cache[(w->pc - e->text_at) / 4];
+    const bool in_code = w->pc >= e->text_at && w->pc < e->text_at + e->text_bytes;
+    const Inst *in = in_code ? e->cache[(w->pc - e->text_at) / 4] : NULL;
     int at = snprintf(
         e->error, sizeof e->error, "%s, %s at 0x%llx, wave %u of block %u,%u,%u: ", e->kernel,
         in ? in->text : "an instruction", (unsigned long long)w->pc, (unsigned)w->number,

@@ -12,8 +12,9 @@ pthread_mutex_t metal_lock = PTHREAD_MUTEX_INITIALIZER;
 MetalDouble metal_told;
 Object metal_device = {.is = "MTLDevice", .count = 1};
 static Object *newest; /* of those that are alive */
-static Object *pool[4096];
-static unsigned pooled, marks[256];
+/* Pools are a thread's own, as on macOS. */
+static _Thread_local Object *pool[4096];
+static _Thread_local unsigned pooled, marks[256], pools;
 
 EXPORT MetalDouble *metal_double(void) { return &metal_told; }
 
@@ -82,7 +83,7 @@ Object *metal_keep(Object *o)
 
 Object *metal_autorelease(Object *o)
 {
-    if (!metal_told.pools) metal_broken("%s is autoreleased without a pool", o->is);
+    if (!pools) metal_broken("%s is autoreleased without a pool", o->is);
     if (pooled == 4096)
         metal_broken("a pool holds too much");
     else
@@ -105,19 +106,19 @@ void *objc_autoreleasePoolPush(void)
 {
     if (metal_told.idle) return NULL;
     pthread_mutex_lock(&metal_lock);
-    marks[metal_told.pools++] = pooled;
-    void *mark = (void *)(uintptr_t)metal_told.pools;
+    metal_told.pools++;
     pthread_mutex_unlock(&metal_lock);
-    return mark;
+    marks[pools++] = pooled;
+    return (void *)(uintptr_t)pools;
 }
 void objc_autoreleasePoolPop(void *mark)
 {
     if (metal_told.idle) return;
     pthread_mutex_lock(&metal_lock);
-    if ((uintptr_t)mark != (uintptr_t)metal_told.pools)
-        metal_broken("pools are not popped in order");
+    if ((uintptr_t)mark != (uintptr_t)pools) metal_broken("pools are not popped in order");
     metal_told.pools--;
-    while (pooled > marks[metal_told.pools]) metal_drop(pool[--pooled]);
+    pools--;
+    while (pooled > marks[pools]) metal_drop(pool[--pooled]);
     pthread_mutex_unlock(&metal_lock);
 }
 

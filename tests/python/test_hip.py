@@ -133,6 +133,14 @@ class Calls(unittest.TestCase):
         self.assertEqual(set(Array.streams), {0})  # ROCm's default stream, as the array API has it
         np.testing.assert_allclose(o.values.astype(np.float64), oracle(*self.x), rtol=2e-3, atol=2e-3)
 
+    def test_machines_of_their_own(self):
+        """A machine that is none of the default ones is compiled for by its name (hip:6 is gfx1030), and architectures may be named."""
+        x = [a.astype(np.float32) for a in self.x]
+        for f, device in ((self.f, "hip:6"), (aule.compile(SCRIPT, archs="gfx10-3-generic"), "hip:6"), (aule.compile(SCRIPT, archs="gfx1100"), "hip:1")):
+            np.testing.assert_allclose(f(*x, device=device), oracle(*x), rtol=1e-5, atol=1e-5)
+        with self.assertRaisesRegex(aule.CompileError, "gfx999"):
+            aule.compile(SCRIPT, archs="gfx999")(*x, device="hip:0")
+
     def test_other_devices_refuse(self):
         given = [Array(x) for x in self.x]
         with self.assertRaisesRegex(aule.ArgumentError, "q: it is on rocm:0"):

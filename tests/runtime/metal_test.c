@@ -6,6 +6,7 @@
 #include "../../runtime/backends/metal.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,40 @@ static void test_result(void **state)
     if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
     assert_true(case_is_right(s.c));
     close_case(&s);
+    expect_nothing_left();
+}
+
+/* ---- threads */
+
+enum { THREADS = 4, OFTEN = 3 };
+
+typedef struct Worker {
+    Setup s;
+    pthread_t thread;
+    bool right;
+} Worker;
+
+static void *run_often(void *given)
+{
+    Worker *w = given;
+    w->right = true;
+    for (int n = 0; w->right && n < OFTEN; n++) {
+        open_case(&w->s);
+        w->right = !run_all(&w->s, NULL) && case_is_right(w->s.c);
+        close_case(&w->s);
+    }
+    return NULL;
+}
+
+/* Each opens the device, loads, runs and closes; pools are a thread's own. */
+static void test_threads(void **state)
+{
+    (void)state;
+    static Worker workers[THREADS];
+    for (int n = 0; n < THREADS; n++)
+        assert_int_equal(pthread_create(&workers[n].thread, NULL, run_often, &workers[n]), 0);
+    for (int n = 0; n < THREADS; n++) pthread_join(workers[n].thread, NULL);
+    for (int n = 0; n < THREADS; n++) assert_true(workers[n].right);
     expect_nothing_left();
 }
 
@@ -537,6 +572,7 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_result),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_elapsed),
         cmocka_unit_test(test_every_call_fails_in_turn),
         cmocka_unit_test(test_archives_are_kept),

@@ -113,13 +113,23 @@ static void test_pipelines_are_kept(void **state)
 
 /* ---- what there is not */
 
-static void expect_absent(const char *id, const char *text)
+static void expect_status(const char *id, aule_status expected, const char *text)
 {
     aule_device *device = NULL;
     aule_error *error = NULL;
     aule_status status = aule_device_open(id, NULL, &device, &error);
-    expect_error(status, &error, AULE_ERROR_DEVICE, text);
+    expect_error(status, &error, expected, text);
     expect_nothing_left();
+}
+
+static void expect_absent(const char *id, const char *text)
+{
+    expect_status(id, AULE_ERROR_DEVICE, text);
+}
+
+static void expect_usage(const char *id, const char *text)
+{
+    expect_status(id, AULE_ERROR_USAGE, text);
 }
 
 static void test_devices(void **state)
@@ -140,7 +150,10 @@ static void test_devices(void **state)
     setenv("AULE_VULKAN_VALIDATION", "1", 1);
     expect_absent("vulkan:0", "VK_LAYER_KHRONOS_validation, which is not installed");
     setenv("AULE_VULKAN_VALIDATION", "yes", 1);
-    expect_absent("vulkan:0", "AULE_VULKAN_VALIDATION is 'yes', expected 1 or nothing");
+    expect_usage("vulkan:0", "AULE_VULKAN_VALIDATION is 'yes', expected 1 or nothing");
+    setenv("AULE_BACKEND", "vulkan,cpu", 1); /* and nothing falls back to cpu */
+    expect_usage(NULL, "AULE_VULKAN_VALIDATION is 'yes', expected 1 or nothing");
+    unsetenv("AULE_BACKEND");
     setenv("AULE_VULKAN_VALIDATION", "", 1);
     aule_device *device;
     assert_int_equal(aule_device_open("vulkan:0", NULL, &device, NULL), AULE_OK);
