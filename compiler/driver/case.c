@@ -229,29 +229,43 @@ static bool run_backward(aulec_case *c, const AuTrial *trial, const double *dout
     return true;
 }
 
+enum { FEW = 8, OTHERS = 1, OTHERS_OF_FEW = 3 };
+
+/* How many further sets of arguments the plain formula is asked. */
+static uint32_t other_sets(const aulec_case *c)
+{
+    for (uint32_t n = 0; n < c->attn->tensor_count; n++)
+        if (case_has_gradient(c->attn, n) && c->trial.elements[n] > 0 && c->trial.elements[n] < FEW)
+            return OTHERS_OF_FEW;
+    return OTHERS;
+}
+
 /* Gradients of small tables have few elements, each a sum over many pairs that may cancel: how large the
- * plain formula's error is there is asked of two sets of arguments, not left to the luck of one. */
+ * plain formula's error is there is asked of several sets of arguments, not left to the luck of one. */
 static bool add_gradients(aulec_case *c, const aulec_case_options *o, const double *dout,
                           const double *const *dfinals)
 {
     const AuAttn *a = c->attn;
-    double **grads[2], **others[2];
-    AuTrial other;
-    if (!trial_make(c->arena, c->diags, a, AU_TRIAL_USUAL, o->values, c->operand, o->seed + 1,
-                    &other) ||
-        !run_backward(c, &c->trial, dout, dfinals, grads) ||
-        !run_backward(c, &other, dout, dfinals, others))
-        return false;
+    double **grads[2], **others[OTHERS_OF_FEW][2];
+    const uint32_t sets = other_sets(c);
+    if (!run_backward(c, &c->trial, dout, dfinals, grads)) return false;
+    for (uint32_t s = 0; s < sets; s++) {
+        AuTrial other;
+        if (!trial_make(c->arena, c->diags, a, AU_TRIAL_USUAL, o->values, c->operand,
+                        o->seed + 1 + s, &other) ||
+            !run_backward(c, &other, dout, dfinals, others[s]))
+            return false;
+    }
     for (uint32_t n = 0; n < a->tensor_count; n++) {
         if (!case_has_gradient(a, n)) continue;
         const AuTensor *t = &a->tensors[n];
         aulec_case_tensor *made = case_add(c, au_format(c->arena, "d%s", t->name), AULE_ROLE_GRAD,
                                            t->dtype, c->trial.shapes[n], t->rank);
         if (!made) return false;
-        case_set_want(c, made, grads[0][n],
-                      fmax(case_error(c, grads[0][n], grads[1][n], made->elements),
-                           case_error(c, others[0][n], others[1][n], made->elements)),
-                      4);
+        double error = case_error(c, grads[0][n], grads[1][n], made->elements);
+        for (uint32_t s = 0; s < sets; s++)
+            error = fmax(error, case_error(c, others[s][0][n], others[s][1][n], made->elements));
+        case_set_want(c, made, grads[0][n], error, 4);
     }
     return true;
 }

@@ -77,20 +77,17 @@ static AuTileExpr *dot(AuHookWriter *w, AuExpr e)
     return writer_variable(w, au_format(writer_module(w)->arena, "dot%u", n));
 }
 
+/* A parameter comes in two words; an input lies in memory as one number. */
 static AuTileExpr *seed_word(AuHookWriter *w, const AuNode *n)
 {
-    const char *base =
-        n->integer2 >= 0 ? w->attn->params[n->integer2].name : w->attn->tensors[~n->integer2].name;
+    AuTileModule *m = writer_module(w);
     if (n->integer2 >= 0)
-        return writer_variable(w, au_format(writer_module(w)->arena, "%s_%s",
-                                            hooks_name(writer_module(w)->arena, base),
+        return writer_variable(w, au_format(m->arena, "%s_%s",
+                                            hooks_name(m->arena, w->attn->params[n->integer2].name),
                                             n->integer ? "high" : "low"));
-    au_error(w->diags, AU_E0811, n->span,
-             "a dropout seed in memory (%s) is not supported by this target's kernels; pass it as "
-             "an i64 param",
-             base);
-    w->failed = true;
-    return writer_integer(w, 0);
+    AuTileExpr *seed = writer_node(w, TILE_X_REF, n->span);
+    seed->name = writer_name(w, hooks_name(m->arena, w->attn->tensors[~n->integer2].name));
+    return writer_op1(w, n->integer ? TILE_X_HIGH : TILE_X_TO_I32, seed);
 }
 
 /* Both sides are the value, so that a NaN in [like] does no harm. */

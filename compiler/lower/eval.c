@@ -205,6 +205,14 @@ static AuVal narrow(AuLower *l, const AuTileExpr *e, const AuPoint *p)
                       kernel_i32(k, -1));
 }
 
+static AuVal high(AuLower *l, const AuTileExpr *e, const AuPoint *p)
+{
+    AuKernel *k = l->k;
+    AuVal v = lower_eval(l, e->args.at[0], p);
+    if (scalar_of(l, v) != AU_I64) v = kernel_cvt(k, lower_as(l, arithmetic(l, v), AU_I32), AU_I64);
+    return kernel_cvt(k, kernel_op2(k, AU_K_SHR, v, kernel_i64(k, 32)), AU_I32);
+}
+
 static AuVal logic(AuLower *l, const AuTileExpr *e, const AuPoint *p)
 {
     const AuVal a = lower_as(l, lower_eval(l, e->args.at[0], p), AU_I1);
@@ -364,6 +372,7 @@ static AuVal value_of(AuLower *l, const AuTileExpr *e, const AuPoint *p)
     case TILE_X_NAME: return read_var(l, e->var, p);
     case TILE_X_REF: return gather(l, e, p);
     case TILE_X_NARROW: return narrow(l, e, p);
+    case TILE_X_HIGH: return high(l, e, p);
     case TILE_X_AND:
     case TILE_X_OR:
     case TILE_X_NOT: return logic(l, e, p);

@@ -36,7 +36,7 @@ FOLLOWED = {"racecheck": "-watched.so", "synccheck": "-watched.so"}  # ends of t
 
 # Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
 HARD = ("pair_bias", "cross", "softcap", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "band", "window_of_left", "no_scales", "empty_rows",
-        "empty_plain_rows", "negated_statistic")
+        "empty_plain_rows", "negated_statistic", "dropout_input")
 RECURRENT = re.compile(r"^\s*linear\b", re.M)
 SUMS = ("mha", "uniform", "/low", "/low_sigmoid", "/sigmoid", "relu", "alibi", "temperature", "scalable_softmax", "relative_bias", "kerple",
         "attention_sink", "qk_norm")

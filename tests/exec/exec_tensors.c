@@ -170,11 +170,13 @@ void exec_fill(Run *r, Tensor *t, uint32_t index)
     for (size_t n = 0; n < t->elements; n++) {
         double v = normal(r) * deviation;
         if (is_integer(t->dtype)) {
-            if (n % (size_t)t->shape[t->rank - 1] == 0) ascending = 0;
+            if (t->rank && n % (size_t)t->shape[t->rank - 1] == 0) ascending = 0;
             ascending += uniform(r) < 0.06;
             v = exec_has(r, "sorted") ? ascending
                                       : floor(uniform(r) * (exec_has(r, "long") ? 90 : 2));
         }
+        if (t->dtype == AU_DT_I64 && !t->rank) /* a seed, as far as interpreters hold one */
+            v = floor((uniform(r) - 0.5) * 0x1p32);
         if (t->role == AULE_ROLE_SEQUENCES) v = (double)(r->cu_seqlens[n] = start_of(r, t, n));
         if (t->role == AULE_ROLE_SLOTS) v = (double)exec_slot(r, n);
         if (exec_has(r, "flat") && index == 0) v = 0;

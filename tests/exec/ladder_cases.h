@@ -567,6 +567,7 @@ static const ExecCase wave_cases[] = {
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", "cap=3.0", "odd"},
     {"../../exec/scripts/two_caps.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, NULL},
+    {"../../exec/scripts/dropout_input.attn", "B=1 H=2 Hk=1 S=60 T=100 D=64 E=64", "rate=0.25", NULL},
 };
 /* Tiles that come by copies which take one place for all lanes: whole ones, borders, rows that the swizzle repeats after 5 and after 8. */
 static const char *const direct_rungs[] = {"kernel-ir:gfx950", "passed-ir:gfx950", "tiled-ir:gfx950"};
@@ -591,6 +592,7 @@ static const ExecCase core_cases[] = {
     /* sums of dQ of more registers than one block of a product has, which are no multiple of its */
     {"mha.attn", "B=1 H=2 Hk=1 S=5 T=21 D=129 E=9", NULL, "nan"},
     {"mha.attn", "B=1 H=2 Hk=1 S=5 T=21 D=257 E=3", NULL, "odd"},
+    {"../../exec/scripts/dropout_input.attn", "B=2 H=2 Hk=1 S=9 T=35 D=16 E=16", "rate=0.25", NULL},
 };
 // clang-format on
 

@@ -12,6 +12,7 @@
 // clang-format off
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 #define SOFTCAP   "../../../attn_scripts/softcap.attn"
+#define SEED      "../../exec/scripts/dropout_input.attn"
 #define UNSEEN    "../../exec/scripts/unseen.attn"
 #define CROSS     "../../../attn_scripts/cross.attn"
 #define LOW       "../../exec/sums/low.attn"
@@ -128,6 +129,7 @@ static const ExecCase cases[] = {
     {"sigmoid.attn", "B=1 H=1 S=3 T=300 D=64 E=64", NULL, NULL},
     {PAIR_BIAS, "B=1 H=2 S=31 D=64 E=64", NULL, "far_front"},
     {PAIR_BIAS, "B=1 H=2 S=31 D=64 E=64", NULL, "poison"},
+    {SEED, "B=2 H=2 Hk=1 S=67 T=83 D=64 E=64", "rate=0.25", "repeat"},
 };
 /* Whose gradients are to be found wrong. */
 #define LSE_ALONE "../../exec/scripts/lse_alone.attn"

@@ -136,6 +136,15 @@ class Options(unittest.TestCase):
         half = r.standard_normal((S, T)).astype(np.float16)
         self.expect({"bias": half, "causal": True, "window": 5}, add=half, part=(J <= I) & (I - J < 5))
 
+    def test_seed_in_memory(self):
+        """As a number of 64 bits that an input brings: what is dropped is that of the parameter."""
+        text = """attention a {{ q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; {}; score_mod(s) = s * rsqrt(D);
+                  weight_mod(p) = dropout(p, 0.4, seed); online softmax; }}"""
+        q, k, v = (np.random.default_rng(n).standard_normal((2, 2, 9, 16)).astype(np.float32) for n in range(3))
+        brought, given = aule.compile(text.format("input seed: i64[]")), aule.compile(text.format("param seed: i64"))
+        for seed in (0, 7, -1, 2**31, 2**40 + 5, 2**63 - 1, -(2**63)):
+            np.testing.assert_array_equal(brought(q, k, v, seed=np.array(seed)), given(q, k, v, seed=seed))
+
     def test_dropout(self):
         q, k, v = tensors()
         first = aule.attention(q, k, v, dropout=0.4, seed=1)
