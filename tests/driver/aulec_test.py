@@ -498,6 +498,27 @@ class Stages(Case):
             self.assertEqual(found, [(b"80", b"short"), (b"64", b"long")])
             self.assertIn(b"N0602: a row of this table is for none", made.stderr)
 
+    def test_architectures(self):
+        """Their names, without a script; those of a stage's target where nobody names one; what no kernel has is said once."""
+        made = aulec("--target=cuda", "--arch=help")
+        self.expect(made, 0)
+        self.assertRegex(made.stdout.decode(), r"^sm_70, .*, sm_120\n$")
+        self.assertIn(b"gfx1100", aulec("--arch=help").stdout)
+        few = ["--dtype=f32", "--width=D=32", "--width=E=32", "--no-grad"]
+        for arch, word in (("spirv", b"OpCapability Kernel"), ("levelzero10", b"OpCapability Kernel"), ("vulkan12", b"OpCapability Shader")):
+            made = aulec(self.mha, *few, f"--arch={arch}", "--emit=spirv-text")
+            self.expect(made, 0)
+            self.assertIn(word, made.stdout)
+        self.expect(aulec(self.mha, *few, "--arch=generic", "--emit=spirv-text"), 2, "expected spirv, spirv-lanes8")
+        made = aulec(self.mha, "--target=metal", "--emit=asm")
+        self.expect(made, 1, "E0623")
+        self.assertEqual(made.stderr.count(b"E0623"), 1)
+
+    def test_wide_heads_in_little_memory(self):
+        """Of 16 KB a block holds two keys of 513 channels, which are fewer than its warps."""
+        for more in ([], ["--no-grad"]):
+            self.expect(aulec(self.mha, "--arch=vulkan12-shared16", "--dtype=f32", "--width=D=513", "--width=E=1024", *more, "-o", "-"), 0)
+
     def test_ranked_shapes(self):
         """--emit=shapes: of each kernel what it has, or that there is no ranking; why others do not fit; and a shape that it names is one that can be asked for."""
         options = ["--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width=D=128", "--width=E=128"]

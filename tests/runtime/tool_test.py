@@ -299,6 +299,15 @@ class Tool(unittest.TestCase):
         self.refused("--threads is for cpu, the device is cuda:0", "bench", SAMPLE, "--backend", "cuda", "--threads", "2", status=2, **self.cuda())
         self.assertFalse(os.path.exists(self.path("out")))
 
+    def test_inputs_called_as_options(self):
+        given = ["--input." + word[2:] if word.startswith("--") else word for word in self.inputs]
+        out = self.path("out")
+        self.aule("run", SAMPLE, *given, "--input.window", WINDOW, "--backend", "cpu", "-o", out)
+        self.refused("unknown option --input.qq", "run", SAMPLE, *given, "--input.qq", "1", "--backend", "cpu", "-o", out, status=2)
+
+    def test_a_type_without_kernels(self):
+        self.refused("--dtype is bf16, of which", "bench", SAMPLE, "--shape", f"B={B},H={H},S={S},T={T}", "--dtype", "bf16", "--backend", "cpu", status=2)
+
     def test_help_of_each_command(self):
         whole = self.aule("--help")
         for command in ("devices", "inspect", "check", "run", "bench"):
