@@ -1,4 +1,5 @@
-/* spirv.c - see spirv.h. Numbers are those of the SPIR-V specification, 2.3 (the head) and 2.4 (what comes before the memory model). */
+/* spirv.c - see spirv.h. Numbers are those of the SPIR-V specification, 2.3 (the head), 2.4 (what comes before the memory model) and 3.52 (the
+ * instructions). Drivers take an id for an index into what they have allocated by the head's bound, so a damaged one may end the process. */
 #include "spirv.h"
 
 #include <string.h>
@@ -41,6 +42,55 @@ static uint64_t find_model(const Words *words)
     return 0;
 }
 
+/* Operands of instructions that are ids: words [from] to [to] of opcodes [first] to [last]; 0: to the end. Opcodes ascend. What is not there is
+ * literal, optional, or none that our modules have. */
+static const struct Ids {
+    uint16_t first, last;
+    uint8_t from, to;
+} id_words[] = {
+    {1, 1, 1, 2},     {5, 7, 1, 1},     {8, 8, 1, 1},     {11, 11, 1, 1},   {12, 12, 1, 3},
+    {15, 15, 2, 2},   {16, 16, 1, 1},   {19, 22, 1, 1},   {23, 24, 1, 2},   {28, 28, 1, 3},
+    {29, 29, 1, 2},   {30, 30, 1, 0},   {32, 32, 3, 3},   {33, 33, 1, 0},   {39, 39, 1, 1},
+    {41, 43, 1, 2},   {44, 44, 1, 0},   {46, 46, 1, 2},   {48, 50, 1, 2},   {54, 55, 1, 2},
+    {57, 57, 1, 0},   {59, 59, 1, 2},   {61, 61, 1, 3},   {62, 62, 1, 2},   {65, 67, 1, 0},
+    {70, 70, 1, 0},   {71, 72, 1, 1},   {77, 78, 1, 0},   {79, 79, 1, 4},   {80, 80, 1, 0},
+    {81, 81, 1, 3},   {82, 82, 1, 4},   {83, 83, 1, 0},   {109, 124, 1, 0}, {126, 152, 1, 0},
+    {154, 191, 1, 0}, {194, 205, 1, 0}, {224, 225, 1, 0}, {227, 242, 1, 0}, {245, 245, 1, 0},
+    {246, 246, 1, 2}, {247, 249, 1, 1}, {250, 250, 1, 3}, {251, 251, 1, 2}, {254, 254, 1, 1},
+    {333, 364, 1, 3},
+};
+
+static const struct Ids *ids_of(uint32_t op)
+{
+    size_t low = 0, high = sizeof id_words / sizeof *id_words;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (op > id_words[middle].last)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool found = low < sizeof id_words / sizeof *id_words && op >= id_words[low].first;
+    return found ? &id_words[low] : NULL;
+}
+
+/* Do instructions end where the module does, and are ids below the head's bound? */
+static bool is_whole(const Words *words)
+{
+    const uint32_t bound = word(words, 3);
+    for (uint64_t at = HEAD, length; at < words->count; at += length) {
+        const struct Ids *ids = ids_of(word(words, at) & 0xffff);
+        length = word(words, at) >> 16;
+        if (!length || length > words->count - at) return false;
+        if (!ids) continue;
+        const uint64_t last = ids->to ? ids->to : length - 1;
+        if (last >= length) return false;
+        for (uint64_t n = ids->from; n <= last; n++)
+            if (word(words, at + n) == 0 || word(words, at + n) >= bound) return false;
+    }
+    return true;
+}
+
 const char *rt_spirv_wrong(const aule_variant_v1 *variant, AuSpirvFlavour flavour)
 {
     static const struct {
@@ -60,8 +110,8 @@ const char *rt_spirv_wrong(const aule_variant_v1 *variant, AuSpirvFlavour flavou
     if (wrong_head(&words)) return "a module of SPIR-V with a damaged head";
     const uint64_t model = find_model(&words);
     if (!model) return "a module of SPIR-V without a memory model in its place";
-    return word(&words, model + 1) == of[flavour].addressing &&
-                   word(&words, model + 2) == of[flavour].model
-               ? NULL
-               : of[flavour].otherwise;
+    if (word(&words, model + 1) != of[flavour].addressing ||
+        word(&words, model + 2) != of[flavour].model)
+        return of[flavour].otherwise;
+    return is_whole(&words) ? NULL : "a module of SPIR-V that is damaged";
 }

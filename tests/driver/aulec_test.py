@@ -47,7 +47,6 @@ OPTIONS = {
     "unknown stage": (["--emit=sass"], 2, "sass"),
     "unknown target": (["--target", "quantum"], 2, "expected cpu, cuda, hip, opencl"),
     "unknown architecture": (["--arch", "z80"], 2, "x86-64-v3"),
-    "the list of a target's architectures": (["--target=cuda", "--arch=help"], 2, "unknown architecture 'help'; expected sm_70, sm_75, "),
     "tf32 beside a target that is not asked for its architecture": (["--target=cuda,cpu", "--arch=sm_80", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
     "a type that no architecture asked for takes": (["--target=vulkan", "--arch=vulkan12-coop16,vulkan12-coop8", "--dtype=f16,bf16"], 2,

@@ -65,6 +65,43 @@ static void test_damage(void **state)
     }
 }
 
+/* Behind the memory model instructions end where the module does, and ids are below the bound, 9. */
+static void test_ids(void **state)
+{
+    (void)state;
+    enum { BEHIND = sizeof shader / sizeof *shader };
+    static const uint32_t more[] = {
+        5 << 16 | 15,  5, 4,  0x6e, 0, /* OpEntryPoint GLCompute %4 "n" */
+        4 << 16 | 21,  2, 32, 0,       /* %2 = OpTypeInt 32 0: what is literal may be anything */
+        5 << 16 | 128, 2, 3,  8,    8, /* %3 = OpIAdd %2 %8 %8 */
+    };
+    static const struct {
+        uint32_t at, word;
+        bool is_damage;
+    } changes[] = {{2, 0, true},
+                   {2, 9, true},
+                   {2, 0xffffffff, true},
+                   {1, 77, false},
+                   {6, 9, true},
+                   {7, 99, false},
+                   {11, 9, true},
+                   {13, 9, true},
+                   {9, 6 << 16 | 128, true},
+                   {9, 128, true},
+                   {9, 4 << 16 | 128, true},
+                   {5, 1 << 16 | 21, true},
+                   {5, 4 << 16 | 9999, false}};
+    uint32_t words[BEHIND + sizeof more / sizeof *more];
+    for (size_t n = 0; n <= sizeof changes / sizeof *changes; n++) {
+        memcpy(words, shader, sizeof shader);
+        memcpy(words + BEHIND, more, sizeof more);
+        const bool changed = n < sizeof changes / sizeof *changes;
+        if (changed) words[BEHIND + changes[n].at] = changes[n].word;
+        expect(words, sizeof words, RT_SPIRV_SHADER,
+               changed && changes[n].is_damage ? "that is damaged" : NULL);
+    }
+}
+
 /* Cut anywhere, and at a place where words do not lie. */
 static void test_cut(void **state)
 {
@@ -86,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flavours),
         cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_ids),
         cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
