@@ -32,7 +32,7 @@ WATCHED = {
     "smoke/gqa-bf16-groups-256.so": "B=1,H=2,Hk=1,S=133,T=133",
     "smoke/sliding_window-f16-groups-80.so": "B=1,H=2,S=200,T=200",
 }
-FOLLOWED = {"racecheck": "-watched.so", "synccheck": "-watched.so"}  # ends of the names of what for_sanitizer.py made
+FOLLOWING = ("racecheck", "synccheck")  # tools for which for_sanitizer.py made NAME-watched.so
 
 # Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
 HARD = ("pair_bias", "cross", "softcap", "unseen", "far_sink", "low", "simplified", "chosen", "constant_end", "band", "window_of_left", "no_scales", "empty_rows",
@@ -201,8 +201,8 @@ def sanitizer():
         for so, shape in WATCHED.items():
             if so not in rows:  # of another architecture
                 continue
-            form = so.replace(".so", FOLLOWED.get(name, ".so"))
-            form = form if (HERE / form).exists() else so
+            made = so.replace(".so", "-watched.so")
+            form = made if name in FOLLOWING and (HERE / made).exists() else so
             yield watch(tool, name, f"{name} {so}", [BIN / "cuda_smoke", form, "--shape", shape, *rows[so][3:]], by_sanitizer)
     for name, what, count in SEES:
         there = tool if (BIN / "sanitizer_sees").exists() else None
