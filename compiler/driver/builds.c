@@ -136,6 +136,14 @@ static bool is_asked_for(const aulec_options *o, const AuAttentionBuild *build, 
            (append && n == AU_APPEND);
 }
 
+/* Are the kernels that were made last for any number of queries and pages of any size? */
+static bool takes_all_pages(const AuAttentionBuild *build, const AuVariant *v)
+{
+    const AuVariant *last = build->count ? &build->variants[build->count - 1] : NULL;
+    return last && last->queries == AU_PAGED_QUERIES && !last->boxes && last->arch == v->arch &&
+           last->operand == v->operand && last->operation == v->operation;
+}
+
 /* In the order of the operations, the kernels for few queries first, then those that move boxes, of which those for short rows
  * come first. */
 static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant *v, bool backward)
@@ -166,6 +174,7 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
         while (queries-- > 0) {
             one.queries = (AuQueries)queries;
             one.boxes = schedule_may_have_boxes(one.operation, one.queries);
+            if (!queries && takes_all_pages(build, &one)) break;
             one.short_rows = !queries; /* first, since they have a condition */
             if (one.short_rows && !add_variant(job, build, &one)) return false;
             one.short_rows = false;

@@ -273,13 +273,14 @@ static AuExpr are_mixed(AuAttn *a, bool invariant, bool mixed)
     return mixed ? attn_op2(a, AU_OP_LT, all, room, at) : attn_op2(a, AU_OP_LE, room, all, at);
 }
 
-/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", beside kernels for both "B S <= 4 rows", and of pages on GPUs "T_slots % 16 == 0". */
+/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
                           int32_t rows_of_group, bool leaves_mixed)
 {
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
     const AuExpr queries = most_queries(a);
+    if (v->queries == AU_PAGED_QUERIES && !v->boxes) return true; /* pages of any size */
     AuExpr test = v->queries == AU_PAGED_QUERIES ? attn_bool(a, true, at)
                   : v->queries == AU_MIXED_QUERIES
                       ? are_mixed(a, v->invariant, true)
@@ -299,7 +300,7 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
         test = attn_op2(a, AU_OP_AND, test, several, at);
         if (!a->keys.is_csr) test = attn_op2(a, AU_OP_AND, test, some_keys, at);
     }
-    if (a->keys.layout == AU_LAYOUT_PAGED && !tile_caps(v->arch->caps)->has_private) {
+    if (a->keys.layout == AU_LAYOUT_PAGED && v->boxes) {
         const AuExpr slots = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->keys.slots, 0, at),
                      rest = attn_op2(a, AU_OP_MOD, slots, attn_i32(a, SCHEDULE_PAGE_ROWS, at), at);
         test =

@@ -7,24 +7,12 @@
  * on, one sum of an address and one comparison with what is left of the rows.
  * Codes of 8 bits become numbers in such vectors, of as many as there are numbers in 16 bytes.
  * Asynchronous copies pad with zeros by the number of bytes that a lane's vector has in the tensor. */
-#include "internal.h"
+#include "transfer.h"
 
 enum { VECTOR = 16, WORD = 4, MOST_WRITTEN_OUT = 32, FEW = 2 }; /* bytes; turns of a copy */
 enum { LINE = 8 };                                              /* vectors of a line of memory */
 
 /* ---- copies between memories */
-
-typedef struct Transfer {
-    const AuTileStmt *s;
-    const AuTileExpr *from, *to;
-    const AuTileType *type; /* of the source's view */
-    int32_t unit;           /* elements a lane moves at once */
-    int32_t units;          /* of them along the last axis */
-    int32_t total;
-    int32_t
-        column; /* of a copy by rows, where it begins: wide rows are several, one beside the other */
-    bool is_row; /* a few words, asynchronously */
-} Transfer;
 
 /* Number [flat] of the vectors, the last axis fastest. */
 static AuPoint piece_at(AuLower *l, const Transfer *x, AuVal flat)
@@ -86,11 +74,13 @@ static void move_vector(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     const AuPoint p = piece_at(l, x, flat);
     AuLowerMemory *from = lower_memory(l, x->from->memory), *to = lower_memory(l, x->to->memory);
     AuVal inside = {0}, target_inside = {0}, none = {0};
+    const uint32_t known = lower_gather_indices(l, x->from, &p);
     const AuVal at = lower_piece_address(
         l, x->from, &p, x->s->move.pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &inside, x->unit);
     const AuVal target = lower_piece_address(
         l, x->to, &p, x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &target_inside, x->unit);
     const AuVal when = lower_when(l, x->s->move.when, &p);
+    l->r.known_count = known;
     if (x->s->move.pad)
         inside = lower_both(l, lower_both(l, inside, when), from->present);
     else
@@ -120,11 +110,13 @@ static void move_element(AuLower *l, const Transfer *x, AuVal flat, AuVal mine)
     AuLowerMemory *from = lower_memory(l, x->from->memory), *to = lower_memory(l, x->to->memory);
     const AuScalar scalar = lower_scalar(x->from->memory->type.elem);
     AuVal inside = {0}, target_inside = {0}, none = {0};
+    const uint32_t known = lower_gather_indices(l, x->from, &p);
     const AuVal at = lower_address(
         l, x->from, &p, x->s->move.pad ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &inside, false);
     const AuVal target = lower_address(
         l, x->to, &p, x->s->move.clip ? OUTSIDE_TESTED : OUTSIDE_TRUSTED, &target_inside, false);
     const AuVal when = lower_when(l, x->s->move.when, &p);
+    l->r.known_count = known;
     if (x->s->move.pad)
         inside = lower_both(l, lower_both(l, inside, when), from->present);
     else
@@ -170,6 +162,7 @@ static void all_vectors(AuLower *l, const Transfer *x,
  * from the lane's first one to the end of what is inside; none: all are before it; and how many come before its begin; none: no row. */
 typedef struct Side {
     AuVal first, at, step, left, before;
+    AuVal here; /* of rows that are asked for (gather.c): is there this one; none: all are */
 } Side;
 
 static uint32_t row_dimension(const AuTileExpr *ref, const char *axis)
@@ -188,12 +181,15 @@ static int32_t beside(const AuLower *l, const Transfer *x)
     return power < LINE ? 0 : power < lanes ? power : lanes;
 }
 
-/* Two axes, of which the rows' is a dimension of both memories. */
+/* Two axes, of which the rows' is a dimension of both memories, or of the one they come to, if lanes hold where they are. */
 static bool goes_by_rows(const AuLower *l, const Transfer *x)
 {
-    if (x->type->count != 2 || !beside(l, x) || x->s->move.when) return false;
+    const bool gathers = lower_gathers(x->from);
+    if (x->type->count != 2 || !beside(l, x) ||
+        (gathers ? !lower_may_gather(x) : x->s->move.when != NULL))
+        return false;
     const AuTileExpr *const refs[2] = {x->from, x->to};
-    for (int n = 0; n < 2; n++)
+    for (int n = gathers; n < 2; n++)
         if (row_dimension(refs[n], x->type->axes[0].name) + 1 >= refs[n]->memory->type.count)
             return false;
     return true;
@@ -259,9 +255,9 @@ static Side side_of(AuLower *l, const Transfer *x, const AuTileExpr *ref, const 
 /* A row further down is inside if [rows] before it are fewer than those left, and all of those that come before. */
 static AuVal reaches(AuLower *l, const Side *side, int32_t rows)
 {
-    AuVal inside = {0};
+    AuVal inside = side->here;
     const AuVal above = kernel_i32(l->k, rows);
-    if (side->left.i) inside = kernel_op2(l->k, AU_K_LT, above, side->left);
+    if (side->left.i) inside = lower_both(l, inside, kernel_op2(l->k, AU_K_LT, above, side->left));
     if (side->before.i)
         inside = lower_both(l, inside, kernel_op2(l->k, AU_K_LE, side->before, above));
     return inside;
@@ -316,7 +312,9 @@ static void some_rows(AuLower *l, const Transfer *x, AuVal base, int32_t all)
                                .index = base.i ? kernel_op2(k, AU_K_ADD, base, row) : row},
                               {.axis = x->type->axes[1].name, .index = column}},
                        .count = 2};
-    Side from = side_of(l, x, x->from, &p, rows, x->s->move.pad),
+    const bool gathers = lower_gathers(x->from);
+    const Gathered where = gathers ? lower_gathered(l, x, &p) : (Gathered){.row = row};
+    Side from = gathers ? (Side){.at = {0}} : side_of(l, x, x->from, &p, rows, x->s->move.pad),
          to = side_of(l, x, x->to, &p, rows, x->s->move.clip);
     const AuVal valid = bytes_valid(l, x, &p, (AuVal){0}), none = {0};
     const bool idle = rows * x->units < (int32_t)k->lanes;
@@ -325,7 +323,8 @@ static void some_rows(AuLower *l, const Transfer *x, AuVal base, int32_t all)
         const AuVal mine = idle || most < rows
                                ? kernel_op2(k, AU_K_LT, lane, kernel_i32(k, most * x->units))
                                : none;
-        from.at = further_down(l, x, x->from, &from, &p, first);
+        from.at = gathers ? lower_gathered_address(l, &where, first, &from.here)
+                          : further_down(l, x, x->from, &from, &p, first);
         to.at = further_down(l, x, x->to, &to, &p, first);
         move_row(l, x, &from, &to, first, valid, mine);
     }

@@ -23,10 +23,9 @@ static bool is_online(const AuAttn *a) { return a->online != NULL; }
 static const char *refusal_of_warps(const AuProblem *p)
 {
     if (schedule_values_apart(p)) return "values that are rows of their own";
-    const char *why = schedule_pages_refusal(p);
-    if (why || p->queries != AU_PAGED_QUERIES) return why;
+    if (p->attn->keys.layout != AU_LAYOUT_PAGED) return schedule_pages_refusal(p);
     if (!warps_copy_ahead(p)) return "pages, on machines without asynchronous copies of lanes";
-    return p->hooks->needs_lists ? "pages, and a mask that depends on data" : NULL;
+    return schedule_pages_refusal(p);
 }
 
 bool schedule_warps_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,

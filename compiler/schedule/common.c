@@ -19,7 +19,7 @@ const char *schedule_rows_refusal(const AuProblem *p)
 const char *schedule_pages_refusal(const AuProblem *p)
 {
     const bool paged = p->attn->keys.layout == AU_LAYOUT_PAGED;
-    return paged != (p->queries == AU_PAGED_QUERIES) ? "pages of any size" : NULL;
+    return paged != (p->queries == AU_PAGED_QUERIES) ? "keys in pages" : NULL;
 }
 
 AuMaskKind schedule_mask_kind(const AuProblem *p)

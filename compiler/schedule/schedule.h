@@ -13,7 +13,7 @@
 /* How many queries a kernel is made for: blocks of a few rows where they would be mostly empty. */
 typedef enum AuQueries {
     AU_ANY_QUERIES,
-    AU_PAGED_QUERIES, /* any number, of keys in pages that are multiples of SCHEDULE_PAGE_ROWS */
+    AU_PAGED_QUERIES, /* any number, of keys in pages */
     AU_MIXED_QUERIES, /* packed, few of some sequences and many of others */
     AU_SOME_QUERIES,
     AU_FEW_QUERIES,
@@ -213,7 +213,7 @@ bool schedule_joins_warps(AuArena *arena, const AuProblem *p);
 /* choose.c: of the kernels that there are for the problem. */
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
-enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which paged keys must be multiples for warps */
+enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which pages that come by boxes must be multiples */
 
 /* lanes_backward.c */
 AuShape schedule_lanes_back_shape(const AuProblem *problem);

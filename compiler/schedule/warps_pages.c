@@ -1,31 +1,35 @@
-/* warps_pages.c - tiles of keys and values that lie in pages, brought by asynchronous copies of a warp (warps_decode.c).
+/* warps_pages.c - tiles of keys and values that lie in pages of any size, brought by asynchronous copies of a warp (warps_decode.c).
  *
- * Pages are multiples of 16 rows, as those of servers are (the variant's condition, variant.c): 16 keys lie in one page, and a warp's copy is
- * one of rows that lie one behind the other for each 16, whose page it knows as one number. What the table says of a tile is read while
- * the tile before it is brought. */
+ * A lane knows the page and the slot of one key of the tile, and the copy is one of rows at places that lanes hold (lower/gather.c). What
+ * the table says of a tile is read while the tile before it is brought. */
 #include "key_layout.h"
 #include "warps.h"
 
 /* Tiles of a whole sequence come from its last one down (warps_forward.c), those of a part of it from its first one. */
 static bool goes_down(const Lanes *x) { return x->p->queries == AU_PAGED_QUERIES; }
 
+/* Of masks that depend on data they are those of a list. */
+static bool is_listed(const Lanes *x) { return x->p->hooks->needs_lists; }
+
 /* Rows of a tile that a warp brings. */
 static int32_t share(const Lanes *x) { return x->shape->key_tile / x->shape->executors; }
 
-/* Of them, those that lie in one page: the largest part of 16 that divides its share. */
+/* Of them, those of one copy: each lane knows one. */
 static int32_t together(const Lanes *x)
 {
-    const int32_t power = share(x) & -share(x);
-    return power < SCHEDULE_PAGE_ROWS ? power : SCHEDULE_PAGE_ROWS;
+    const int32_t lanes = x->p->caps->lanes;
+    int32_t rows = share(x) < lanes ? share(x) : lanes;
+    while (share(x) % rows) rows--;
+    return rows;
 }
 
 static int32_t pieces(const Lanes *x) { return share(x) / together(x); }
 
-/* The warp's first key of piece [n] of that tile. */
-static const char *first_key(Lanes *x, const char *tile, int32_t n)
+/* The warp's keys of piece [n] of that tile. */
+static const char *keys_of(Lanes *x, const char *tile, int32_t n)
 {
-    return tile_text(x->t, "(%s * %d + self * %d + %d)", tile, x->shape->key_tile, share(x),
-                     n * together(x));
+    return tile_text(x->t, "(%s * %d + self * %d + %d + iota(kv:%d))", tile, x->shape->key_tile,
+                     share(x), n * together(x), together(x));
 }
 
 /* Entries behind the end of the line are read from the line: what they say is not used. */
@@ -38,7 +42,7 @@ static void read_ahead(Lanes *x, const char *tile)
 {
     AuTileBuild *t = x->t;
     for (int32_t n = 0; n < pieces(x); n++) {
-        const char *key = first_key(x, tile, n);
+        const char *key = keys_of(x, tile, n);
         tile_set(t, tile_numbered(t, "ahead", (uint32_t)n), "%s", entry(x, key));
         tile_set(t, tile_numbered(t, "ahead_slot", (uint32_t)n), "%s %% page_rows", key);
     }
@@ -51,7 +55,7 @@ static void next_entries(Lanes *x, const char *tile)
     AuTileBuild *t = x->t;
     const bool now = goes_down(x);
     for (uint32_t n = 0; n < (uint32_t)pieces(x); n++) {
-        const char *key = first_key(x, tile, (int32_t)n);
+        const char *key = keys_of(x, tile, (int32_t)n);
         tile_set(t, tile_numbered(t, "page", n), "clamp(%s, 0, %s - 1)",
                  now ? entry(x, key) : tile_text(t, "ahead%u", n),
                  lanes_size(x, x->p->attn->keys.pages));
@@ -63,12 +67,22 @@ static void next_entries(Lanes *x, const char *tile)
     if (!now) read_ahead(x, tile_text(t, "(%s + 1)", tile));
 }
 
+static void hold(Lanes *x, const char *what)
+{
+    for (uint32_t n = 0; n < (uint32_t)pieces(x); n++)
+        tile_frag(x->t, tile_part(x->t, "%s%u", what, n), "i32[kv:%d] @ along_lanes = 0",
+                  together(x));
+}
+
 void warps_pages_begin(Lanes *x)
 {
+    static const char *const held[] = {"page", "slot", "ahead", "ahead_slot"};
     if (!lanes_has_pages(x)) return;
+    for (uint32_t n = 0; n < (goes_down(x) ? 2 : 4); n++) hold(x, held[n]);
     tile_set(x->t, "page_rows", "max(%s, 1)", lanes_size(x, x->p->attn->keys.slots));
     if (goes_down(x))
-        tile_set(x->t, "part_end", x->p->attn->mask.i ? "min(k_high, kv_length)" : "kv_length");
+        tile_set(x->t, "part_end",
+                 x->p->attn->mask.i && !is_listed(x) ? "min(k_high, kv_length)" : "kv_length");
     else
         read_ahead(x, "first_tile");
 }
@@ -80,37 +94,43 @@ static AuTileHandle piece_token(Lanes *x, const char *token, int32_t n)
     return n ? tile_part(x->t, "%s_%d", token, n) : tile_part(x->t, "%s", token);
 }
 
-static void issue_piece(Lanes *x, AuTileHandle token, LanesRows view, const char *to,
-                        const char *tile, int32_t n, const char *axis, bool from_low)
+/* Keys that somebody sees, of those that are there. */
+static const char *admitted(Lanes *x, const char *key, bool from_low)
 {
     AuTileBuild *t = x->t;
-    const char *key = first_key(x, tile, n);
-    const char *before = goes_down(x)
-                             ? tile_text(t, "slot%d + n_low * %d - %s", n, x->shape->key_tile, key)
-                             : "0",
-               *low = from_low ? tile_text(t, "slot%d + k_low - %s", n, key) : before;
-    tile_async_copy(
-        t, token,
-        "%s[page%d, %s, slot%d +: %d from %s to slot%d + part_end - %s%s as [kv, %s] -> %s pad 0",
-        view.before, n, view.head, n, together(x), low, n, key, view.after, axis, to);
+    const char *low = is_listed(x)   ? NULL
+                      : from_low     ? "k_low"
+                      : goes_down(x) ? tile_text(t, "n_low * %d", x->shape->key_tile)
+                                     : NULL;
+    return tile_text(t, "%s < part_end%s", key, low ? tile_text(t, " && %s >= %s", key, low) : "");
+}
+
+/* Where the rows of piece [n] go in the tile. */
+static const char *rows_of(Lanes *x, const char *memory, const char *stage, int32_t n)
+{
+    return tile_text(x->t, "%s[%sself * %d + %d +: %d, :]", memory, stage, share(x),
+                     n * together(x), together(x));
 }
 
 static void issue(Lanes *x, const char *token, LanesRows view, const char *memory, const char *tile,
                   const char *stage, bool by_weight)
 {
-    AuTileBuild *t = x->t;
+    const char *axis = *memory == 'K' ? "d" : "e";
     const bool from_low = by_weight && x->p->attn->mask.i;
-    for (int32_t n = 0; n < pieces(x); n++)
-        issue_piece(x, piece_token(x, token, n), view,
-                    tile_text(t, "%s[%sself * %d + %d +: %d, :]", memory, stage, share(x),
-                              n * together(x), together(x)),
-                    tile, n, *memory == 'K' ? "d" : "e", from_low);
+    for (int32_t n = 0; n < pieces(x); n++) {
+        const char *to = rows_of(x, memory, stage, n),
+                   *when = admitted(x, keys_of(x, tile, n), from_low);
+        tile_async_copy(x->t, piece_token(x, token, n),
+                        "%s[page%d, %s, slot%d%s as [kv, %s] -> %s pad 0 when %s", view.before, n,
+                        view.head, n, view.after, axis, to, when);
+    }
 }
 
 /* "first(keys)" or "next(n)", as numbers: tiles of a part follow each other. */
 static const char *number(const Lanes *x, const char *n)
 {
     const bool down = goes_down(x);
+    if (is_listed(x)) return n;
     if (*n == 'f') return down ? "(n_high - 1)" : "first_tile";
     return *n == 'n' && n[1] ? down ? "(n - 1)" : "(n + 1)" : n;
 }

@@ -362,9 +362,6 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
         const char *refused = is_ragged(p, &s) ? "a tile of keys that is no power of two"
                                                : schedule_warps_refusal(arena, p, &s);
         if (refused && warps_copy_direct(p)) refused = refusal_of_direct(arena, p, &s, refused);
-        if (!refused && p->queries == AU_PAGED_QUERIES &&
-            s.key_tile / s.executors % SCHEDULE_PAGE_ROWS)
-            refused = "a warp's keys of a tile lie in parts of pages";
         if (refused) {
             if (!best) *why = refused;
             continue;

@@ -108,6 +108,13 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLay
     return count;
 }
 
+/* As the conditions of variants have it: strides that boxes can have, pages of multiples of their rows. */
+static bool takes_boxes(const Run *r)
+{
+    const char *slots = strstr(r->c->sizes, "slots=");
+    return !exec_has(r, "odd") && (!slots || atoi(slots + 6) % SCHEDULE_PAGE_ROWS == 0);
+}
+
 /* [as_any]: for any number of queries, whatever the case says. */
 static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, AuVariant *v)
 {
@@ -161,8 +168,8 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
         v->queries = queries;
         v->balanced = exec_has(r, "balanced");
     } else
-        v->boxes = !exec_has(r, "odd");
-    if (schedule_may_have_boxes(r->operation, v->queries)) v->boxes = !exec_has(r, "odd");
+        v->boxes = takes_boxes(r);
+    if (schedule_may_have_boxes(r->operation, v->queries)) v->boxes = takes_boxes(r);
     v->short_rows = v->boxes && !v->queries && !exec_has(r, "long");
     bool good = variant_build(r->arena, r->diags, v, r->c->script);
     const bool many = good && v->schedule && v->queries && r->operation == AU_BACKWARD &&
@@ -170,7 +177,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
     if (many) v->schedule = NULL;
     if (good && !v->schedule && v->short_rows) {
         *v = any;
-        v->boxes = true;
+        v->boxes = takes_boxes(r);
         good = variant_build(r->arena, r->diags, v, r->c->script);
     }
     if (good && !v->schedule && v->queries && v->boxes && !many) {

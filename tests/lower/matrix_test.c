@@ -203,6 +203,53 @@ static void decode(int32_t heads, int32_t key_heads, int32_t rows)
     session_end(&s);
 }
 
+/* Rows at places that lanes hold, one a lane, in another order of lanes, and several a lane; some of no page, some that are left out. */
+static void test_gather(void **state)
+{
+    (void)state;
+    static const char program[] =
+        "target sm_80\n"
+        "const D = %d\n"
+        "layout held = rows(%s)\n"
+        "layout across = rows(reg) cols(reg:2 lane:4@1 reg)\n"
+        "kernel gather(k: in f16[page:P, h:2, slot:7, d:D], table: in i32[h:2, n:%d], o: out "
+        "f16[h:2, kv:%d, d:D])\n"
+        "grid(h: 2) {\n"
+        "    shared K: f16[kv:%d, d:D] swizzle 32\n"
+        "    role r on warp {\n"
+        "        frag page: i32[kv:%d] @ held = 0\n"
+        "        frag slot: i32[kv:%d] @ held = 0\n"
+        "        j = iota(kv:%d)\n"
+        "        page = table[h, j]\n"
+        "        slot = (3 * j + h) %% 7\n"
+        "        %scopy k[page, h, slot, :] as [kv, d] -> K[:, :] pad 0 when j != 5 + h\n"
+        "        %s\n"
+        "        row = load K[:, :] @ across\n"
+        "        store row -> o[h, :, :]\n"
+        "    }\n}\n";
+    static const struct {
+        const char *layout;
+        int32_t rows, width;
+    } cases[] = {{"lane:32@1", 32, 64}, {"lane:16@1", 16, 128},        {"lane:32@1", 32, 24},
+                 {"lane:24@1", 24, 64}, {"lane:8@4 lane:4@1", 32, 64}, {"lane:16@1 reg", 48, 32},
+                 {"lane:32@1", 8, 512}};
+    for (size_t n = 0; n < 2 * sizeof cases / sizeof *cases; n++) {
+        const int32_t rows = cases[n / 2].rows;
+        const bool async = n % 2 == 0;
+        const Size sizes[] = {{"P", 6}, {NULL, 0}};
+        for (int32_t odd = 0; odd < 2; odd++) {
+            Session s = session_begin();
+            const char *text = au_format(s.arena, program, cases[n / 2].width, cases[n / 2].layout,
+                                         rows, rows, rows, rows, rows, rows,
+                                         async ? "t = async " : "", async ? "wait t" : "sync self");
+            lowered_check(
+                &s, &(Lowered){
+                        .file = "gather", .text = text, .sizes = sizes, .integers = 8, .odd = odd});
+            session_end(&s);
+        }
+    }
+}
+
 static void test_decode(void **state)
 {
     (void)state;
@@ -370,12 +417,13 @@ static void test_matrix_stores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),      cmocka_unit_test(test_forward_with_strides),
-        cmocka_unit_test(test_backward),     cmocka_unit_test(test_split),
-        cmocka_unit_test(test_packed),       cmocka_unit_test(test_tf32),
-        cmocka_unit_test(test_quad_pairs),   cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_waves),        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_running_sums), cmocka_unit_test(test_matrix_stores),
+        cmocka_unit_test(test_forward),       cmocka_unit_test(test_forward_with_strides),
+        cmocka_unit_test(test_backward),      cmocka_unit_test(test_split),
+        cmocka_unit_test(test_packed),        cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_quad_pairs),    cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_gather),        cmocka_unit_test(test_waves),
+        cmocka_unit_test(test_linear),        cmocka_unit_test(test_running_sums),
+        cmocka_unit_test(test_matrix_stores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
