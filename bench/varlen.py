@@ -173,6 +173,7 @@ def calls_of(case: Varlen, own: Own, q, k, v, starts) -> dict:
     dense = own.function("causal")
     return {
         "aule": lambda: (lambda: by_rows(packed(by_heads(q), by_heads(k), by_heads(v), S_starts=starts, T_starts=starts))),
+        "pages of 1": lambda: over(1),
         "pages of 16": lambda: over(16),
         "pages of 128": lambda: over(128),
         "aule, a call each": lambda: one_by_one(q, k, v, at, lambda a, b, c, d: dense(a, b, c, out=d)),

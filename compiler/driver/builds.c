@@ -81,20 +81,34 @@ static bool has_own_backward(const AuJob *job, uint32_t target, const AuArch *ar
     return stages_is_useful(&job->choice, target, arch, plain ? TILE_F32 : operand);
 }
 
+static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v);
+
+static bool add_form(AuJob *job, AuAttentionBuild *build, const AuVariant *v, AuFewForm form)
+{
+    AuVariant of = *v;
+    of.form = form;
+    return v->form || v->balanced || v->queries != AU_DECODE_QUERIES ||
+           v->operation != AU_FORWARD || add_variant(job, build, &of);
+}
+
 static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
     const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
-    if (packs && !v->balanced &&
+    if (packs && !v->balanced && v->form != AU_FEW_CROWDED &&
         !v->invariant) { /* of several sequences, before those of any number */
         AuVariant several = *v;
         several.balanced = true;
         if (!add_variant(job, build, &several)) return false;
     }
-    if (!variant_build(job->arena, job->diags, &one, job->name)) return false;
+    if (!add_form(job, build, v, AU_FEW_CROWDED) ||
+        !variant_build(job->arena, job->diags, &one, job->name))
+        return false;
     if (!one.schedule) return true;
     AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
-    if (!one.schedule->by_batch || v->invariant || v->balanced || !job->options->invariant)
+    if (!add_form(job, build, v, AU_FEW_TALL)) return false;
+    if (!one.schedule->by_batch || v->invariant || v->balanced || v->form ||
+        !job->options->invariant)
         return true;
     AuVariant twin = *v; /* the same for calls that ask for it */
     twin.invariant = true;

@@ -23,6 +23,7 @@ typedef struct AuVariant {
     bool invariant; /* for calls that ask for results that do not depend on the batch */
     bool
         balanced; /* of few queries: parts of keys are equal whatever the lengths; its condition: several sequences */
+    AuFewForm form;          /* of AU_DECODE_QUERIES; its condition: how many sequences, or rows */
     const AuSource *sources; /* whose lines code is to name: script, standard library; NULL: none */
     uint32_t source_count;
     bool tf32;              /* operands of f32 are multiplied so */

@@ -29,14 +29,15 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"",      "pages_", "mixed_",
                                                     "some_", "few_",   "decode_"};
+    static const char *const forms[] = {"", "crowded_", "tall_"};
     au_text_add(
-        &text, "_%s_%s%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
+        &text, "_%s_%s%s%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
         v->by_slots ? "slots_" : "", v->short_rows ? "short_" : "",
         v->invariant  ? "invariant_"
         : v->balanced ? "balanced_"
                       : "",
-        kernel);
+        forms[v->form], kernel);
     for (char *c = text.at; *c; c++)
         if (strchr("-.@=:,", *c)) *c = '_';
     return au_text_str(&text);
@@ -291,6 +292,12 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
+    if (v->form == AU_FEW_CROWDED)
+        test =
+            attn_op2(a, AU_OP_AND, test,
+                     attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_CROWD, at),
+                              attn_op2(a, AU_OP_MUL, sequences(a), a->tensors[1].axes[1], at), at),
+                     at);
     if (leaves_mixed) test = attn_op2(a, AU_OP_AND, test, are_mixed(a, v->invariant, false), at);
     if (v->balanced) {
         const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_UNEVEN_SEQUENCES, at),
@@ -395,6 +402,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
                                .balanced = v->balanced,
                                .tf32 = v->tf32,
                                .queries = v->queries,
+                               .form = v->form,
                                .short_rows = v->short_rows,
                                .by_slots = v->by_slots,
                                .boxes = v->boxes,
@@ -409,6 +417,7 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
         const int32_t limit = few_limit(arena, &problem, v->operation, &why);
         if (!limit || !is_own(arena, &problem)) return true;
         if (v->balanced && !schedule_balances(arena, &problem)) return true;
+        if (!schedule_has_form(arena, &problem, v->form)) return true;
         if (!backward && !begin_few(arena, diags, v, &problem, hooks, limit)) return false;
     }
     if (v->operation == AU_COMBINE && !hooks_join(hooks, diags, a)) return false;

@@ -68,12 +68,34 @@ bool schedule_lanes_backward_shape(AuArena *arena, const AuProblem *p, AuShape *
     return !*why;
 }
 
+bool schedule_has_form(AuArena *arena, const AuProblem *p, AuFewForm form)
+{
+    AuProblem of = *p;
+    AuShape usual, own;
+    const char *why;
+    const AuRowLayout *keys = &p->attn->keys;
+    if (form == AU_FEW_USUAL) return true;
+    if (p->caps->has_private || p->queries != AU_DECODE_QUERIES || p->invariant || !keys->layout ||
+        keys->has_groups || attn_is_stored(p->attn) ||
+        shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED))
+        return false;
+    of.form = AU_FEW_USUAL;
+    if (!schedule_warps_decode_shape(arena, &of, &usual, &why)) return false;
+    of.form = form;
+    return schedule_warps_decode_shape(arena, &of, &own, &why) &&
+           (form == AU_FEW_TALL ||
+            warps_decode_resident(p, &usual) < warps_decode_resident(p, &own));
+}
+
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
 {
     const char *why;
     AuProblem by_groups = *p;
     if (p->caps->has_private) return SCHEDULE_DECODE_ROWS;
-    if (schedule_warps_decode_limit(arena, p)) return WARPS_DECODE_ROWS;
+    if (schedule_warps_decode_limit(arena, p))
+        return p->form == AU_FEW_TALL || !schedule_has_form(arena, p, AU_FEW_TALL)
+                   ? WARPS_DECODE_ROWS
+                   : WARPS_TILE_ROWS;
     by_groups.queries = AU_SOME_QUERIES;
     return schedule_has_boxes(arena, &by_groups, AU_FORWARD, &why) ? WARPS_WIDE_BELOW_GROUPS
                                                                    : WARPS_WIDE_ROWS;

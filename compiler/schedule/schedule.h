@@ -21,6 +21,13 @@ typedef enum AuQueries {
     AU_QUERIES
 } AuQueries;
 
+/* Kernels for few rows of all heads that share keys have further forms, for calls in a layout: more blocks a processor, where sequences are many and
+ * what a block begins and ends with counts; twice the rows a block, which read keys once where others read them twice. */
+typedef enum AuFewForm { AU_FEW_USUAL, AU_FEW_CROWDED, AU_FEW_TALL } AuFewForm;
+enum {
+    SCHEDULE_CROWD = 264
+}; /* blocks of an H200, two a processor, from which on sequences are many */
+
 /* Fewer sequences, or sequences of so few keys at most, do not differ by what a list of parts takes. */
 enum { SCHEDULE_UNEVEN_SEQUENCES = 8, SCHEDULE_UNEVEN_KEYS = 1024 };
 enum { SCHEDULE_SHORT_ROWS = 4096 }; /* what a block begins and ends with counts beside its tiles */
@@ -43,6 +50,7 @@ typedef struct AuProblem {
     bool invariant; /* the bits of a row's result depend on its own sequence alone */
     bool
         balanced; /* of few queries: parts of keys are equal whatever lengths sequences have (warps_shares.c) */
+    AuFewForm form;  /* of AU_DECODE_QUERIES */
     bool short_rows; /* there are SCHEDULE_SHORT_ROWS queries at most */
     bool by_slots;   /* append: slots say where each row goes, else the ends of sequences */
     bool
@@ -79,6 +87,8 @@ typedef struct AuShape {
         sharing; /* trips to memory that it costs to read keys once that sequences share: groups that save less
                         are read by each of their sequences; 0: none is */
     int32_t part_keys; /* backward, few queries: keys of a block's part at least */
+    int32_t
+        row_tiles; /* of warps_decode: tiles of rows of a block, of which each warp has all; 0: one */
     int32_t
         part_start; /* of lists of parts (warps_shares.c): what a part begins and ends with, in tiles of keys; 0: no lists */
     bool keys_apart; /* the warps of a block share its [rows]; each has its part of a tile's keys */
@@ -175,6 +185,7 @@ typedef struct AuChecks {
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *problem, AuChecks *out);
 
 /* Are there kernels for few queries whose parts are those of a list? */
+bool schedule_has_form(AuArena *arena, const AuProblem *problem, AuFewForm form);
 bool schedule_balances(AuArena *arena, const AuProblem *problem);
 /* Are there kernels for batches of few queries and many? */
 bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);

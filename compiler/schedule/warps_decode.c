@@ -14,6 +14,7 @@
 #include "key_storage.h"
 #include "warps_decode.h"
 
+enum { TWO = 2 }; /* tiles of rows of a tall block; blocks of the further forms a processor */
 enum {
     SHARING = 2
 }; /* by docs/performance.md, Prefixes: 64 keys of 64 sequences do not pay, 128 do */
@@ -105,11 +106,19 @@ const char *schedule_warps_decode_fit(AuArena *arena, const AuProblem *p, AuShap
 {
     const char *why = refusal(arena, p);
     if (why) return why;
-    s->rows = warps_atom(p)->m;
+    s->rows = warps_atom(p)->m * (s->row_tiles ? s->row_tiles : 1);
     s->keys_apart = s->executors > 1;
     warps_complete(p, s);
     s->split_segments = !s->one_loop;
     return schedule_warps_refusal(arena, p, s);
+}
+
+static const char *fit_of_form(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const char *why = schedule_warps_decode_fit(arena, p, s);
+    if (why || !p->form) return why;
+    if (s->executors < TWO) return "one warp, for which nobody hides what it waits for";
+    return warps_decode_resident(p, s) < TWO ? "a processor has room for one block" : NULL;
 }
 
 /* The first that fits: four warps, which hide what one waits for. */
@@ -124,8 +133,9 @@ bool schedule_warps_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
                      .stages = stages[n / 2 % 2],
                      .query_in_registers = n % 2 == 0,
                      .sharing = p->attn->keys.has_groups ? SHARING : 0,
+                     .row_tiles = p->form == AU_FEW_TALL ? TWO : 0,
                      .part_start = warps_part_start(p)};
-        *why = schedule_warps_decode_fit(arena, p, &s);
+        *why = fit_of_form(arena, p, &s);
         if (*why) continue;
         *out = s;
         return true;

@@ -198,7 +198,10 @@ static int32_t taken(const AuProblem *p, const AuTileAtom *atom, const Needs *ne
 
 int32_t warps_decode_resident(const AuProblem *p, const AuShape *s)
 {
-    return most(warps_resident(p, needs_of(p, warps_atom(p), s).shared, s->executors), 1);
+    const int32_t shared =
+        needs_of(p, warps_atom(p), s).shared -
+        WARPS_ALIGNMENT; /* of which tiles that follow each other leave nothing */
+    return most(warps_resident(p, shared, s->executors), 1);
 }
 
 double warps_enough(const AuProblem *p, int32_t warps)

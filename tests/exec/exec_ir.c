@@ -108,6 +108,13 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLay
     return count;
 }
 
+static AuFewForm form_of(const Run *r)
+{
+    return exec_has(r, "tall")      ? AU_FEW_TALL
+           : exec_has(r, "crowded") ? AU_FEW_CROWDED
+                                    : AU_FEW_USUAL;
+}
+
 /* As the conditions of variants have it: strides that boxes can have, pages of multiples of their rows. */
 static bool takes_boxes(const Run *r)
 {
@@ -167,6 +174,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
     if (queries && few && !as_any) {
         v->queries = queries;
         v->balanced = exec_has(r, "balanced");
+        v->form = form_of(r);
     } else
         v->boxes = takes_boxes(r);
     if (schedule_may_have_boxes(r->operation, v->queries)) v->boxes = takes_boxes(r);
@@ -184,6 +192,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
         *v = any;
         v->queries = queries;
         v->balanced = exec_has(r, "balanced");
+        v->form = form_of(r);
         good = variant_build(r->arena, r->diags, v, r->c->script);
     }
     if (good && !v->schedule) { /* an architecture or an attention without such kernels */

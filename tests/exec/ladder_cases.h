@@ -355,6 +355,12 @@ static const ExecCase balanced_cases[] = {
     /* Several warps of the kernel of lists have sequences to add up, and more than one round of them. */
     {"mha.attn", "B=150 H=1 Hk=1 S=1 T=400 D=32 E=32 slots=7", NULL, "decode forward paged balanced lists crowd work"},
     {"mha.attn", "B=1061 H=1 Hk=1 S=1 T=33 D=32 E=32 slots=16", NULL, "decode forward paged balanced crowd"},
+    {"mha.attn", "B=2 H=8 Hk=2 S=9 T=300 D=64 E=64 slots=16", NULL, "decode forward paged tall"},
+    {"mha.attn", "B=9 H=20 Hk=1 S=1 T=500 D=128 E=128 slots=7", NULL, "decode forward paged balanced tall lists work"},
+    {"mha.attn", "B=5 H=6 Hk=1 S=8 T=270 D=128 E=64 slots=16", NULL, "decode packed most forward paged unequal tall"},
+    {"mha.attn", "B=40 H=4 Hk=2 S=2 T=190 D=128 E=128 slots=5", NULL, "decode forward paged crowded"},
+    {"mha.attn", "B=3 H=10 Hk=1 S=6 T=129 D=128 E=128", NULL, "decode forward padded tall"},
+    {"gemma_local.attn", "B=3 H=12 Hk=1 S=5 T=700 D=128 E=128 slots=24", "window=150", "decode forward ragged paged tall crowded"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
 static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90a", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
