@@ -62,6 +62,31 @@ class Recurrences(unittest.TestCase):
 
 
 @unittest.skipIf(AULEC is None, "aulec is not beside its library")
+@unittest.skipIf(torch is None, "torch is not installed")
+class Served(unittest.TestCase):
+    """bench/served.py: small caches, whose results its own formulas agree with."""
+
+    def said(self, what):
+        place = ROOT / "bench/served.py"
+        spec = importlib.util.spec_from_file_location("served", place)
+        bench = importlib.util.module_from_spec(spec)
+        with mock.patch.object(sys, "path", [str(place.parent), *sys.path]):
+            spec.loader.exec_module(bench)
+        case = bench.Decode(2, 96, H=6, Hk=2, D=64, page=16)
+        out, kinds = io.StringIO(), {name: (of, names, [case]) for name, (of, names, _) in bench.KINDS.items()}
+        options = [str(place), "--device", "cpu", "--dtype", "f32", "--what", what, "--rounds", "1"]
+        with mock.patch.object(sys, "argv", options), mock.patch.object(bench, "KINDS", kinds), mock.patch.object(bench, "FAR", 1), contextlib.redirect_stdout(out):
+            bench.main()
+        return out.getvalue()
+
+    def test_tables(self):
+        for what, columns in (("scripts", 6), ("rows", 4), ("append", 2)):
+            said = self.said(what)
+            errors = re.findall(r" us \([\d.]+\), ([\d.e+-]+)", said.splitlines()[-1])
+            self.assertEqual(len(errors), columns, said)
+            self.assertLess(max(map(float, errors)), 1e-4, said)
+
+
 class Shapes(unittest.TestCase):
     """bench/shapes.py --compile: what is written, which shapes do not do, and what it refuses, for a processor, whose kernels compile quickly."""
 
