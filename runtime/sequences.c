@@ -360,7 +360,12 @@ static aule_status check_positions(const aule_plan *plan, const AuKeyPages *p,
     const int64_t from = rt_i32_at(plan, first, &at[first], b, 0),
                   all = rt_i32_at(plan, whole, &at[whole], b, 0),
                   last = from + p->every * (length > 0 ? length - 1 : 0);
-    if (from < 0 || from > all)
+    if (all - 1 > INT32_MAX - p->every)
+        return rt_fail(sink, AULE_ERROR_TENSOR,
+                       "%s: %s[%lld] is %lld, with T_every %lld there are at most %lld positions",
+                       a->name, rt_tensor(a, whole)->name, (long long)b, (long long)all,
+                       (long long)p->every, (long long)(INT32_MAX - p->every + 1));
+    if (from < 0 || all < 0 || (length > 0 && from > all))
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld positions",
                        a->name, rt_tensor(a, first)->name, (long long)b, (long long)from,
                        rt_tensor(a, whole)->name, (long long)all);

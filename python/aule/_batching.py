@@ -56,6 +56,8 @@ def flash_forward(
     for what, there in (("dropout", dropout), ("a mask", attention_mask is not None), ("order of the sums of sinks' gradients", deterministic and s_aux is not None)):
         if there:
             raise ArgumentError(f'"aule_flash" has no {what} where rows of several sequences are packed: leave it out, or use attn_implementation="aule"', "param")
+    if cu_seq_lens_k is None and cache is None:
+        raise ArgumentError("cu_seq_lens_q without cu_seq_lens_k: where the sequences of keys begin", "tensor")
     rows, keys, values = (x[0].transpose(0, 1) for x in (query, key, value))  # [rows, heads, channels]
     if cache is None:
         return attention_varlen(rows, keys, values, cu_seq_lens_q.int(), cu_seq_lens_k.int(), **options)[None], None
@@ -63,11 +65,13 @@ def flash_forward(
 
 
 def _starts_of(positions: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
-    """Where sequences begin that lie one after the other in a batch of one, and say so by positions that begin with 0 again; None: there is one."""
+    """Where sequences begin that lie one after the other in a batch of one, and say so by positions that begin again with the least; None: there is one."""
     if positions is None or query.shape[0] != 1 or query.shape[2] == 1 or query.shape[2] != key.shape[2] or positions.numel() != query.shape[2]:
         return None
     positions = positions.reshape(-1)
-    first = (positions == 0).nonzero().reshape(-1).int()
+    first = (positions == positions.min()).nonzero().reshape(-1).int()
+    if first[0] != 0:
+        raise ArgumentError('position_ids begin again with less than the first has: "aule_flash" takes rows of several sequences that begin alike', "tensor")
     if len(first) < 2:
         return None
     return torch.cat([first, first.new_tensor([len(positions)])])

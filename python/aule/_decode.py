@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy
@@ -22,12 +23,15 @@ KINDS = {name: kind for kind, name in STORED.items()}
 
 
 def tensor(x: Any, what: str, axes: str) -> Any:
-    """A tensor with as many axes as are named; NumPy's if it is not torch's."""
+    """A tensor with as many axes as are named; of other libraries by DLPack torch's, where the program has it, else NumPy's."""
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         raise TypeError(f"{what} must be a tensor, it is {type(x).__name__}")
     if len(x.shape) != axes.count(",") + 1:
         raise ArgumentError(f"{what} has {len(x.shape)} axes, expected {axes}", "tensor")
-    return x if is_torch(x) else numpy.asarray(x)
+    if is_torch(x) or isinstance(x, numpy.ndarray) or not hasattr(x, "__dlpack__"):
+        return x if is_torch(x) else numpy.asarray(x)
+    torch = sys.modules.get("torch")
+    return torch.from_dlpack(x) if torch is not None else numpy.from_dlpack(x)
 
 
 def heads_first(x: Any) -> Any:
@@ -88,7 +92,7 @@ def decode(
     """:func:`aule.attention` of a few new rows of each sequence over a cache, to which their keys and values are added first where they are given.
 
     One row that decodes, several that are verified, a chunk of a prompt: queries are the last S positions of each sequence. Lengths and tables that lie on
-    a GPU are not waited for. On processors, OpenCL and Level Zero devices and NVIDIA GPUs; nothing is recorded for autograd.
+    a GPU are not waited for. On processors, OpenCL and Level Zero devices and NVIDIA GPUs. Without gradients: tensors that require one are refused but for `torch.no_grad()`.
 
     Args:
         q: [B, S, H, D].

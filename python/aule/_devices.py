@@ -7,7 +7,6 @@ import os
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from ._errors import Error
@@ -121,10 +120,18 @@ def print_backend_info() -> None:
     print(f"used for host tensors: {chosen() or 'cpu'}")
 
 
-@lru_cache(maxsize=None)
+_named: list[str | None] = []  # what `chosen` found; no cache of functools, at which torch.compile warns
+
+
 def chosen() -> str | None:
     """The device that the environment names, which is read once: AULE_DEVICE with a whole id ("opencl:1"), or AULE_BACKEND, whose device number
     AULE_DEVICE may give. None: it names none."""
+    if not _named:
+        _named.append(_from_environment())
+    return _named[0]
+
+
+def _from_environment() -> str | None:
     backend, device = os.environ.get("AULE_BACKEND"), os.environ.get("AULE_DEVICE")
     if not device:
         return backend or None

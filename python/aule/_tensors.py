@@ -36,12 +36,15 @@ TORCH_DEVICES = {"cpu": CPU, "mps": METAL, "xpu": 14}  # and "cuda": torch_gpu
 LEGACY_STREAM = 1  # the default stream, by the handle that is not NULL; of CUDA the array API's number for it as well, of ROCm that is 0
 
 
+READ_ONLY = 1  # of the flags of a versioned DLPack tensor
+
+
 class View:
     """A DLPack descriptor of somebody's tensor; keeps alive what the descriptor points to."""
 
     def __init__(self, owner: Any, data: int, device: tuple[int, int], dtype: tuple[int, int], shape: Any, strides: Any) -> None:
         rank = len(shape)
-        self.owner = owner
+        self.owner, self.read_only = owner, False
         self.shape = tuple(shape)
         self._shape = (c_int64 * max(rank, 1))(*shape)
         self._strides = (c_int64 * max(rank, 1))(*strides)
@@ -80,7 +83,8 @@ def check_writeable(tensors: Mapping[str, Any], operation: str) -> None:
     """Refuses arrays that the operation would write and that are read-only."""
     for name, x in tensors.items():
         flags = getattr(x, "flags", None)
-        if flags is not None and not getattr(flags, "writeable", True):
+        others = not is_torch(x) and not _is_numpy(x) and hasattr(x, "__dlpack__")
+        if (flags is not None and not getattr(flags, "writeable", True)) or (others and _view_dlpack(x, name).read_only):
             raise ArgumentError(f"{name} is read-only, and {operation} writes it", "tensor")
 
 
@@ -177,6 +181,7 @@ def metal_buffer(x: Any, what: str) -> tuple[int, int]:
 def _view_dlpack(x: Any, what: str) -> View:
     """The capsule is kept, not consumed: its destructor gives the memory back when the call is over."""
     gpu = gpu_of(x)
+    read_only = False
     capsule = x.__dlpack__() if gpu is None else x.__dlpack__(stream=0 if gpu[0] == ROCM else LEGACY_STREAM)
     if _capsule_is(capsule, b"dltensor"):
         tensor = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
@@ -184,13 +189,14 @@ def _view_dlpack(x: Any, what: str) -> View:
         managed = DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             raise ArgumentError(f"{what} speaks DLPack {managed.major}.{managed.minor}, aule 1", "tensor")
-        tensor = managed.dl_tensor
+        tensor, read_only = managed.dl_tensor, bool(managed.flags & READ_ONLY)
     else:
         raise ArgumentError(f"{what} gives no DLPack tensor", "tensor")
     shape = [tensor.shape[n] for n in range(tensor.ndim)]
     strides = [tensor.strides[n] for n in range(tensor.ndim)] if tensor.strides else compact(shape)
     view = View((x, capsule), tensor.data, (tensor.device.device_type, tensor.device.device_id), (tensor.dtype.code, tensor.dtype.bits), shape, strides)
     view.tensor.dtype.lanes = tensor.dtype.lanes
+    view.read_only = read_only
     view.tensor.byte_offset = tensor.byte_offset
     return view
 
@@ -249,8 +255,8 @@ def describe(x: Any, what: str) -> tuple[Any, int, int, Any]:
     t = v.tensor
     strides = tuple(t.strides[n] for n in range(t.ndim))
     if v.device[0] == METAL:
-        return (type(x), v.dtype, v.shape, strides, v.device), t.data or 0, t.byte_offset, v
-    return (type(x), v.dtype, v.shape, strides, v.device), (t.data or 0) + t.byte_offset, 0, v  # results are of its library
+        return (type(x), v.dtype, t.dtype.lanes, v.shape, strides, v.device), t.data or 0, t.byte_offset, v
+    return (type(x), v.dtype, t.dtype.lanes, v.shape, strides, v.device), (t.data or 0) + t.byte_offset, 0, v  # results are of its library
 
 
 def heads_inside(x: Any) -> bool:

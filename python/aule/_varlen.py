@@ -126,7 +126,7 @@ def attention_varlen(
         q: [total queries, H, D]; sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1].
         k: [total keys, Hk, D]; with a page_table [pages, slots, Hk, D], in float8_e4m3fn, float8_e5m2 or int8 too, with k_scale.
         v: [total keys, Hv, E]; with a page_table [pages, slots, Hv, E].
-        cu_seqlens_q: int32 [B + 1], from 0 on and never less. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
+        cu_seqlens_q: int32 [B + 1], from 0 on and never less; one sequence at least. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
         cu_seqlens_k: the same of k and v; by default that of the queries. Not with a page_table.
         max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys. Sequences of few queries are then as fast as with :func:`decode`; both must be right. By
             default what starts on the host say, on processors.

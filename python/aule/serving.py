@@ -92,6 +92,8 @@ class Pages:
         Raises:
             OutOfPages: there are fewer.
         """
+        if n < 0:
+            raise ArgumentError(f"{n} pages", "param")
         if n > len(self._unused):
             raise OutOfPages(n, len(self._unused))
         pages = [self._unused.pop() for _ in range(n)]
@@ -191,7 +193,7 @@ class Pages:
 
     def pages_of(self, row: int) -> tuple[int, ...]:
         """The pages of a sequence, in the order of its tokens."""
-        if row not in self._have:
+        if isinstance(row, (bool, float)) or row not in self._have:  # which are equal to numbers of rows
             raise ArgumentError(f"there is no sequence {row!r}", "param")
         return tuple(self._have[row])
 

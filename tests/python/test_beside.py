@@ -225,6 +225,10 @@ class Beside(unittest.TestCase):
             ("T_whole", 6, 95, r"T_whole\[6\] is 95, and the last of 96 keys is position 95"),
             ("T_whole", 1, -1, r"T_first\[1\] is 0, T_whole has -1 positions"),
         ))
+        outputs(f, given | {"T_first": (LENGTHS == 0).astype(np.int32)}, {})  # a sequence without tokens may begin behind its end, as those of a shard do
+        far = given | {"T_whole": np.full(7, 2**31 - 2, np.int32)}
+        with self.assertRaisesRegex(aule.ArgumentError, r"T_whole\[0\] is 2147483646, with T_every 3 there are at most 2147483645 positions"):
+            outputs(f, far, {"T_every": 3})
         for every in (0, 65537):
             with self.assertRaisesRegex(aule.ArgumentError, f"requirement not met: T_every is from 1 to 65536: .*T_every = {every}"):
                 outputs(f, given, {"T_every": every})

@@ -1,5 +1,6 @@
 """Calls on NumPy arrays and DLPack tensors: results, layouts without copies, finals, outputs given, arguments refused."""
 
+import ctypes
 import mmap
 import os
 import signal
@@ -10,7 +11,25 @@ import numpy as np
 
 import aule
 from aule import _workspaces
+from aule._libaule import DLDataType, DLManagedTensorVersioned, DLTensor
 from support import D, E, inputs, load, sample
+
+
+class Capsule:
+    """An array by a versioned DLPack tensor that is made by hand."""
+
+    def __init__(self, array, lanes, read_only=False):
+        self.array, self.shape = array, (ctypes.c_int64 * array.ndim)(*array.shape)
+        self.managed = DLManagedTensorVersioned(major=1, flags=int(read_only))
+        self.managed.dl_tensor = DLTensor(data=array.ctypes.data, device=(1, 0), ndim=array.ndim, dtype=DLDataType(2, 32, lanes), shape=self.shape)
+
+    def __dlpack__(self, **options):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+
+    def __dlpack_device__(self):
+        return 1, 0
 
 
 class Calls(unittest.TestCase):
@@ -83,6 +102,23 @@ class Calls(unittest.TestCase):
         o = self.f(**{name: Opaque(tensor) for name, tensor in x.items()}, window=3)
         self.assertIsInstance(o, np.ndarray)
         self.expect(o, x)
+
+    def test_dlpack_that_is_not_what_it_was(self):
+        """A plan of one element a place is none for vectors of them, and what is read-only is not written."""
+        x = inputs(6)
+        for lanes in (2, 1, 2, 0, 65535):
+            call = lambda: self.f(**(x | {"q": Capsule(x["q"], lanes)}), window=3)  # noqa: E731
+            if lanes == 1:
+                self.expect(call(), x)
+                continue
+            with self.assertRaisesRegex(aule.ArgumentError, f"float32 in vectors of {lanes}"):
+                call()
+        out = np.zeros((2, 4, 5, E), np.float32)
+        with self.assertRaisesRegex(aule.ArgumentError, "o is read-only"):
+            self.f(**x, window=3, out=Capsule(out, 1, read_only=True))
+        self.assertFalse(out.any())
+        self.f(**x, window=3, out=Capsule(out, 1))
+        self.expect(out, x)
 
     def test_other_devices_get_copies(self):
         tried = 0

@@ -94,6 +94,24 @@ class Decode(unittest.TestCase):
             for slots in (None, 16):
                 self.check(slots, 2, options)
 
+    def test_dlpack(self):
+        """Tensors of which shape, type and __dlpack__ are known: caches are written where they lie."""
+        class Other:
+            def __init__(self, array):
+                self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        case = Case(16, 2, True)
+        o = aule.decode(*map(Other, (case.q, *case.caches, case.lengths)), k=Other(case.new[0]), v=Other(case.new[1]), page_table=Other(case.table))
+        for b, length in enumerate(case.lengths):
+            rows = slice(max(2 - length, 0), None)
+            np.testing.assert_allclose(np.asarray(o[b])[rows], case.want(b, {})[0][rows] if length else 0, rtol=2e-5, atol=2e-6)
+
     def test_only_its_own_slots_are_written(self):
         case, caches = self.check(16, 3, {})
         written = {(case.table[b, n // 16], n % 16) for b, length in enumerate(case.lengths) for n in range(max(length - 3, 0), length)}

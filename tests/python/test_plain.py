@@ -290,13 +290,13 @@ class Sessions(unittest.TestCase):
 
     def test_environment(self):
         def chosen(**environment):
-            _devices.chosen.cache_clear()
+            _devices._named.clear()
             with mock.patch.dict(os.environ, environment):
                 for name in {"AULE_BACKEND", "AULE_DEVICE"} - set(environment):
                     os.environ.pop(name, None)
                 return _devices.chosen()
 
-        self.addCleanup(_devices.chosen.cache_clear)
+        self.addCleanup(_devices._named.clear)
         self.assertIsNone(chosen())
         self.assertEqual(chosen(AULE_BACKEND="opencl"), "opencl")
         self.assertEqual(chosen(AULE_BACKEND="opencl", AULE_DEVICE="1"), "opencl:1")

@@ -34,6 +34,16 @@ class Bookkeeping(unittest.TestCase):
             self.assertEqual(have, want, f"sequence {row}")
             self.assertEqual(pages.table[row][: len(pages.pages_of(row))].tolist(), list(pages.pages_of(row)))
 
+    def test_what_is_no_row(self):
+        pages = Pages(4, 2, sequences=2)
+        row = pages.add()
+        for wrong in (False, 0.0, None, -1, 7, "0"):
+            with self.assertRaisesRegex(aule.ArgumentError, "there is no sequence"):
+                pages.free(wrong)
+        with self.assertRaisesRegex(aule.ArgumentError, "-3 pages"):
+            pages.allocate(-3)
+        self.assertEqual((row, pages.length(row)), (0, 0))
+
     def test_anything_in_any_order(self):
         """Sequences arrive, grow, fork, shrink and leave; their tokens are numbers in a memory of pages."""
         for seed, size in enumerate((1, 3, 16)):

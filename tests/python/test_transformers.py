@@ -56,13 +56,13 @@ class Models(unittest.TestCase):
 
     def test_another_device(self):  # that the environment names; the model's tensors are copied there and back
         from aule import devices
-        from aule._devices import Device, chosen
+        from aule._devices import Device, _named
 
         if DEVICE != "cpu" or not any(d.available and d.backend == "vulkan" for d in devices()):
             self.skipTest("no Vulkan device")
         of, asked = Device.of, []
-        chosen.cache_clear()  # it is read once
-        self.addCleanup(chosen.cache_clear)
+        _named.clear()  # it is read once
+        self.addCleanup(_named.clear)
         with mock.patch.dict(os.environ, AULE_BACKEND="vulkan"), mock.patch.object(Device, "of", lambda *given: asked.append(of(*given)) or asked[-1]):
             self.same(transformers.LlamaConfig(**SIZES))
         self.assertEqual({device.backend for device in asked}, {"vulkan"})
@@ -109,12 +109,17 @@ class Models(unittest.TestCase):
     def test_packed_rows(self):
         """Sequences one after the other, which positions say or the caller does."""
         model = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**SIZES), attn_implementation="aule_flash").eval()
+        import aule
+
         sizes, ids = (5, 1, 17), torch.randint(1, 97, (1, 23))
         positions = torch.cat([torch.arange(n) for n in sizes])[None]
         starts = torch.tensor([0, 5, 6, 23], dtype=torch.int32)
         with torch.no_grad():
             want = torch.cat([model(part).logits for part in ids.split(sizes, 1)], 1)
             torch.testing.assert_close(model(ids, position_ids=positions, use_cache=False).logits, want, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(model(ids, position_ids=positions + 3, use_cache=False).logits, want, rtol=1e-4, atol=1e-5)
+            with self.assertRaisesRegex(aule.ArgumentError, "position_ids begin again with less"):
+                model(ids, position_ids=torch.cat([positions[:, 1:], positions[:, :1]], 1), use_cache=False)
             named = {"cu_seq_lens_q": starts, "cu_seq_lens_k": starts, "max_length_q": 17, "max_length_k": 17}
             torch.testing.assert_close(model(ids, position_ids=positions, use_cache=False, **named).logits, want, rtol=1e-4, atol=1e-5)
 
@@ -128,6 +133,7 @@ class Models(unittest.TestCase):
             ({"attention_mask": None, "output_attentions": True}, "has no output_attentions"),
             ({"attention_mask": None, "position_bias": x}, "has no position_bias"),
             ({"attention_mask": None, "dropout": 0.1, "cu_seq_lens_q": starts, "cu_seq_lens_k": starts}, "has no dropout where rows"),
+            ({"attention_mask": None, "cu_seq_lens_q": starts}, "cu_seq_lens_q without cu_seq_lens_k"),
             ({"attention_mask": None, "cache": object(), "cu_seq_lens_q": starts}, "is not one of transformers 5.23: object"),
         ):
             with self.assertRaisesRegex(aule.Error, message):
