@@ -87,7 +87,7 @@ static bool add_form(AuJob *job, AuAttentionBuild *build, const AuVariant *v, Au
 {
     AuVariant of = *v;
     of.form = form;
-    return v->form || v->balanced || v->queries != AU_DECODE_QUERIES ||
+    return v->form || v->balanced || !v->attn->keys.layout || v->queries != AU_DECODE_QUERIES ||
            v->operation != AU_FORWARD || add_variant(job, build, &of);
 }
 
@@ -187,8 +187,8 @@ static bool add_operations(AuJob *job, AuAttentionBuild *build, const AuVariant 
                 : 1;
         while (queries-- > 0) {
             one.queries = (AuQueries)queries;
-            one.boxes = schedule_may_have_boxes(one.operation, one.queries);
             if (!queries && takes_all_pages(build, &one)) break;
+            one.boxes = schedule_may_have_boxes(one.operation, one.queries);
             one.short_rows = !queries; /* first, since they have a condition */
             if (one.short_rows && !add_variant(job, build, &one)) return false;
             one.short_rows = false;
