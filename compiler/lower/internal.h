@@ -3,7 +3,7 @@
  *     lower.c, roles.c, persistent.c              a kernel: arguments, scalars, its roles and who has them
  *     walk.c                                      statements: loops, branches, barriers
  *     units.c                                     tables of executors and of what multiplies
- *     move.c, transfer.c, direct.c, registers.c   memory: element by element, in vectors, fragments
+ *     move.c, transfer.c, gather.c, direct.c, registers.c   memory: element by element, in vectors, rows that lanes know, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
  *     by_place.c, by_place_move.c                 fragments of matrices whose functions know places (by_place.h)
