@@ -430,7 +430,7 @@ class Layouts(unittest.TestCase):
             self.assertIn("no attention for each of several layouts: aulec --serve", done.stderr)
             self.assertEqual(done.returncode, 2)
         subprocess.run([AULEC, "laid.attn", *options, "--serve"], cwd=self.folder, check=True)
-        asked = ["--layout", "T=paged", "--dtype", "f16", "--backend", "cpu", "--shape", "B=1,H=1,Hk=1,S=1,D=8,T_pages=2,T_slots=8,T_entries=2"]
+        asked = ["--layout", "T=paged", "--dtype", "f32", "--backend", "cpu", "--shape", "B=1,H=1,Hk=1,S=1,D=16,T_pages=2,T_slots=8,T_entries=2"]
         done = subprocess.run([AULE, "bench", "laid.so", *asked], cwd=self.folder, capture_output=True, text=True)
         self.assertIn(' --layout "T=paged", or --serve', done.stderr)
 
