@@ -19,7 +19,7 @@ from statistics import median
 
 import torch
 from bench import TYPES, compile_artifact, note, tell, usable
-from decode import Decode, dense, in_pages
+from decode import Decode, dense, error, in_pages
 from measure import FAR, first_of, graph_of, graph_seconds
 from peers import SCRIPTS
 
@@ -61,10 +61,6 @@ def exact(script: str, case: Decode, q, cache):
     group = case.H // case.Hk
     qs, k, v = q[-1, -group:].double(), cache[0][-1, -1].double(), cache[1][-1, -1].double()
     return weights(script, case, qs @ k.T * case.D**-0.5) @ v
-
-
-def error(case: Decode, o, want) -> float:
-    return ((o[-1, -(case.H // case.Hk) :].double() - want).abs().max() / want.abs().max()).item()
 
 
 class Functions:

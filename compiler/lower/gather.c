@@ -6,8 +6,6 @@
  * are no vectors, each index is asked for. */
 #include "transfer.h"
 
-#include "aule/artifact.h"
-
 /* The address of a row that nobody reads. Rows of tensors lie nearer to each other. */
 #define NO_ROW INT64_MIN
 

@@ -61,7 +61,6 @@ class Recurrences(unittest.TestCase):
                                                                "| states | 2 | 1.000 |", "| carry | 1 | 0.500 |", ""])
 
 
-@unittest.skipIf(AULEC is None, "aulec is not beside its library")
 @unittest.skipIf(torch is None, "torch is not installed")
 class Served(unittest.TestCase):
     """bench/served.py: small caches, whose results its own formulas agree with."""
@@ -87,6 +86,7 @@ class Served(unittest.TestCase):
             self.assertLess(max(map(float, errors)), 1e-4, said)
 
 
+@unittest.skipIf(AULEC is None, "aulec is not beside its library")
 class Shapes(unittest.TestCase):
     """bench/shapes.py --compile: what is written, which shapes do not do, and what it refuses, for a processor, whose kernels compile quickly."""
 
