@@ -37,8 +37,7 @@ static AuVal ask(AuLower *l, const AuTileVar *y, const Source *x)
         const AuVal at = kernel_i32(k, (int32_t)lower_register_number(type, regs)),
                     v = lower_as(l, kernel_load(k, lower_var_array(l, y), at, 1, none, none),
                                  AU_F32);
-        const AuInstr shuffle = {.op = AU_K_SHUFFLE, .span = l->span};
-        const AuVal there = kernel_emit(k, shuffle, (AuVal[]){v, x->lane}, 2);
+        const AuVal there = lower_ask_lane(l, v, x->lane);
         value = value.i && when.i ? kernel_op3(k, AU_K_SELECT, when, there, value) : there;
         if (++asked > MOST_ASKED) lower_refuse(l, "a conversion that asks for too many registers");
     } while (lower_next_register(type, regs, TILE_MAX_AXES, 1) && !l->failed);

@@ -5,6 +5,12 @@
 
 enum { MOST_LISTED = 4 }; /* registers that are not worth a loop */
 
+AuVal lower_ask_lane(AuLower *l, AuVal value, AuVal lane)
+{
+    const AuInstr shuffle = {.op = AU_K_SHUFFLE, .span = l->span};
+    return kernel_emit(l->k, shuffle, (AuVal[]){value, lane}, 2);
+}
+
 static AuVal shuffled(AuLower *l, AuVal v, uint32_t bits, AuKOp op)
 {
     AuKernel *k = l->k;

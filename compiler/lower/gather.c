@@ -25,12 +25,6 @@ bool lower_gathers(const AuTileExpr *ref)
     return false;
 }
 
-static AuVal asked(AuLower *l, AuVal value, AuVal lane)
-{
-    const AuInstr shuffle = {.op = AU_K_SHUFFLE, .span = l->span};
-    return kernel_emit(l->k, shuffle, (AuVal[]){value, lane}, 2);
-}
-
 /* ---- index by index */
 
 /* The fragment's number at an index that need not be the lane's own. */
@@ -43,7 +37,8 @@ static AuVal number_at(AuLower *l, const AuTileVar *var, AuVal index)
     AuVal lane = kernel_i32(k, 0), value = {0};
     const AuVal reg = lower_find(l, places, index, &lane);
     for (int32_t n = 0; n < tile_axis_registers(places); n++) {
-        const AuVal there = asked(l, kernel_load(k, held, kernel_i32(k, n), 1, none, none), lane);
+        const AuVal there =
+            lower_ask_lane(l, kernel_load(k, held, kernel_i32(k, n), 1, none, none), lane);
         value = !n ? there
                    : kernel_op3(k, AU_K_SELECT, kernel_op2(k, AU_K_EQ, reg, kernel_i32(k, n)),
                                 there, value);
@@ -141,7 +136,7 @@ AuVal lower_gathered_address(AuLower *l, const Gathered *g, int32_t first, AuVal
 {
     AuKernel *k = l->k;
     const AuVal lane = kernel_op2(k, AU_K_ADD, g->row, kernel_i32(k, first)),
-                low = asked(l, g->at[0], lane), high = asked(l, g->at[1], lane),
+                low = lower_ask_lane(l, g->at[0], lane), high = lower_ask_lane(l, g->at[1], lane),
                 above = kernel_op2(k, AU_K_SHL, lower_as(l, high, AU_I64), kernel_i64(k, 32)),
                 below = kernel_op2(k, AU_K_AND, lower_as(l, low, AU_I64),
                                    kernel_i64(k, (int64_t)UINT32_MAX));

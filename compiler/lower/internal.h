@@ -308,6 +308,7 @@ void lower_running_sum(AuLower *l, const AuTileStmt *s); /* x = cumsum(y, axis) 
 
 /* ---- exchange.c: the same over lanes, by shuffles where there are any, else by way of memory */
 void lower_join_lanes(AuLower *l, AuMem mem, uint32_t registers, uint32_t bits, AuKOp op);
+AuVal lower_ask_lane(AuLower *l, AuVal value, AuVal lane); /* what that lane's value is */
 
 /* ---- opaque.c: fragments whose elements lie nobody knows how */
 bool lower_is_opaque(const AuTileStmt *s);
