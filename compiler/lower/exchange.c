@@ -66,29 +66,59 @@ static AuMem rows_of_lanes(AuLower *l)
     return l->left;
 }
 
-static AuVal sum_of_row(AuLower *l, AuMem left, AuVal row, AuKOp op)
+/* Of [count] numbers from [first] on, [step] apart, of lanes that [are]; none: all are. */
+static AuVal sum_of_row(AuLower *l, AuMem left, AuVal first, int32_t count, int32_t step, AuVal are,
+                        AuKOp op)
 {
     AuKernel *k = l->k;
-    const AuVal none = {0}, zero = kernel_i32(k, 0);
+    const AuVal none = {0}, zero = kernel_i32(k, 0), nothing = are.i ? kernel_f32(k, 0) : none;
+    const AuVal begin = kernel_load(k, left, first, 1, are, nothing);
+    if (count == 1) return begin;
     const AuMem total = lower_array(l, "total", AU_F32, 1);
-    kernel_store(k, total, zero, kernel_load(k, left, row, 1, none, none), none);
-    const AuVal n =
-        kernel_for(k, kernel_i32(k, 1), kernel_i32(k, (int32_t)k->lanes), 1, AU_UNROLL_NEVER);
-    const AuVal v = kernel_load(k, left, kernel_op2(k, AU_K_ADD, row, n), 1, none, none);
+    kernel_store(k, total, zero, begin, none);
+    const AuVal n = kernel_for(k, kernel_i32(k, 1), kernel_i32(k, count), 1, AU_UNROLL_NEVER);
+    const AuVal at =
+        kernel_op2(k, AU_K_ADD, first, kernel_op2(k, AU_K_MUL, n, kernel_i32(k, step)));
+    const AuVal v = kernel_load(k, left, at, 1, are, nothing);
     const AuVal sum = kernel_load(k, total, zero, 1, none, none);
     kernel_store(k, total, zero, kernel_op2(k, op, sum, v), none);
     kernel_end(k);
     return kernel_load(k, total, zero, 1, none, none);
 }
 
-/* Rows are a number longer than there are lanes, so that neither who leaves a row nor who adds rows up meets others in a bank. */
+/* Lanes that share out a row, where there are [count]: each adds up its neighbours, and leaves the sum where the first of them was. */
+static int32_t parts_of_row(const AuLower *l, uint32_t count)
+{
+    int32_t parts = (int32_t)l->k->lanes;
+    while (parts > 1 && (uint32_t)parts * count > l->k->lanes) parts /= 2;
+    return parts;
+}
+
+static void add_up_parts(AuLower *l, AuMem left, uint32_t count, int32_t parts, AuKOp op)
+{
+    AuKernel *k = l->k;
+    const int32_t lanes = (int32_t)k->lanes, each = lanes / parts;
+    const AuVal own = kernel_op2(k, AU_K_IDIV, kernel_lane(k), kernel_i32(k, parts)),
+                part = kernel_op2(k, AU_K_IMOD, kernel_lane(k), kernel_i32(k, parts)),
+                last = kernel_i32(k, (int32_t)count - 1);
+    const bool all = parts * (int32_t)count == lanes;
+    const AuVal row = all ? own : kernel_op2(k, AU_K_MIN, own, last),
+                mine = all ? (AuVal){0} : kernel_op2(k, AU_K_LE, own, last);
+    const AuVal at = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, row, kernel_i32(k, lanes + 1)),
+                                kernel_op2(k, AU_K_MUL, part, kernel_i32(k, each)));
+    kernel_store(k, left, at, sum_of_row(l, left, at, each, 1, mine, op), mine);
+    lower_meet_self(l);
+}
+
+/* Rows are a number longer than there are lanes, so that neither who leaves a row nor who adds rows up meets others in a bank. Each row is
+ * added up by as many lanes as there are for it, and then, what these have left, by all for themselves. */
 static void join_some(AuLower *l, AuMem mem, uint32_t first, uint32_t count, AuKOp op)
 {
     AuKernel *k = l->k;
-    const AuVal none = {0}, lane = kernel_lane(k), all = kernel_i32(k, (int32_t)k->lanes),
-                pitch = kernel_i32(k, (int32_t)k->lanes + 1), begin = kernel_i32(k, (int32_t)first),
-                last = kernel_i32(k, (int32_t)count - 1);
+    const AuVal none = {0}, lane = kernel_lane(k), pitch = kernel_i32(k, (int32_t)k->lanes + 1),
+                begin = kernel_i32(k, (int32_t)first);
     const AuMem left = rows_of_lanes(l);
+    const int32_t parts = parts_of_row(l, count), lanes = (int32_t)k->lanes;
     lower_meet_self(l); /* everybody has read what was left before */
     for (Each e = each(l, count); next(l, &e);) {
         const AuVal v =
@@ -98,21 +128,11 @@ static void join_some(AuLower *l, AuMem mem, uint32_t first, uint32_t count, AuK
                      none);
     }
     lower_meet_self(l);
-    if (count == 1) { /* each lane by itself: a meeting less */
-        kernel_store(k, mem, begin, sum_of_row(l, left, kernel_i32(k, 0), op), none);
-        return;
-    }
-    const AuVal mine =
-        count < k->lanes ? kernel_op2(k, AU_K_LE, lane, last) : none; /* rows that there are */
-    const AuVal row =
-        kernel_op2(k, AU_K_MUL, mine.i ? kernel_op2(k, AU_K_MIN, lane, last) : lane, pitch);
-    const AuVal sum = sum_of_row(l, left, row, op);
-    kernel_store(k, left, kernel_op2(k, AU_K_ADD, row, all), sum, mine);
-    lower_meet_self(l);
+    if (parts < lanes) add_up_parts(l, left, count, parts, op);
     for (Each e = each(l, count); next(l, &e);) {
-        const AuVal at = kernel_op2(k, AU_K_ADD, kernel_op2(k, AU_K_MUL, e.number, pitch), all);
-        kernel_store(k, mem, kernel_op2(k, AU_K_ADD, begin, e.number),
-                     kernel_load(k, left, at, 1, none, none), none);
+        const AuVal row = kernel_op2(k, AU_K_MUL, e.number, pitch);
+        const AuVal sum = sum_of_row(l, left, row, parts, lanes / parts, none, op);
+        kernel_store(k, mem, kernel_op2(k, AU_K_ADD, begin, e.number), sum, none);
     }
 }
 

@@ -2,7 +2,8 @@
  * A fragment's load or store visits the registers of each lane. A copy between memories runs along
  * the last axis of its source with the lanes, so that neighbours in memory are neighbours in lanes;
  * where lanes are elements of a vector, the code exists twice: once knowing that the last axis is
- * contiguous (whole vectors), once for any stride. */
+ * contiguous (whole vectors), once for any stride. So do loads of modules that ask for it (option
+ * contiguous): OpenCL's compilers for processors make vectors of work-items. */
 #include "internal.h"
 
 typedef struct Move {
@@ -14,6 +15,7 @@ typedef struct Move {
         *pair_axis; /* load: the two elements of a pair share a register; NULL: each has its own */
     AuVal *first;   /* of pairs whose second element comes later, in the order of points */
     uint32_t first_count, taken;
+    bool contiguous; /* load: the last axis of the memory is */
 } Move;
 
 static AuVal when_value(AuLower *l, const AuTileExpr *when, const AuPoint *p)
@@ -58,7 +60,7 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
     AuLowerMemory *place = lower_memory(l, m->ref->memory);
     const AuScalar scalar = lower_scalar(m->ref->memory->type.elem);
     AuVal inside, none = {0};
-    const AuVal at = lower_address(l, m->ref, p, OUTSIDE_TESTED, &inside, false);
+    const AuVal at = lower_address(l, m->ref, p, OUTSIDE_TESTED, &inside, m->contiguous);
     inside = lower_both(l, inside, when_value(l, m->s->load.when, p));
     inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i ? pad_value(l, m->s->load.pad, scalar) : none;
@@ -86,7 +88,21 @@ void lower_each_load(AuLower *l, const AuTileStmt *s)
         lower_by_pairs(&spaces, m.pair_axis);
         m.first = AU_NEW_ARRAY(l->arena, AuVal, lower_registers(s->var->type));
     }
+    const AuTileMemory *from = m.ref->memory;
+    const uint32_t last = from->type.count - 1;
+    if (!l->module->options.contiguous || from->space != TILE_GLOBAL || m.pair_axis ||
+        !from->type.count || !lower_view_axis(m.ref, last)) {
+        lower_each(l, &spaces, load_point, &m);
+        return;
+    }
+    kernel_if(l->k,
+              kernel_op2(l->k, AU_K_EQ, lower_memory(l, from)->strides[last], kernel_i64(l->k, 1)));
+    m.contiguous = true;
     lower_each(l, &spaces, load_point, &m);
+    kernel_else(l->k);
+    m.contiguous = false;
+    lower_each(l, &spaces, load_point, &m);
+    kernel_end(l->k);
 }
 
 static void store_point(AuLower *l, const AuPoint *p, void *user)

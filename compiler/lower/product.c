@@ -7,7 +7,8 @@
  * c[row, :] = fma(a, b, c[row, :]) } } C = c or C + c } }
  *
  * What a product adds is summed apart and added at once: so a sum over many tiles has the rounding errors of a tile's
- * depth and of the number of tiles, not of all its terms one after the other.
+ * depth and of the number of tiles, not of all its terms one after the other. A serial one begins with what there is: made in pieces, it
+ * is the same as at once.
  *
  * With rows r and n-registers w a step loads r + w numbers for r w multiply-adds; r comes from the
  * schedule's shape (16 to 28 accumulators fill the 32 registers of AVX-512 and
@@ -147,15 +148,16 @@ static AuVal added(AuLower *l, AuVal former, AuVal sum)
     return kernel_op3(k, AU_K_FMA, kernel_operand(k, &in, 0), kernel_operand(k, &in, 1), sum);
 }
 
-static void begin_sum(AuLower *l, const Product *x, int32_t at)
+/* With [former], or with 0 where that is none. */
+static void begin_sum(AuLower *l, const Product *x, int32_t at, AuVal former)
 {
     const int32_t each = x->twos == TWO_STEPS ? 2 : 1;
     for (int32_t n = 0; n < each; n++)
-        kernel_store(l->k, x->block, kernel_i32(l->k, at * each + n), kernel_f32(l->k, 0),
-                     (AuVal){0});
+        kernel_store(l->k, x->block, kernel_i32(l->k, at * each + n),
+                     former.i && !n ? former : kernel_f32(l->k, 0), (AuVal){0});
 }
 
-/* Sums of a block begin with 0, and end where C has them. */
+/* Sums of a block begin, and end where C has them. */
 static void each_sum(AuLower *l, const Product *x, AuVal first_row, int32_t rows, AuVal column,
                      bool ends)
 {
@@ -166,12 +168,13 @@ static void each_sum(AuLower *l, const Product *x, AuVal first_row, int32_t rows
             const int32_t at = r * x->columns + c;
             const AuVal row = kernel_op2(k, AU_K_ADD, first_row, kernel_i32(k, r)),
                         reg = register_at(l, x, x->c_type, x->m_axis, row, column, c);
+            const bool serial = x->s->product.serial;
             if (!ends) {
-                begin_sum(l, x, at);
+                begin_sum(l, x, at, serial ? former_of(l, x, row, column, c) : none);
                 continue;
             }
             AuVal sum = sum_of(l, x, at);
-            if (x->s->product.add) sum = added(l, former_of(l, x, row, column, c), sum);
+            if (x->s->product.add && !serial) sum = added(l, former_of(l, x, row, column, c), sum);
             kernel_store(k, lower_var_array(l, x->c), reg, sum, none);
         }
 }

@@ -92,6 +92,7 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
     const char *why;
     AuProblem by_groups = *p;
     if (p->caps->has_private) return SCHEDULE_DECODE_ROWS;
+    if (schedule_lanes_packed_limit(arena, p)) return LANES_PACKED_ROWS;
     if (schedule_warps_decode_limit(arena, p))
         return p->form == AU_FEW_TALL || !schedule_has_form(arena, p, AU_FEW_TALL)
                    ? WARPS_DECODE_ROWS
@@ -142,6 +143,7 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     if (p->queries == AU_MIXED_QUERIES) return schedule_takes_mixed(arena, p);
     int32_t packed = schedule_warps_decode_limit(arena, p);
     if (!packed) packed = schedule_warps_wide_limit(arena, p);
+    if (!packed) packed = schedule_lanes_packed_limit(arena, p);
     if (packed) return packed;
     if (p->attn->queries.layout &&
         (!p->caps->has_private || (p->invariant && p->queries != AU_DECODE_QUERIES)))
@@ -332,7 +334,7 @@ static AuQueries queries_of(const AuProblem *p, const AuScheduleRow *row)
     const bool many = row->build == schedule_warps_forward || row->build == schedule_group_forward;
     if (many && p->attn->keys.layout == AU_LAYOUT_PAGED) return AU_PAGED_QUERIES;
     const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode ||
-                     row->build == schedule_warps_back_few;
+                     row->build == schedule_lanes_packed || row->build == schedule_warps_back_few;
     if (row->build == schedule_warps_wide || row->build == schedule_group_wide)
         return AU_SOME_QUERIES;
     return few ? AU_DECODE_QUERIES : AU_ANY_QUERIES;

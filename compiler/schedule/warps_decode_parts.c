@@ -38,8 +38,10 @@ const char *warps_row_blocks(Lanes *x)
 
 const char *warps_parts_for(Lanes *x, const char *blocks)
 {
-    const int32_t tile = x->shape->key_tile,
-                  least = x->p->e > WIDE && tile < WIDE_PART ? WIDE_PART : tile;
+    const int32_t tile = x->shape->key_tile, least = x->part_least ? x->part_least
+                                                     : x->p->e > WIDE && tile < WIDE_PART
+                                                         ? WIDE_PART
+                                                         : tile;
     return tile_text(x->t, "min(max(%d / max(%s, 1), 1), max(cdiv(%s, %d), 1))",
                      WARPS_PROCESSORS * x->resident, blocks, lanes_key_room(x), least);
 }
@@ -75,10 +77,13 @@ static void part_arguments(Lanes *x, AuTileMode mode)
 
 /* ---- a part of the keys */
 
+/* Intel's OpenCL compiler for processors makes of a complement among minima an instruction that no processor has (vpcmpeqd to a tenth mask), and
+ * n_high - n_low - 1 is one. */
 void warps_let_share(Lanes *x, const char *parts)
 {
     AuTileBuild *t = x->t;
-    tile_let(t, "share", "cdiv(n_high - n_low, %s)", parts);
+    const char *tiles = x->part_least ? "max(n_high - n_low, 0)" : "n_high - n_low";
+    tile_let(t, "share", "cdiv(%s, %s)", tiles, parts);
     tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
     tile_let(t, "last_tile", "min(first_tile + share, n_high)");
 }

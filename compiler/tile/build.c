@@ -357,8 +357,9 @@ void tile_product_(AuTileBuild *t, AuTileWhere at, const char *acc, const AuTile
                    AuTileProduct how, const char *a, const char *b)
 {
     statement(t, at,
-              filled(t, "%s %s %s%s(%s, %s)", acc, how == TILE_ADD ? "+=" : "=",
-                     atom->is_async ? "async " : "", atom->name, a, b));
+              filled(t, "%s %s %s%s(%s, %s)%s", acc,
+                     how == TILE_START ? "=" : "+=", atom->is_async ? "async " : "", atom->name, a,
+                     b, how == TILE_ADD_SERIAL ? " serial" : ""));
 }
 
 void tile_product_into_(AuTileBuild *t, AuTileWhere at, const char *token, const AuTileAtom *atom,

@@ -142,7 +142,8 @@ void tile_async_copy_(AuTileBuild *t, AuTileWhere at, const char *token, AuTileT
     tile_async_reduce_add_(t, TILE_WHERE, TILE_WORD(token), TILE_TEMPLATE(__VA_ARGS__))
 void tile_async_reduce_add_(AuTileBuild *t, AuTileWhere at, const char *token, AuTileTemplate text);
 
-typedef enum AuTileProduct { TILE_START, TILE_ADD } AuTileProduct;
+/* serial: of multiply-adds, each to the sum as it is; else first among themselves. */
+typedef enum AuTileProduct { TILE_START, TILE_ADD, TILE_ADD_SERIAL } AuTileProduct;
 /* acc = a b, or acc += a b; async if the atom always is. */
 #define tile_product(t, acc, atom, how, a, b)                                                      \
     tile_product_(t, TILE_WHERE, TILE_WORD(acc), atom, how, TILE_WORD(a), TILE_WORD(b))

@@ -211,6 +211,7 @@ struct AuTileStmt {
             const char *name; /* the accumulator; with dest the token */
             const AuTileAtom *atom;
             bool is_async, add;
+            bool serial; /* multiply-adds: each to the sum as it is, not first among themselves */
             AuTileExpr *a, *b;        /* a fragment's value or a REF */
             AuTileExpr *dest, *when;  /* tensor memory, and when to add to it */
             const char *contracted;   /* verified: the common axis */
@@ -406,6 +407,7 @@ enum { TILE_MOST_COLUMNS = 16 };
     OPTION(                                                                                         \
         parted,                                                                                     \
         0) /* of exp(x - y - z), both of a row, z may be anything, not what rounding took from y */ \
+    OPTION(contiguous, 0)    /* loads from rows that are contiguous have code of their own */       \
     OPTION(fused, 0)         /* a * b + c in expressions is one instruction, of lanes too */        \
     OPTION(matrix_stores, 0) /* fragments of 16 bits go to shared memory by rows of matrices */
 typedef struct AuTileOptions {

@@ -111,7 +111,7 @@ static void print_product(const AuTileStmt *s, AuText *out)
     tile_print_expr(s->product.a, out);
     au_text_add(out, ", ");
     tile_print_expr(s->product.b, out);
-    au_text_add(out, ")");
+    au_text_add(out, s->product.serial ? ") serial" : ")");
     if (!s->product.dest) return;
     au_text_add(out, "%s -> ", s->product.add ? " add" : "");
     tile_print_expr(s->product.dest, out);

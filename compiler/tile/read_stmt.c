@@ -134,7 +134,8 @@ static AuTileStmt *read_product(Reader *r, uint32_t begin, const char *name, boo
         expect(r, "->");
         s->product.dest = read_ref(r);
         if (accept(r, "when")) s->product.when = read_expr(r);
-    }
+    } else
+        s->product.serial = add && !is_async && accept(r, "serial");
     s->span = span_from(r, begin);
     return s;
 }

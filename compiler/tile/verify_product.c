@@ -148,6 +148,9 @@ bool verify_product(Verify *v, AuTileStmt *s)
     if ((s->product.dest != NULL) != atom->tensor)
         return verify_error(v, AU_E0703, s->span, "%s %s destination in tensor memory", atom->name,
                             atom->tensor ? "needs a" : "has no");
+    if (s->product.serial && atom->m > 1)
+        return verify_error(v, AU_E0703, s->span, "the order in which %s adds is its own",
+                            atom->name);
     if (s->product.dest) return into_memory(v, s);
     if (s->product.add && !find_var(v, s->product.name))
         return verify_error(v, AU_E0702, s->span, "unknown name %s", s->product.name);

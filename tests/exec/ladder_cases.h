@@ -304,7 +304,7 @@ static const ExecCase group_cases[] = {
 /* Few queries that are packed, or padded, over keys in all layouts: with rows of their own, none too, against kernels for any number (exec_rows.c); groups of
  * 1 to 7 heads, rows in several blocks, one row, no keys; windows, sinks, slopes, changed queries and keys, values in keys, inputs that are packed too.
  * unequal: those that planted mistakes are looked for with. */
-static const char *const few_rungs[] = {"kernel-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:sm_80", "kernel-ir:sm_90", "tiled-ir:x86-64-v4"};
+static const char *const few_rungs[] = {"kernel-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:sm_80", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:generic", "tiled-ir:generic"};
 static const ExecCase few_cases[] = {
     {"mha.attn", "B=5 H=4 Hk=2 S=3 T=140 D=32 E=32 slots=16", NULL, "decode packed most forward paged unequal"},
     {"mha.attn", "B=3 H=8 Hk=1 S=5 T=70 D=32 E=32 slots=107", NULL, "decode packed most forward paged warps unequal"},
@@ -550,6 +550,8 @@ static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
     {"../../../attn_scripts/rope.attn", "B=1 H=2 Hk=1 S=70 T=70 D=32 E=384", NULL, "forward latent whole"},
 };
 static const char *const latent_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90a", "kernel-ir:sm_90a", "passed-ir:sm_90a", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
+/* Few queries by multiply-adds of a warp (lanes_packed.c), too. */
+static const char *const page_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90", "kernel-ir:generic", "tiled-ir:generic"};
 static const char *const packed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "passed-ir:sm_80", "kernel-ir:sm_90"};
 /* Attentions of some of the keys, joined: one part, two, parts without a key, no part; rows without a pair. */
 #define PARTS "../../exec/scripts/parts.attn"

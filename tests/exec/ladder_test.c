@@ -119,6 +119,7 @@ static const char *of_pages(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
     if (turn || is_of_others(r, n) || !wants(r->only, r->name, &page_cases[n])) return NULL;
+    if (strstr(r->name, "generic")) return dtypes[(n + r->number) % 3];
     return dtypes[1 + (n + r->number) % 2];
 }
 
@@ -146,11 +147,11 @@ static const char *of_rows(const void *of, unsigned n, unsigned turn)
 static const char *of_few(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
-    const bool others = r->quick ? n % 5 != r->number : !r->all && !r->only && (n + r->number) % 2;
+    const bool others = r->quick ? n % 7 != r->number : !r->all && !r->only && (n + r->number) % 2;
     const bool warps =
         strstr(few_cases[n].how, "warps") != NULL; /* rows that no processor has in one block */
     if (turn || others || !wants(r->only, r->name, &few_cases[n])) return NULL;
-    if (warps && !strstr(r->name, ":sm_")) return NULL;
+    if (warps && strstr(r->name, "x86")) return NULL;
     return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
 }
 
@@ -239,7 +240,7 @@ static const struct {
     {processors, COUNT(processors), 1, decode_cases, COUNT(decode_cases), of_decode},
     {packed_rungs, COUNT(packed_rungs), 4, packed_cases, COUNT(packed_cases), of_packed},
     {back_rungs, COUNT(back_rungs), 4, back_cases, COUNT(back_cases), of_back},
-    {packed_rungs, COUNT(packed_rungs), 4, page_cases, COUNT(page_cases), of_pages},
+    {page_rungs, COUNT(page_rungs), 4, page_cases, COUNT(page_cases), of_pages},
     {group_rungs, COUNT(group_rungs), 4, group_cases, COUNT(group_cases), of_groups},
     {latent_rungs, COUNT(latent_rungs), 4, latent_cases, COUNT(latent_cases), of_latent},
     {row_rungs, COUNT(row_rungs), 4, row_cases, COUNT(row_cases), of_rows},

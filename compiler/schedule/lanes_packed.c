@@ -1,0 +1,226 @@
+/* lanes_packed.c - forward for a few queries by multiply-adds, on machines or of operands without matrix units of warps.
+ *
+ * A block is one warp. It has a part of the keys of one head, and some query rows of the heads that share it, packed as in
+ * warps_decode.c: row r is query r / G of the head's G query heads' number r % G. A lane that held a row, as in lanes_forward.c, would
+ * be one of a few that have something to do, so here lanes hold keys, and then channels:
+ *
+ *     S[q, kv] = Q K'       keys along the lanes; queries pass as broadcast numbers
+ *     O[q, e] += P V        channels along the lanes; weights pass as broadcast numbers
+ *
+ * Rows of both are registers. Keys come by pieces of their channels, lanes along the channels as they lie in memory, and go through a
+ * tile from which each lane reads its own keys; values go to registers as they lie. What is brought comes in whole fragments, so that
+ * loads are under way together: nothing here copies by itself.
+ *
+ * Kernels: `k_rows`, `v_rows` (rows that the script changes), `keys`, and `forward`, which joins a row's parts
+ * (warps_decode_parts.c). */
+#include "key_layout.h"
+#include "key_storage.h"
+#include "warps_decode.h"
+
+enum {
+    ROWS = 4,      /* of a block at most, */
+    SUMS = 16,     /* and registers of a lane for their sums of values */
+    CHANNELS = 32, /* of a piece of keys */
+    VALUES = 8,    /* keys whose values are brought together */
+    TILE = 2,      /* keys of a tile, for each lane */
+    BLOCKS = 8,    /* of a processor, that parts are made for */
+    PART = 256 /* keys of a part at least: what a block begins and ends with, and a part to join */
+};
+
+static int32_t channels(const Lanes *x)
+{
+    const int32_t lanes = x->p->caps->lanes;
+    return lanes > CHANNELS ? lanes : CHANNELS;
+}
+
+/* Codes are numbers once they are loaded; rows that a kernel wrote are elements. */
+static const char *loaded(Lanes *x, uint32_t n)
+{
+    return lanes_is_stored(x, n) && !lanes_changed_type(x, n) ? "f32" : x->operand;
+}
+
+/* Rows of the tile of keys are a number longer than they need, so that lanes, each at a key of its own, do not meet in a bank. */
+static void memories(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_shared(t, TILE_NAME("Q"), "f32[q:%d, d:%d]", x->rows, x->p->d);
+    tile_shared(t, TILE_NAME("K"), "f32[kv:%d, d:%d]", x->shape->key_tile, channels(x) + 1);
+    tile_shared(t, TILE_NAME("P"), "f32[q:%d, kv:%d]", x->rows, x->shape->key_tile);
+}
+
+static void fragments(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *atom = x->atom->name;
+    const uint32_t values = x->own_v ? 2 : 1;
+    tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C = 0.0", x->rows, x->shape->key_tile, atom);
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
+    tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
+    tile_frag(t, "raw", "%s[q:%d, d:%d] @ in_rows", x->operand, x->rows, x->p->d);
+    tile_frag(t, "query", "f32[q:%d, d:%d] @ in_rows", x->rows, x->p->d);
+    tile_frag(t, "keys_brought", "%s[kv:%d, d:%d] @ in_rows", loaded(x, 1), x->shape->key_tile,
+              channels(x));
+    tile_frag(t, "key", "f32[d:%d, kv:%d] @ %s.B", channels(x), x->shape->key_tile, atom);
+    tile_frag(t, "values_brought", "%s[kv:%d, e:%d] @ %s.B", loaded(x, values), VALUES, x->p->e,
+              atom);
+}
+
+/* Keys (1) or values (2) [first] and on of the tile: those of the sequence, of the mask's range; others are zeros. */
+static void bring(Lanes *x, uint32_t n, const char *to, const char *first, int32_t count,
+                  const char *columns)
+{
+    AuTileBuild *t = x->t;
+    const LanesRows view = lanes_operand_rows(x, n, columns);
+    const char *rows = tile_text(t, "n * %d + %s", x->shape->key_tile, first);
+    if (view.head) {
+        const char *at = tile_text(t, "at%u", n);
+        tile_set(t, at, "%s + iota(kv:%d)", rows, count);
+        tile_load(t, to, "%v pad 0 when %s", lanes_at_pages(x, view, at), lanes_key_inside(x, at));
+        return;
+    }
+    const char *span = tile_text(t, "%s%s +: %d%s", lanes_row_start(x, LANES_KEYS), rows, count,
+                                 lanes_limits(x, "k"));
+    tile_load(t, to, "%v pad 0", lanes_at(x, view, span));
+}
+
+/* Rows behind the last one are zeros, and nobody's. */
+static void load_queries(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
+    tile_load(t, "raw", "q[%s, :] pad 0 when r < %s * group",
+              lanes_row_place(x, LANES_QUERIES, "h", "i"), lanes_query_end(x));
+    tile_set(t, "c", "iota(d:%d)", x->p->d);
+    tile_set(t, "query", x->p->hooks->has_q_mod ? lanes_modified_query(x, "i") : "f32(raw)");
+    tile_store(t, "query -> Q");
+    tile_sync(t, "self");
+}
+
+/* Added up one after the other, as backward does: where both have the same scores, errors of these are none of weights. */
+static void scores(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const int32_t some = channels(x);
+    tile_set(t, "score", "fill(score, 0.0)");
+    tile_for_range(t, "part_of_row", "0", tile_text(t, "%d", x->p->d / some));
+    const char *columns = tile_text(t, "part_of_row * %d +: %d", some, some);
+    bring(x, 1, "keys_brought", "0", x->shape->key_tile, columns);
+    tile_store(t, "f32(keys_brought) -> K[:, 0 +: %d]", some);
+    tile_sync(t, "self");
+    tile_load(t, "key", "K[:, 0 +: %d]", some);
+    tile_product(t, "score", x->atom, TILE_ADD_SERIAL, tile_text(t, "Q[:, %s]", columns), "key");
+    tile_sync(t, "self"); /* before the next piece comes to where this one was */
+    tile_end(t);
+    lanes_scores(x);
+}
+
+static void sums(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_store(t, "%s -> P", lanes_weights(x));
+    tile_sync(t, "self");
+    tile_for_range(t, "turn_of_keys", "0", tile_text(t, "%d", x->shape->key_tile / VALUES));
+    bring(x, 2, "values_brought", tile_text(t, "turn_of_keys * %d", VALUES), VALUES, ":");
+    tile_set(t, "value", "f32(values_brought)");
+    tile_product(t, "acc", x->atom, TILE_ADD,
+                 tile_text(t, "P[:, turn_of_keys * %d +: %d]", VALUES, VALUES), "value");
+    tile_end(t);
+}
+
+static void store_part(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *rows = tile_text(t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
+    tile_store(t, "acc -> part_acc%s, :] clip", rows);
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(t, "state%u -> part_state%u%s] clip", n, n, rows);
+}
+
+static void part(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    fragments(x);
+    load_queries(x);
+    lanes_begin_states(x);
+    tile_for_tiles(t, "n", "keys", NULL);
+    scores(x);
+    sums(x);
+    tile_end(t);
+    lanes_scale_values(x);
+    store_part(x);
+}
+
+static void roles(Lanes *x) { warps_core_role(x, part); }
+
+static void kernels(Lanes *x) { warps_kernels_behind_lists(x, memories, roles); }
+
+AuSchedule *schedule_lanes_packed(AuArena *arena, AuDiags *diags, const AuProblem *p,
+                                  const AuShape *shape)
+{
+    AuSchedule *out = schedule_new(arena, diags, p, "lanes_packed", shape, NULL);
+    Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
+    tile_set_option(x.t, "contiguous", 1);
+    x.rows = x.block = shape->rows;
+    x.atom = tile_best_atom(p->caps, TILE_F32, TILE_ON_WARP);
+    x.held = "f32";
+    x.resident = BLOCKS;
+    x.part_least = PART;
+    x.item_rows[LANES_KEYS] = lanes_block_rows(&x);
+    tile_layout(x.t, "in_rows", "reg", tile_text(x.t, "lane:%d@1", p->caps->lanes));
+    tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
+    return lanes_forward_built(&x, diags, kernels);
+}
+
+/* ---- the shape */
+
+static const char *refusal(const AuProblem *p)
+{
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP),
+                     *plain = tile_best_atom(p->caps, TILE_F32, TILE_ON_WARP);
+    if (p->queries != AU_DECODE_QUERIES) return "many queries";
+    if (p->caps->has_private) return "executors that are no warps";
+    if (!plain || plain->m > 1) return "no multiply-add of f32";
+    if (p->caps->lanes == 1) return "lanes that are alone";
+    if (atom && atom->m > 1) return "matrix units";
+    if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
+    if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
+        return "values of other heads than the keys'";
+    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
+    if (p->hooks->dot_count) return "further products";
+    if (attn_stores_parts(&p->attn->storage[0]) || attn_stores_parts(&p->attn->storage[1]))
+        return "codes whose scales are a group's of channels, or with zero points, or of 4 bits";
+    return schedule_rows_refusal(p);
+}
+
+const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShape *s)
+{
+    const int32_t some = p->caps->lanes > CHANNELS ? p->caps->lanes : CHANNELS;
+    const int32_t bytes = 4 * (s->rows * (p->d + s->key_tile) + s->key_tile * (some + 1) +
+                               tile_exchange_words(p->caps));
+    const char *why = refusal(p);
+    if (why) return why;
+    if (p->d % some || p->e % p->caps->lanes)
+        return au_format(arena, "widths that are no multiples of %d and %d", some, p->caps->lanes);
+    if (s->key_tile % p->caps->lanes || s->key_tile % VALUES)
+        return au_format(arena, "tiles of %d keys, no multiple of %d", s->key_tile, p->caps->lanes);
+    if (bytes > p->caps->shared_bytes) return au_format(arena, "%d bytes of shared memory", bytes);
+    s->executors = 1;
+    s->product_rows = s->rows;
+    s->product_columns = 4;
+    return NULL;
+}
+
+bool schedule_lanes_packed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
+{
+    *out = (AuShape){.rows = ROWS, .key_tile = TILE * p->caps->lanes};
+    while (out->rows > 1 && out->rows * p->e > SUMS * p->caps->lanes) out->rows /= 2;
+    *why = schedule_lanes_packed_fit(arena, p, out);
+    return !*why;
+}
+
+int32_t schedule_lanes_packed_limit(AuArena *arena, const AuProblem *p)
+{
+    AuShape shape;
+    const char *why;
+    return schedule_lanes_packed_shape(arena, p, &shape, &why) ? LANES_PACKED_QUERIES : 0;
+}
