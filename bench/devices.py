@@ -1,8 +1,8 @@
 """Measures our kernels on devices beside each other, by `aule bench` and without a library of others: Vulkan beside CUDA on a GPU, drivers
 for processors beside our own target.
 
-    python bench/devices.py --compile DIR [--set gpu|processors|mi100]            AULEC, BUILD: the compiler, the folder it was built in
-    python DIR/devices.py --artifacts DIR [--set gpu|processors|mi100] [--filter WORD] [--write docs/performance.md]
+    python bench/devices.py --compile DIR [--set SET]            AULEC, BUILD: the compiler, the folder it was built in
+    python DIR/devices.py --artifacts DIR [--set SET] [--filter WORD] [--write docs/performance.md]
 
 --compile makes a folder that needs nothing else where the device is but Python with NumPy: artifacts, modules, `aule`, the program of
 tests/codegen/vulkan_pipelines.c, this file. Of a case all columns are measured one after the other. A cell is the median time and the largest
@@ -10,6 +10,7 @@ error of o, or of dq, dk and dv, of the same kernels on a small call, over the l
 backward by cooperative matrices beside `mma.sync` (sm_90) and without matrices; soft cap and ALiBi beside causal softmax by the same kernels; what the
 driver lists of matrices, whether it loads them with a stride of 0, and how long it takes to build pipelines that nobody keeps. For processors a
 time is that of all cores together (processor's time), least of the runs' medians, since other work falls on it less.
+decode and decode-gpu: a query over a cache, on processors and on a GPU; bytes are those of K and V.
 mi100: the shapes at which AOTriton is tuned and timed, of widths 32, 64 and 128, on any device: `--ways gfx908` there, `--ways sm_90` on a H100, when compiling
 too. `--results` ends before the times, which an emulator has none of; shapes stand with their floating-point operations.
 --write puts it between `<!-- bench:devices-gpu -->`, or `-processors`, and `<!-- end -->`.
@@ -32,6 +33,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 SMALL = {"B": 1, "H": 2, "Hk": 2, "S": 384, "T": 384}  # of the calls whose results are looked at
+SMALL_DECODE = {"B": 2, "H": 8, "Hk": 2, "S": 1, "T": 1383}
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,16 @@ PROCESSORS = [
     Way("Intel, SPIR-V", "opencl", "spirv", "opencl:1", ("f32",)),
     Way("Intel, SPIR-V, subgroups of 16", "opencl", "spirv-lanes16", "opencl:1", ("f32",)),
 ]
+DECODE = [
+    Way("cpu", "cpu", "", "cpu", ("f32", "bf16")),
+    Way("Intel, OpenCL C", "opencl", "generic", "opencl:1", ("f32", "bf16")),
+    Way("Intel, SPIR-V", "opencl", "spirv", "opencl:1", ("f32",)),
+    Way("PoCL", "opencl", "generic", "opencl:0", ("f32", "bf16")),
+]
+DECODE_GPU = [
+    Way("CUDA", "cuda", "sm_90", "cuda:0", ("f32", "bf16")),
+    Way("OpenCL C", "opencl", "generic", "opencl:gpu", ("f32", "bf16")),
+]
 # Of any vendor; --ways says which is there.
 MI100 = [Way(arch, "hip", arch, "hip:0") for arch in ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200")] + [Way(arch, "cuda", arch, "cuda:0") for arch in ("sm_80", "sm_90")]
 
@@ -72,10 +84,26 @@ class Case:
     H: int = 16
     passes: tuple = ("forward", "backward")
     B: int = 1
+    Hk: int = 0  # else H
+    T: int = 0  # else S
 
     @property
     def extents(self) -> str:
         return f"{self.B}, {self.H}, {self.S}, {self.width}"
+
+    @property
+    def sizes(self) -> dict:
+        return {"B": self.B, "H": self.H, "Hk": self.Hk or self.H, "S": self.S, "T": self.T or self.S}
+
+    @property
+    def small(self) -> dict:
+        return SMALL_DECODE if self.T else SMALL
+
+    @property
+    def bytes(self) -> float:
+        """Of keys and values."""
+        of = self.sizes
+        return 2 * of["B"] * of["Hk"] * of["T"] * self.width * (4 if self.dtype == "f32" else 2)
 
     def work(self, name: str) -> float:
         """Floating-point operations of the pairs that take part; backward's five products to forward's two."""
@@ -83,7 +111,7 @@ class Case:
 
     @property
     def shape(self) -> str:
-        return f"B={self.B},H={self.H},Hk={self.H},S={self.S},T={self.S},D={self.width},E={self.width}"
+        return ",".join(f"{name}={size}" for name, size in {**self.sizes, "D": self.width, "E": self.width}.items())
 
 
 # ROCm/aotriton: defaults of test/tune_flash.py (8 sequences, 12 heads; the MI100 fork Jack31098/aotriton_gfx908 has them with widths 32 and 64), test/performance_forward.py and _backward.py
@@ -97,7 +125,9 @@ CASES = {
     + [Case("causal", "f32", width, 4096) for width in (64, 128)],
     "processors": [Case(script, "f32", width, 2048, H=2, passes=("forward",)) for width in (64, 128) for script in ("full", "causal")],
 }
-WAYS = {"gpu": GPU, "processors": PROCESSORS, "mi100": MI100}
+for some, shapes_of in (("decode", ((1, 8192), (8, 8192), (1, 32768))), ("decode-gpu", ((1, 8192), (1, 65536), (64, 8192)))):
+    CASES[some] = [Case("causal", dtype, 128, 1, H=32, Hk=8, passes=("forward",), B=B, T=T) for dtype in ("f32", "bf16") for B, T in shapes_of]
+WAYS = {"gpu": GPU, "processors": PROCESSORS, "mi100": MI100, "decode": DECODE, "decode-gpu": DECODE_GPU}
 
 
 def arch_of(way: Way, dtype: str) -> str:
@@ -208,7 +238,8 @@ def read(path: Path) -> np.ndarray:
 def reference(case: Case, x: dict) -> dict:
     """o and the gradients of q, k and v, in float64."""
     q, k, v, do = (x[n].astype(np.float64) for n in ("q", "k", "v", "do"))
-    S, scale = q.shape[2], q.shape[3] ** -0.5
+    S, T, scale = q.shape[2], k.shape[2], q.shape[3] ** -0.5
+    k, v = (np.repeat(kept, q.shape[1] // kept.shape[1], axis=1) for kept in (k, v))
     score, slope_of_score = q @ k.swapaxes(2, 3) * scale, np.ones(1)
     if case.script == "softcap":
         bounded = np.tanh(score / 50.0)
@@ -216,7 +247,7 @@ def reference(case: Case, x: dict) -> dict:
     if case.script == "alibi":
         score = score - x["slope"].astype(np.float64)[None, :, None, None] * (np.arange(S)[:, None] - np.arange(S)[None, :])
     if case.script != "full":
-        score = np.where(np.arange(S)[None, :] <= np.arange(S)[:, None], score, -np.inf)
+        score = np.where(np.arange(T)[None, :] <= np.arange(S)[:, None] + T - S, score, -np.inf)
     p = np.exp(score - score.max(axis=3, keepdims=True))
     p /= p.sum(axis=3, keepdims=True)
     o = p @ v
@@ -228,12 +259,12 @@ def reference(case: Case, x: dict) -> dict:
 def errors(a, way: Way, case: Case) -> dict:
     """The largest by pass, over the largest value."""
     rng = np.random.default_rng(1)
-    shape = (SMALL["B"], SMALL["H"], SMALL["S"], case.width)
-    x = {n: rounded(rng.standard_normal(shape), case.dtype) for n in ("q", "k", "v", "do")}
+    of = case.small
+    x = {n: rounded(rng.standard_normal((of["B"], of["H" if n in ("q", "do") else "Hk"], of["S" if n in ("q", "do") else "T"], case.width)), case.dtype) for n in ("q", "k", "v", "do")}
     x["slope"] = np.array([0.5, 0.0625], np.float32)
     with tempfile.TemporaryDirectory() as folder:
         given = []
-        for n in ("q", "k", "v", "do") + (("slope",) if case.script == "alibi" else ()):
+        for n in ("q", "k", "v") + (("do",) if "backward" in case.passes else ()) + (("slope",) if case.script == "alibi" else ()):
             np.save(f"{folder}/{n}.npy", x[n])
             given += [f"--{'dout' if n == 'do' else n}", f"{folder}/{n}.npy"]
         arch = ["--arch", arch_of(way, case.dtype)] if way.arch else []
@@ -241,9 +272,10 @@ def errors(a, way: Way, case: Case) -> dict:
         if done.returncode:
             print(f"devices: {way.name}, {case}: {done.stderr.strip()[-300:]}", file=sys.stderr)
             return {}
-        found = {n: read(Path(folder) / f"{n}.npy") for n in ("o", "dq", "dk", "dv")}
-    far = {n: float(np.abs(found[n] - r).max() / np.abs(r).max()) for n, r in reference(case, x).items()}
-    return {"forward": far["o"], "backward": max(far["dq"], far["dk"], far["dv"])}
+        found = {n: read(Path(folder) / f"{n}.npy") for n in (("o", "dq", "dk", "dv") if "backward" in case.passes else ("o",))}
+    expected = reference(case, x)
+    far = {n: float(np.abs(given - expected[n]).max() / np.abs(expected[n]).max()) for n, given in found.items()}
+    return {"forward": far.pop("o"), **({"backward": max(far.values())} if far else {})}
 
 
 # ---- tables
@@ -309,6 +341,16 @@ def rates(cells: dict, cases: list, ways: list) -> list:
     return table(["case", "B, H, S, D", "dtype", "pass", *ways], rows) if rows else []
 
 
+def caches(cells: dict, ways: list) -> list:
+    """Of a query over a cache: times, bytes of the cache a second, and the first one's time by each."""
+    rows = []
+    for case in dict.fromkeys(key[0] for key in cells):
+        of = [cells.get((case, "forward", way)) for way in ways]
+        said = [f"{of_cell(cell)}, {case.bytes / cell[0] * 1e-6:.1f} GB/s" if cell else "" for cell in of]
+        rows.append([f"{case.B}, {case.T}", case.dtype, *said, *(f"{of[0][0] / cell[0]:.2f}" if of[0] and cell else "" for cell in of[1:])])
+    return table(["B, T", "dtype", *ways, *(f"{ways[0]} / {way}" for way in ways[1:])], rows) if rows else []
+
+
 def modified(cells: dict, ways: list) -> list:
     """What a soft cap and biases by distance leave of causal softmax' rate, by the same kernels."""
     rows = []
@@ -368,6 +410,8 @@ def tables(a) -> list:
         return shapes(cells, ways)
     if a.set == "processors":
         return beside(cells, of, ways)
+    if a.set.startswith("decode"):
+        return caches(cells, ways)
     return beside(cells, [c for c in of if c.dtype != "f32"], ways[:3]) + rates(cells, [c for c in of if c.dtype == "f32"], ways[3:]) + modified(cells, ways[1:3])
 
 

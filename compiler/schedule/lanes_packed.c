@@ -21,9 +21,13 @@ enum {
     ROWS = 4,      /* of a block at most, */
     SUMS = 16,     /* and registers of a lane for their sums of values */
     CHANNELS = 32, /* of a piece of keys */
-    VALUES = 8,    /* keys whose values are brought together */
+    BROUGHT = 16,  /* keys of which a piece is brought together */
+    VALUES = 8,    /* keys at most whose values are brought together, */
+    HELD = 32,     /* and registers of a lane for these */
     TILE = 2,      /* keys of a tile, for each lane */
     BLOCKS = 8,    /* of a processor, that parts are made for */
+    WRITTEN =
+        20000, /* instructions of loops over registers; others stay loops, whose loads no compiler brings forward */
     PART = 256 /* keys of a part at least: what a block begins and ends with, and a part to join */
 };
 
@@ -31,6 +35,14 @@ static int32_t channels(const Lanes *x)
 {
     const int32_t lanes = x->p->caps->lanes;
     return lanes > CHANNELS ? lanes : CHANNELS;
+}
+
+/* Keys whose values are brought together. */
+static int32_t values(const Lanes *x)
+{
+    int32_t keys = VALUES;
+    while (keys > 1 && keys * x->p->e > HELD * x->p->caps->lanes) keys /= 2;
+    return keys;
 }
 
 /* Codes are numbers once they are loaded; rows that a kernel wrote are elements. */
@@ -52,16 +64,15 @@ static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *atom = x->atom->name;
-    const uint32_t values = x->own_v ? 2 : 1;
+    const uint32_t of = x->own_v ? 2 : 1;
     tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C = 0.0", x->rows, x->shape->key_tile, atom);
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     tile_frag(t, "raw", "%s[q:%d, d:%d] @ in_rows", x->operand, x->rows, x->p->d);
     tile_frag(t, "query", "f32[q:%d, d:%d] @ in_rows", x->rows, x->p->d);
-    tile_frag(t, "keys_brought", "%s[kv:%d, d:%d] @ in_rows", loaded(x, 1), x->shape->key_tile,
-              channels(x));
+    tile_frag(t, "keys_brought", "%s[kv:%d, d:%d] @ in_rows", loaded(x, 1), BROUGHT, channels(x));
     tile_frag(t, "key", "f32[d:%d, kv:%d] @ %s.B", channels(x), x->shape->key_tile, atom);
-    tile_frag(t, "values_brought", "%s[kv:%d, e:%d] @ %s.B", loaded(x, values), VALUES, x->p->e,
+    tile_frag(t, "values_brought", "%s[kv:%d, e:%d] @ %s.B", loaded(x, of), values(x), x->p->e,
               atom);
 }
 
@@ -104,8 +115,10 @@ static void scores(Lanes *x)
     tile_set(t, "score", "fill(score, 0.0)");
     tile_for_range(t, "part_of_row", "0", tile_text(t, "%d", x->p->d / some));
     const char *columns = tile_text(t, "part_of_row * %d +: %d", some, some);
-    bring(x, 1, "keys_brought", "0", x->shape->key_tile, columns);
-    tile_store(t, "f32(keys_brought) -> K[:, 0 +: %d]", some);
+    tile_for_range(t, "slice", "0", tile_text(t, "%d", x->shape->key_tile / BROUGHT));
+    bring(x, 1, "keys_brought", tile_text(t, "slice * %d", BROUGHT), BROUGHT, columns);
+    tile_store(t, "f32(keys_brought) -> K[slice * %d +: %d, 0 +: %d]", BROUGHT, BROUGHT, some);
+    tile_end(t);
     tile_sync(t, "self");
     tile_load(t, "key", "K[:, 0 +: %d]", some);
     tile_product(t, "score", x->atom, TILE_ADD_SERIAL, tile_text(t, "Q[:, %s]", columns), "key");
@@ -117,13 +130,14 @@ static void scores(Lanes *x)
 static void sums(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const int32_t keys = values(x);
     tile_store(t, "%s -> P", lanes_weights(x));
     tile_sync(t, "self");
-    tile_for_range(t, "turn_of_keys", "0", tile_text(t, "%d", x->shape->key_tile / VALUES));
-    bring(x, 2, "values_brought", tile_text(t, "turn_of_keys * %d", VALUES), VALUES, ":");
+    tile_for_range(t, "turn_of_keys", "0", tile_text(t, "%d", x->shape->key_tile / keys));
+    bring(x, 2, "values_brought", tile_text(t, "turn_of_keys * %d", keys), keys, ":");
     tile_set(t, "value", "f32(values_brought)");
     tile_product(t, "acc", x->atom, TILE_ADD,
-                 tile_text(t, "P[:, turn_of_keys * %d +: %d]", VALUES, VALUES), "value");
+                 tile_text(t, "P[:, turn_of_keys * %d +: %d]", keys, keys), "value");
     tile_end(t);
 }
 
@@ -159,7 +173,8 @@ AuSchedule *schedule_lanes_packed(AuArena *arena, AuDiags *diags, const AuProble
 {
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_packed", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    tile_set_option(x.t, "contiguous", 1);
+    if (tile_exchange_words(p->caps)) tile_set_option(x.t, "contiguous", 1); /* OpenCL's */
+    tile_set_option(x.t, "written", WRITTEN);
     x.rows = x.block = shape->rows;
     x.atom = tile_best_atom(p->caps, TILE_F32, TILE_ON_WARP);
     x.held = "f32";
@@ -201,7 +216,7 @@ const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShap
     if (why) return why;
     if (p->d % some || p->e % p->caps->lanes)
         return au_format(arena, "widths that are no multiples of %d and %d", some, p->caps->lanes);
-    if (s->key_tile % p->caps->lanes || s->key_tile % VALUES)
+    if (s->key_tile % p->caps->lanes || s->key_tile % BROUGHT)
         return au_format(arena, "tiles of %d keys, no multiple of %d", s->key_tile, p->caps->lanes);
     if (bytes > p->caps->shared_bytes) return au_format(arena, "%d bytes of shared memory", bytes);
     s->executors = 1;

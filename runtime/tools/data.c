@@ -129,17 +129,35 @@ typedef struct Random {
     uint64_t state;
 } Random;
 
-static double uniform(Random *r) /* splitmix64; (0, 1) */
+static uint64_t draw(Random *r) /* splitmix64 */
 {
     uint64_t z = r->state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return ((double)((z ^ z >> 31) >> 11) + 0.5) * 0x1p-53;
+    return z ^ z >> 31;
+}
+
+static double uniform(Random *r) /* (0, 1) */
+{
+    return ((double)(draw(r) >> 11) + 0.5) * 0x1p-53;
 }
 
 static double normal(Random *r)
 {
     return sqrt(-2 * log(uniform(r))) * cos(6.283185307179586 * uniform(r));
+}
+
+/* Behind the first 2^20 each is one of those, drawn: caches of gigabytes would take a minute of logarithms. */
+static void make_normal(float *values, size_t count, Random *r)
+{
+    enum { KEPT = 1 << 20, BITS = 20, AT_ONCE = 3 };
+    const size_t own = count < KEPT ? count : KEPT;
+    for (size_t i = 0; i < own; i++) values[i] = (float)normal(r);
+    for (size_t i = own; i < count;) {
+        uint64_t drawn = draw(r);
+        for (uint32_t n = 0; n < AT_ONCE && i < count; n++, drawn >>= BITS)
+            values[i++] = values[drawn & (KEPT - 1)];
+    }
 }
 
 /* Elements of 8 bits; without the bit in which NaN and infinity differ from numbers. */
@@ -185,7 +203,7 @@ static int make_input(AuSession *s, uint32_t index, uint32_t operand, const Shap
         return command_fail(EXIT_WRONG, "%s", why.text);
     float *values = array->data;
     if (is_float)
-        for (size_t i = 0; i < array->bytes / 4; i++) values[i] = (float)normal(random);
+        make_normal(values, array->bytes / 4, random);
     else if (dtype == AULE_BOOL)
         memset(array->data, 1, array->bytes);
     else if (t->role == AULE_ROLE_K || t->role == AULE_ROLE_V)
