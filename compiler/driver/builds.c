@@ -213,8 +213,8 @@ static void say_unshared(AuJob *job, const AuAttentionBuild *build, uint32_t fir
     const char *message = au_format(
         job->arena, "keys that sequences of '%s' share are read for each on %s %s: %s",
         v->attn->name, v->target->name, v->arch->name,
-        has_few ? "its kernels for few queries change keys or values of each sequence, or "
-                  "have no room for the rows of several"
+        has_few ? "its kernels for few queries have the keys of one sequence each, or change "
+                  "them, or have no room for the rows of several"
                 : "it has no kernels for few queries whose parts of the keys are joined");
     if (!shares && !is_said(job, message))
         au_remark(job->diags, AU_N0604, v->attn->span, "%s", message);

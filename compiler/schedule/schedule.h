@@ -221,7 +221,7 @@ enum {
 }; /* of a head; one more are faster with queries along the lanes */
 /* lanes_packed.c: the same. Of the heads that share keys as many rows as there are: what else there is has each head by itself. */
 int32_t schedule_lanes_packed_limit(AuArena *arena, const AuProblem *problem);
-enum { LANES_PACKED_ROWS = 1 << 16, LANES_PACKED_QUERIES = 32 };
+enum { LANES_PACKED_ROWS = 1 << 16, LANES_PACKED_QUERIES = 48 };
 /* Have kernels for any number of queries warps that share their rows, so that hooks must have what joins their states (hooks_join)? */
 bool schedule_joins_warps(AuArena *arena, const AuProblem *p);
 /* choose.c: of the kernels that there are for the problem. */

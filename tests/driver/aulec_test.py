@@ -547,6 +547,24 @@ class Stages(Case):
             written = "".join(f"// ==== {text}" for text in programs if name in text.splitlines()[0] and (" start=" in text.splitlines()[0]) == (golden == "shares"))
             self.assertEqual(written, (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
 
+    def test_few_rows_without_matrices(self):
+        """A golden text: few queries over pages by multiply-adds of a warp; who has none of them, and shapes that do not do."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=opencl", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=S=packed:most,T=paged", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if "lanes_packed" in text.splitlines()[0]]
+        self.assertEqual(len(programs), 1)
+        self.assertEqual("// ==== " + programs[0].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/few_lanes.tile").read_text())
+        for given, why in (("keys=40", "tiles of 40 keys, no multiple of 32"), ("rows=64 keys=128", "bytes of shared memory")):
+            self.expect(aulec(root / "attn_scripts/gqa.attn", *options, f"--shape=lanes_packed: {given}", "-o", "-"), 2, why)
+        for more in (["--width=D=72"], ["--storage=i4"]):  # rows that are no whole pieces, codes with scales of groups
+            made = aulec(root / "attn_scripts/gqa.attn", *options[:2], "--no-grad", "--emit=tiled-ir", *more, *(["--layout=T=paged"] if more[0] == "--storage=i4" else []), "-o", "-")
+            self.expect(made, 0)
+            self.assertNotIn(b"lanes_packed", made.stdout)
+        made = aulec(root / "attn_scripts/gqa.attn", "--target=cuda", "--arch=sm_80", "--dtype=f32,bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir", "-o", "-")
+        self.assertEqual({line.split(",")[1].strip() for line in made.stdout.decode().splitlines() if "lanes_packed" in line}, {"f32"})
+
     def test_pages_by_boxes(self):
         """A golden text: few queries beside many, whose keys come from pages by boxes; those for few are as they are alone."""
         root = EXAMPLES.parents[2]

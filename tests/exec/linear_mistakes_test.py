@@ -1,9 +1,9 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|back|wide|groups|gradients|append|stored|matrices|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|lanes|back|wide|groups|gradients|append|stored|matrices|texts]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, few, wide, groups, gradients: those of packed rows, of
-few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; stored:
+few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; lanes: of few queries without matrix units; stored:
 of codes that become elements in tiles; matrices: of gradients by matrices that lie nobody knows how, which `matrices_test` finds; texts: none, but every text must be where the lists say.
 """
 import json
@@ -161,6 +161,19 @@ PAGES = [
     ("pages end a box late", "group_pages.c", '"slot%u + %d >= page_rows"', '"slot%u + %d > page_rows"'),
     ("pages begin with the tile", "group_pages.c", '"tile_key - tile_entry * page_rows"', '"0 * (tile_key - tile_entry * page_rows)"'),
     ("values before a window are others'", "group_pages.c", '"slot%u + k_low - key%u"', '"slot%u + 0 * k_low - key%u"'),
+]
+
+LANES = [
+    ("keys are read before they are there", "lanes_packed.c", 'tile_sync(t, "self");\n    tile_load(t, "key"', 'tile_load(t, "key"'),
+    ("the next piece comes while this one is read", "lanes_packed.c", 'tile_sync(t, "self"); /* before', '/* before'),
+    ("queries are read before they are there", "lanes_packed.c", 'tile_store(t, "query -> Q");\n    tile_sync(t, "self");', 'tile_store(t, "query -> Q");'),
+    ("weights are read before they are there", "lanes_packed.c", 'lanes_weights(x));\n    tile_sync(t, "self");', 'lanes_weights(x));'),
+    ("all pieces are the first one's channels", "lanes_packed.c", '"part_of_row * %d +: %d", some, some)', '"0 * part_of_row * %d +: %d", some, some)'),
+    ("scores are added to the tile's before", "lanes_packed.c", '"fill(score, 0.0)"', '"score * 1.0"'),
+    ("values are those of the tile's first keys", "lanes_packed.c", 'tile_text(t, "turn_of_keys * %d", keys), keys, ":"', 'tile_text(t, "0 * turn_of_keys * %d", keys), keys, ":"'),
+    ("rows behind the last one are another sequence's", "lanes_packed.c", 'pad 0 when r < %s * group', 'pad 0 when r < 2 * %s * group'),
+    ("blocks have the first one's rows", "lanes_packed.c", 'warps_name_rows(x, tile_text(t, "mb * %d"', 'warps_name_rows(x, tile_text(t, "0 * mb * %d"'),
+    ("sums keep the scale of codes", "lanes_packed.c", "    lanes_scale_values(x);\n", ""),
 ]
 
 FEW = [
@@ -361,7 +374,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + APPEND + MATRICES, folder)
+        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + APPEND + MATRICES, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -369,6 +382,7 @@ def main():
         "tenth": (MISTAKES[::10], recurrences, 120),
         "rows": (ROWS, [*scripts, "forward packed"], 120),
         "pages": (PAGES, [*scripts, " pages"], 300),
+        "lanes": (LANES, [*scripts, "kernel-ir:generic"], 300),
         "few": (FEW, [*scripts, "unequal"], 300),
         "groups": (GROUPS, [*scripts, "groups shares"], 300),
         "back": (BACK, [*scripts, "keyed"], 120),
