@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from . import _again
 from ._axes import check_shared
 from ._errors import ArgumentError, renamed
 from ._plain import _as_tensor, _check_heads, _flag, _number, _prepare, check_unrecorded
@@ -18,6 +19,8 @@ OVER_A_CACHE = "calls over a cache have"  # no gradients
 
 CACHED = {"T_table": "page_table", "T_groups": "groups", "T_shared": "shared", "o": "out"}  # what calls over a cache name otherwise than scripts
 NAMES = CACHED | {"T_lengths": "lengths", "k_new": "k", "v_new": "v", "k": "k_cache", "v": "v_cache"}
+
+TENSORS = {name: n for n, name in enumerate(("q", "k", "v", "T_lengths", "T_table"))}  # that calls like one before differ in
 
 KINDS = {name: kind for kind, name in STORED.items()}
 
@@ -121,6 +124,13 @@ def decode(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
+    key = None
+    if out is None and schedule is None and k is None and v is None and alibi is None and sinks is None and k_scale is None and v_scale is None and groups is None and shared is None:
+        tensors = (q, k_cache, v_cache, lengths, page_table)
+        key = _again.key_of((causal, type(causal), window, softcap, type(softcap), scale, type(scale), invariant, type(invariant), backend), tensors)
+        made = _again.run(key, tensors)
+        if made is not None and type(return_lse) is bool:
+            return (made[0], made[1].swapaxes(1, 2)) if return_lse else made[0]
     return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     rows = "[B, most, {}]" if page_table is None else "[pages, slots, {}]"
     q = heads_first(tensor(q, "q", "[B, S, H, D]"))
@@ -146,7 +156,10 @@ def decode(
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
     f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage, invariant)
     with renamed("aule.decode()", NAMES):
-        results = f._outputs((q, caches["k"], caches["v"]), named, into, backend, step_of(schedule))
+        results = f._outputs((q, caches["k"], caches["v"]), dict(named), into, backend, step_of(schedule))
+    if key is not None:
+        by_name = {"o": heads_first(results["o"]), "lse": results["lse"]}
+        _again.keep(key, f, f._bind((q, caches["k"], caches["v"]), named, backend), f._names.outputs, TENSORS, by_name)
     o = heads_first(results["o"]) if out is None else out
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
 

@@ -205,31 +205,16 @@ class Runner:
             gradients: whether kernels for the backward pass are, or will be, needed.
         """
         like = next(iter(given.values()))
-        keys: list[Any] = [operation, device, wanted, gradients]
-        words: list[int] = []
-        owners: list[Any] = []
-        bits = 0
         check_writeable(out, operation)
-        for tensors in (given, out) if out else (given,):
-            for name, x in tensors.items():
-                key, address, offset, owner = describe(x, name)
-                keys += name, key
-                words += address, offset
-                bits |= address | offset
-                owners.append(owner)
-        keys.append(bits & 15 == 0)  # kernels that copy by tensor maps are for such addresses alone
-        for name, value in params.items():
-            _check_whole(name, value)
-            # How many packed rows a sequence has at most says which kernels a plan takes
-            keys += name, value if name.endswith("_most") and f"{name[:-4]}starts" in given else type(value)
-        prepared = self._prepared.get(tuple(keys))
+        key, words, owners = self._keyed(operation, given, params, out, wanted, device, gradients)
+        prepared = self._prepared.get(key)
         # Outputs of the caller's might overlap something: that is checked when a call is prepared, so those that are not far apart are.
         if prepared is None or out and not prepared.apart(words, len(given)):
             target = Device.of(device, like)
             if not target.sees(like):
                 return self._staged(operation, given, params, out, wanted, target, gradients)
             prepared, results = self._prepare(operation, given, params, out, wanted, target, gradients)
-            self._keep(tuple(keys), prepared)
+            self._keep(key, prepared)
         else:
             results = {name: make() for name, make in prepared.made}
         for name, x in results.items():
@@ -244,9 +229,34 @@ class Runner:
             # These parameters need a larger one than those that the call was prepared with.
             again, _ = self._prepare(operation, given, params, {**out, **results}, wanted, prepared.device, gradients)
             again.made = prepared.made
-            self._keep(tuple(keys), again)
+            self._keep(key, again)
             again.run(words, values, like)
+        del owners  # until here their memory is theirs
         return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}
+
+    def prepared(self, operation: str, given: Mapping[str, Any], params: Mapping[str, int | float], wanted: tuple[str, ...], device: str | None, gradients: bool) -> Prepared | None:
+        """What a call like one before, without tensors to write into, runs; None: it is not kept, as those on copies are not."""
+        return self._prepared.get(self._keyed(operation, given, params, {}, wanted, device, gradients)[0])
+
+    def _keyed(self, operation, given, params, out, wanted, device, gradients) -> tuple[tuple, list[int], list[Any]]:
+        """What calls that one plan takes have in common; addresses and offsets, and what keeps these valid."""
+        keys: list[Any] = [operation, device, wanted, gradients]
+        words: list[int] = []
+        owners: list[Any] = []
+        bits = 0
+        for tensors in (given, out) if out else (given,):
+            for name, x in tensors.items():
+                key, address, offset, owner = describe(x, name)
+                keys += name, key
+                words += address, offset
+                bits |= address | offset
+                owners.append(owner)
+        keys.append(bits & 15 == 0)  # kernels that copy by tensor maps are for such addresses alone
+        for name, value in params.items():
+            _check_whole(name, value)
+            # How many packed rows a sequence has at most says which kernels a plan takes
+            keys += name, value if name.endswith("_most") and f"{name[:-4]}starts" in given else type(value)
+        return tuple(keys), words, owners
 
     def _keep(self, key: tuple, prepared: Prepared) -> None:
         with self._lock:
