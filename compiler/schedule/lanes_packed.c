@@ -102,17 +102,15 @@ static void bring(Lanes *x, uint32_t n, const char *to, const char *first, int32
     tile_load(t, to, "%v pad 0", lanes_at(x, view, span));
 }
 
-/* Rows behind the last one are zeros, and nobody's. */
+/* Rows behind the last one are zeros or another sequence's, and nobody takes what comes of them. They are read behind the barrier of the first piece of keys. */
 static void load_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
-    tile_load(t, "raw", "q[%s, :] pad 0 when r < %s * group",
-              lanes_row_place(x, LANES_QUERIES, "h", "i"), lanes_query_end(x));
+    tile_load(t, "raw", "q[%s, :] pad 0", lanes_row_place(x, LANES_QUERIES, "h", "i"));
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", x->p->hooks->has_q_mod ? lanes_modified_query(x, "i") : "f32(raw)");
     tile_store(t, "query -> Q");
-    tile_sync(t, "self");
 }
 
 /* Added up one after the other, as backward does: where both have the same scores, errors of these are none of weights. */

@@ -140,7 +140,8 @@ def _queue(like: Any, device: Device) -> int:
     if is_torch(like):
         import torch
 
-        return torch.cuda.current_stream(like.device).cuda_stream or LEGACY_STREAM
+        of_number = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)  # without an object of it, which takes microseconds
+        return (of_number(like.device.index) if of_number is not None else torch.cuda.current_stream(like.device).cuda_stream) or LEGACY_STREAM
     if is_cupy(like):
         import cupy
 

@@ -137,10 +137,7 @@ static uint64_t draw(Random *r) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-static double uniform(Random *r) /* (0, 1) */
-{
-    return ((double)(draw(r) >> 11) + 0.5) * 0x1p-53;
-}
+static double uniform(Random *r) /* (0, 1) */ { return ((double)(draw(r) >> 11) + 0.5) * 0x1p-53; }
 
 static double normal(Random *r)
 {

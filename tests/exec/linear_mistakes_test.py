@@ -166,12 +166,10 @@ PAGES = [
 LANES = [
     ("keys are read before they are there", "lanes_packed.c", 'tile_sync(t, "self");\n    tile_load(t, "key"', 'tile_load(t, "key"'),
     ("the next piece comes while this one is read", "lanes_packed.c", 'tile_sync(t, "self"); /* before', '/* before'),
-    ("queries are read before they are there", "lanes_packed.c", 'tile_store(t, "query -> Q");\n    tile_sync(t, "self");', 'tile_store(t, "query -> Q");'),
     ("weights are read before they are there", "lanes_packed.c", 'lanes_weights(x));\n    tile_sync(t, "self");', 'lanes_weights(x));'),
     ("all pieces are the first one's channels", "lanes_packed.c", '"part_of_row * %d +: %d", some, some)', '"0 * part_of_row * %d +: %d", some, some)'),
     ("scores are added to the tile's before", "lanes_packed.c", '"fill(score, 0.0)"', '"score * 1.0"'),
     ("values are those of the tile's first keys", "lanes_packed.c", 'tile_text(t, "turn_of_keys * %d", keys), keys, ":"', 'tile_text(t, "0 * turn_of_keys * %d", keys), keys, ":"'),
-    ("rows behind the last one are another sequence's", "lanes_packed.c", 'pad 0 when r < %s * group', 'pad 0 when r < 2 * %s * group'),
     ("blocks have the first one's rows", "lanes_packed.c", 'warps_name_rows(x, tile_text(t, "mb * %d"', 'warps_name_rows(x, tile_text(t, "0 * mb * %d"'),
     ("sums keep the scale of codes", "lanes_packed.c", "    lanes_scale_values(x);\n", ""),
 ]
