@@ -16,6 +16,7 @@ from ._errors import Error
 
 MOST = 64  # calls that are remembered
 DEVICES = ("cpu", "cuda")  # whose tensors are addresses
+PLAIN = frozenset((bool, int, float, str))
 
 
 class _Kept:
@@ -30,10 +31,15 @@ class _Kept:
 _kept: dict[tuple, _Kept] = {}
 
 
+def _is_plain(x: Any) -> bool:
+    """What is equal is the same, now and later: no tensors, whose numbers change, and none that the long way looks at."""
+    return x is None or type(x) in PLAIN or type(x) is tuple and all(type(y) is int for y in x)
+
+
 def key_of(options: tuple, tensors: Sequence[Any]) -> tuple | None:
     """What calls that go the same way have in common; None: this one goes the long way."""
     torch = sys.modules.get("torch")
-    if torch is None or torch.compiler.is_compiling():
+    if torch is None or torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or not all(map(_is_plain, options)):
         return None
     first = tensors[0]
     kind = type(first) is torch.Tensor and first.device.type
@@ -41,7 +47,7 @@ def key_of(options: tuple, tensors: Sequence[Any]) -> tuple | None:
         return None
     if torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0:
         return None
-    key: list[Any] = [options]
+    key: list[Any] = [options, *map(type, options)]  # True is 1, and not what takes it
     bits = 0
     for x in tensors:
         if x is None:
@@ -55,12 +61,7 @@ def key_of(options: tuple, tensors: Sequence[Any]) -> tuple | None:
         bits |= at
         key += x.dtype, x.shape, x.stride(), x.device
     key.append(bits & 15 == 0)  # as calls are prepared (_plans.py)
-    made = tuple(key)
-    try:
-        hash(made)
-    except TypeError:
-        return None
-    return made
+    return tuple(key)
 
 
 def run(key: tuple | None, tensors: Sequence[Any]) -> list[Any] | None:

@@ -127,7 +127,7 @@ def decode(
     key = None
     if out is None and schedule is None and k is None and v is None and alibi is None and sinks is None and k_scale is None and v_scale is None and groups is None and shared is None:
         tensors = (q, k_cache, v_cache, lengths, page_table)
-        key = _again.key_of((causal, type(causal), window, softcap, type(softcap), scale, type(scale), invariant, type(invariant), backend), tensors)
+        key = _again.key_of((causal, window, softcap, scale, invariant, backend), tensors)
         made = _again.run(key, tensors)
         if made is not None and type(return_lse) is bool:
             return (made[0], made[1].swapaxes(1, 2)) if return_lse else made[0]

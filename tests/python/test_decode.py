@@ -311,6 +311,26 @@ class Again(unittest.TestCase):
             self.call(window=[3, 0, 1])  # which no dictionary has
         with self.assertRaisesRegex((TypeError, aule.ArgumentError), "lengths"):
             self.call(lengths=self.lengths.long())
+        for known, refused in ((5, True), ((5, 0), (True, False)), ((5, 0), (5.5, 0))):
+            self.call(window=known)
+            with self.assertRaisesRegex((TypeError, aule.ArgumentError), "window"):
+                self.call(window=refused)
+        with self.assertRaisesRegex(aule.Error, "torch.jit.trace"):
+            torch.jit.trace(lambda q: self.call(q=q), (self.q,), check_trace=False)
+        with self.assertRaisesRegex(aule.Error, "torch.jit.trace"):
+            torch.jit.trace(lambda q: aule.attention(q, q, q), (self.q.swapaxes(1, 2),), check_trace=False)
+
+    def test_options_that_change(self):
+        """Tensors are looked at anew."""
+        for name, first, then in (("scale", 0.3, 2.0), ("softcap", 5.0, 0.5), ("window", 3, 60)):
+            option = torch.tensor(first)
+            self.call(**{name: option})
+            option.fill_(then)
+            self.equal(self.call(**{name: option}), self.long(**{name: then}))
+        scale = torch.tensor(0.3)
+        self.call(scale=scale)
+        with self.assertRaisesRegex(aule.ArgumentError, "scale requires a gradient"):
+            self.call(scale=scale.requires_grad_())
 
     def test_wrong_numbers_are_told(self):
         """A call that fails on the short way says why on the long one."""
