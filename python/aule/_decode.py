@@ -137,11 +137,12 @@ def decode(
     caches = {name: heads_first(tensor(x, f"{name}_cache", rows.format(h))) for name, x, h in (("k", k_cache, "Hk, D"), ("v", v_cache, "Hv, E"))}
     lengths = whole_numbers(lengths, "lengths", "[B]")
     table = None if page_table is None else whole_numbers(page_table, "page_table", "[B, entries]")
-    check_unrecorded("aule.decode()", OVER_A_CACHE, q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v)
+    check_unrecorded("aule.decode()", OVER_A_CACHE, q=q, k_cache=k_cache, v_cache=v_cache, k=k, v=v, alibi=alibi, sinks=sinks)
     _check_heads(q, caches["k"], caches["v"], ("k_cache", "v_cache"))
     for what, x in (("lengths", lengths), ("page_table", table), ("k_cache", k_cache if table is None else None)):
         if x is not None and x.shape[0] != q.shape[0]:
-            raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences", "tensor")
+            pages = "; a cache in pages has a page_table" if what == "k_cache" else ""
+            raise ArgumentError(f"{what} has {x.shape[0]} rows, q has {q.shape[0]} sequences{pages}", "tensor")
     check_caches(k_cache, v_cache, "k_cache", "v_cache", "[B, most, ..]" if table is None else "[pages, slots, ..]")
     prefixes = prefixes_of(groups, shared, table)
     storage, scales = storage_of(caches, {"k": k_scale, "v": v_scale}, q, "_cache")

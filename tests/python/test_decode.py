@@ -307,6 +307,12 @@ class Again(unittest.TestCase):
                 misses()
         with self.assertRaisesRegex(aule.ArgumentError, "requires a gradient"):
             self.call(q=self.q.clone().requires_grad_())
+        for name in ("sinks", "alibi"):
+            for table in (self.table, None):
+                with self.assertRaisesRegex(aule.ArgumentError, f"aule.decode.*{name} requires a gradient"):
+                    self.call(page_table=table, **{name: torch.zeros(H, requires_grad=True)})
+        with self.assertRaisesRegex(aule.ArgumentError, "a cache in pages has a page_table"):
+            self.call(page_table=None)
         with self.assertRaisesRegex((TypeError, aule.ArgumentError), "window"):
             self.call(window=[3, 0, 1])  # which no dictionary has
         with self.assertRaisesRegex((TypeError, aule.ArgumentError), "lengths"):
