@@ -18,14 +18,15 @@
 #include "warps_decode.h"
 
 enum {
-    ROWS = 4,      /* of a block at most, */
-    SUMS = 16,     /* and registers of a lane for their sums of values */
-    CHANNELS = 32, /* of a piece of keys */
-    BROUGHT = 16,  /* keys of which a piece is brought together */
-    VALUES = 8,    /* keys at most whose values are brought together, */
-    HELD = 32,     /* and registers of a lane for these */
-    TILE = 2,      /* keys of a tile, for each lane */
-    BLOCKS = 8,    /* of a processor, that parts are made for */
+    ROWS = 4,        /* of a block at most, */
+    SUMS = 16,       /* and registers of a lane for their sums of values */
+    CHANNELS = 32,   /* of a piece of keys */
+    BROUGHT = 16,    /* keys of which a piece is brought together */
+    VALUES = 8,      /* keys at most whose values are brought together, */
+    HELD = 32,       /* and registers of a lane for these */
+    TILE = 2,        /* keys of a tile, for each lane */
+    WIDE_LANE = 192, /* registers */
+    BLOCKS = 8,      /* of a processor, that parts are made for */
     WRITTEN =
         20000, /* instructions of loops over registers; others stay loops, whose loads no compiler brings forward */
     PART = 256 /* keys of a part at least: what a block begins and ends with, and a part to join */
@@ -233,7 +234,9 @@ const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShap
 
 bool schedule_lanes_packed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    *out = (AuShape){.rows = ROWS, .key_tile = TILE * p->caps->lanes};
+    /* A piece of a tile's keys is 32 registers of a lane for each of its keys, of which Apple's have 128. */
+    const bool narrow = p->caps->registers < WIDE_LANE && !tile_exchange_words(p->caps);
+    *out = (AuShape){.rows = ROWS, .key_tile = (narrow ? 1 : TILE) * p->caps->lanes};
     while (out->rows > 1 && out->rows * p->e > SUMS * p->caps->lanes) out->rows /= 2;
     *why = schedule_lanes_packed_fit(arena, p, out);
     return !*why;

@@ -148,8 +148,8 @@ def check(aulec, objdump, script, arch, dtype, width):
         found = [Object(data) for data in objects(artifact)]
         eldest = arch if arch in MACHINES else next(name for prefix, name in ELDEST.items() if arch.startswith(prefix))
         product = PRODUCTS[eldest][dtype] if eldest in PRODUCTS else None
-        expected = 1 + bool(product) + (dtype != "bf16")
-        assert len(found) == expected, "forward, on matrix units once more for few queries, and backward, whose launches are one object"
+        expected = 2 + (dtype != "bf16")
+        assert len(found) == expected, "forward, once more for few queries, and backward, whose launches are one object"
         products = 0
         for of in found:
             assert of.flags & 0xFF == ARCHS[arch][0], f"{of.flags:#x} is not {arch}"
