@@ -224,7 +224,8 @@ const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShap
     if (p->d % some || p->e % p->caps->lanes)
         return au_format(arena, "widths that are no multiples of %d and %d", some, p->caps->lanes);
     if (s->key_tile % p->caps->lanes || s->key_tile % BROUGHT)
-        return au_format(arena, "tiles of %d keys, no multiple of %d", s->key_tile, p->caps->lanes);
+        return au_format(arena, "tiles of %d keys, no multiple of %d", s->key_tile,
+                         p->caps->lanes > BROUGHT ? p->caps->lanes : BROUGHT);
     if (bytes > p->caps->shared_bytes) return au_format(arena, "%d bytes of shared memory", bytes);
     s->executors = 1;
     s->product_rows = s->rows;
