@@ -142,7 +142,8 @@ static void test_verifier_refuses(void **state)
         {"", "private P: f32[q:4]\n", "E0708: sm_80 has no private memory"},
         {"", "p = mma16816(A, A)\n", "E0703: operands must have two axes each and one in common"},
         {"",
-         "frag b: bf16[kv:8, d:64] @ mma16816.B = 0.0\nfrag c: f32[q:16, kv:8] @ mma16816.C = 0.0\n"
+         "frag b: bf16[d:64, kv:8] @ mma16816.B = bf16(0.0)\nfrag c: f32[q:16, kv:8] @ mma16816.C "
+         "= 0.0\n"
          "c += mma16816(A, b) serial\n",
          "E0703: the order in which mma16816 adds is its own"},
     };
