@@ -41,11 +41,12 @@ static const Machine machines[] = {
 };
 enum { MACHINES = sizeof machines / sizeof *machines };
 
-/* Few queries with keys in parts are for processors; kernels of few queries beside many have the shapes that are asked of each. */
+/* Few queries with keys in parts are for processors, or for warps; kernels of few queries beside many have the shapes that are asked of each. */
 static bool is_made_on(const Key *key, const Machine *m)
 {
     return strncmp(key->schedule, m->schedules, 5) == 0 && !strstr(key->schedule, "_mixed") &&
-           (strcmp(key->schedule, "lanes_decode") != 0 || strcmp(m->target, "cpu") == 0);
+           (strcmp(key->schedule, "lanes_decode") != 0 || strcmp(m->target, "cpu") == 0) &&
+           (strcmp(key->schedule, "lanes_packed") != 0 || strcmp(m->target, "cpu") != 0);
 }
 
 /* The diagnostics, "" if there are kernels. */

@@ -111,7 +111,7 @@ static void buffers_of_libaule(Program *p)
 typedef struct Runner {
     Program *p;
     pthread_t thread;
-    Memory output;
+    Memory output, workspace;
     bool right;
 } Runner;
 
@@ -123,7 +123,7 @@ static void *keep_running(void *runner)
     program_addresses(r->p, at);
     at[O].data = by_address(&r->output);
     const aule_run run = {.struct_size = sizeof run,
-                          .workspace = by_address(&r->p->workspace),
+                          .workspace = by_address(&r->workspace),
                           .workspace_bytes = WORKSPACE,
                           .tensors = at};
     r->right = true;
@@ -143,7 +143,9 @@ static void beside_other_threads(Program *p)
     VkCommandBuffer copies[COPIES];
     for (int n = 0; n < COPIES; n++) copies[n] = app_copy(&p->app, &from, &to, bytes);
     for (int n = 0; n < RUNNERS; n++) {
-        runners[n] = (Runner){.p = p, .output = app_memory(&p->app, bytes)};
+        runners[n] = (Runner){.p = p,
+                              .output = app_memory(&p->app, bytes),
+                              .workspace = app_memory(&p->app, WORKSPACE)};
         pthread_create(&runners[n].thread, NULL, keep_running, &runners[n]);
     }
     for (int n = 0; n < COPIES; n++) {
@@ -155,6 +157,7 @@ static void beside_other_threads(Program *p)
         pthread_join(runners[n].thread, NULL);
         expect(runners[n].right, "runs beside other threads are right");
         app_memory_end(&p->app, &runners[n].output);
+        app_memory_end(&p->app, &runners[n].workspace);
     }
     app_wait(&p->app, p->done, p->done_value);
     app_memory_end(&p->app, &from);
@@ -175,7 +178,7 @@ static void shared_memory(Program *p)
 {
     const uint64_t bytes = QUERIES * sizeof(float);
     aule_device *own = NULL;
-    aule_buffer *buffers[DO] = {NULL};
+    aule_buffer *buffers[DO] = {NULL}, *space = NULL;
     aule_error *error = NULL;
     void *data[TENSORS];
     uint64_t fd_bytes = 0;
@@ -206,12 +209,17 @@ static void shared_memory(Program *p)
         data[n] = aule_buffer_data(buffers[n]);
     }
     plan_call(&c, p->attention, own, false, data);
-    OK(aule_plan_run(c.plan, NULL, &error));
+    OK(aule_buffer_new(own, WORKSPACE, &space, &error));
+    const aule_run run = {.struct_size = sizeof run,
+                          .workspace = aule_buffer_data(space),
+                          .workspace_bytes = WORKSPACE};
+    OK(aule_plan_run(c.plan, &run, &error));
     OK(aule_device_synchronize(own, NULL, &error));
     copy_now(p, &ours, &to, bytes);
     expect(is_close(to.seen, &p->x, O), "memory that is shared is right");
     aule_plan_free(c.plan);
     for (int n = 0; n < DO; n++) aule_buffer_free(buffers[n]);
+    aule_buffer_free(space);
     aule_device_close(own);
     app_memory_end(&p->app, &theirs);
     app_memory_end(&p->app, &ours);
