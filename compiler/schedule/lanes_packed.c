@@ -204,6 +204,7 @@ static const char *refusal(const AuProblem *p)
     if (!plain || plain->m > 1) return "no multiply-add of f32";
     if (p->caps->lanes == 1) return "lanes that are alone";
     if (atom && atom->m > 1) return "matrix units";
+    if (p->tf32) return "f32 as it is, where tf32 is asked for";
     if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
     if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
         return "values of other heads than the keys'";

@@ -135,6 +135,18 @@ class Calls(unittest.TestCase):
                 self.assertIn(b"_decode_", launched.raw)
                 self.assertEqual(b"_decode_balanced_shares" in launched.raw, listed)
 
+    def test_how_many_rows_are_few(self):
+        """Of the heads that share keys 64 by matrix units, tf32's too; by multiply-adds any number, of 48 queries at most. By the kernels that were launched."""
+        script = "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, D]; score_mod(s) = s; online softmax; }"
+        launched = (ctypes.c_char * 32768).in_dll(ctypes.CDLL("libcuda.so.1"), "cuda_mock")
+        for how, heads, queries, few in (("tf32", 16, 4, True), ("tf32", 17, 4, False), ("exact", 17, 4, True), ("exact", 1, 48, True), ("exact", 1, 49, False)):
+            with self.subTest(how, heads=heads, queries=queries):
+                f = aule.compile(script, archs="sm_90", f32=how)
+                launched.raw = launched.raw.replace(b"_decode_", b"_before_")
+                k = np.zeros((1, 1, 100, 64), np.float32)
+                f(np.zeros((1, heads, queries, 64), np.float32), k, k, device="cuda:0")
+                self.assertEqual(b"_decode_" in launched.raw, few)
+
     def test_backends(self):
         self.assertEqual(aule.get_available_backends()[0], "cuda")
         self.assertEqual([d.id for d in aule.get_backend_info()["cuda"]["devices"]], ["cuda:0", "cuda:1"])
