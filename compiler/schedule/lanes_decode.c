@@ -400,16 +400,13 @@ static const char *refusal(const AuProblem *p)
 {
     if (p->queries != AU_DECODE_QUERIES) return "many queries";
     if (!p->caps->has_private) return "machines whose executors have no memory of their own";
-    if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
-    if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
-        return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
+    const char *why = schedule_parts_refusal(p);
+    if (why) return why;
     if (p->d % p->caps->lanes || p->e % p->caps->lanes) return "widths that are no whole vectors";
     if (schedule_rows_refusal(p)) return schedule_rows_refusal(p);
     if (p->attn->keys.layout == AU_LAYOUT_PACKED && !p->attn->keys.says_most)
         return "packed keys, of which no call says how many a sequence has";
     if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
-    if (p->hooks->dot_count) return "further products";
     if (p->attn->v_in_k) return "values that are channels of the keys";
     return NULL;
 }

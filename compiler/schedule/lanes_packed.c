@@ -32,10 +32,9 @@ enum {
     PART = 256 /* keys of a part at least: what a block begins and ends with, and a part to join */
 };
 
-static int32_t channels(const Lanes *x)
+static int32_t channels(const AuTileCaps *caps)
 {
-    const int32_t lanes = x->p->caps->lanes;
-    return lanes > CHANNELS ? lanes : CHANNELS;
+    return caps->lanes > CHANNELS ? caps->lanes : CHANNELS;
 }
 
 /* Keys of which a piece is brought together: where a driver compiles, it makes room for all of a tile (an H200, B 64, T 8192, f32: 1.33 ms, in
@@ -64,7 +63,8 @@ static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_shared(t, TILE_NAME("Q"), "f32[q:%d, d:%d]", x->rows, x->p->d);
-    tile_shared(t, TILE_NAME("K"), "f32[kv:%d, d:%d]", x->shape->key_tile, channels(x) + 1);
+    tile_shared(t, TILE_NAME("K"), "f32[kv:%d, d:%d]", x->shape->key_tile,
+                channels(x->p->caps) + 1);
     tile_shared(t, TILE_NAME("P"), "f32[q:%d, kv:%d]", x->rows, x->shape->key_tile);
 }
 
@@ -79,8 +79,8 @@ static void fragments(Lanes *x)
     tile_frag(t, "raw", "%s[q:%d, d:%d] @ in_rows", x->operand, x->rows, x->p->d);
     tile_frag(t, "query", "f32[q:%d, d:%d] @ in_rows", x->rows, x->p->d);
     tile_frag(t, "keys_brought", "%s[kv:%d, d:%d] @ in_rows", loaded(x, 1), brought(x),
-              channels(x));
-    tile_frag(t, "key", "f32[d:%d, kv:%d] @ %s.B", channels(x), x->shape->key_tile, atom);
+              channels(x->p->caps));
+    tile_frag(t, "key", "f32[d:%d, kv:%d] @ %s.B", channels(x->p->caps), x->shape->key_tile, atom);
     tile_frag(t, "values_brought", "%s[kv:%d, e:%d] @ %s.B", loaded(x, of), values(x), x->p->e,
               atom);
 }
@@ -89,18 +89,8 @@ static void fragments(Lanes *x)
 static void bring(Lanes *x, uint32_t n, const char *to, const char *first, int32_t count,
                   const char *columns)
 {
-    AuTileBuild *t = x->t;
-    const LanesRows view = lanes_operand_rows(x, n, columns);
-    const char *rows = tile_text(t, "n * %d + %s", x->shape->key_tile, first);
-    if (view.head) {
-        const char *at = tile_text(t, "at%u", n);
-        tile_set(t, at, "%s + iota(kv:%d)", rows, count);
-        tile_load(t, to, "%v pad 0 when %s", lanes_at_pages(x, view, at), lanes_key_inside(x, at));
-        return;
-    }
-    const char *span = tile_text(t, "%s%s +: %d%s", lanes_row_start(x, LANES_KEYS), rows, count,
-                                 lanes_limits(x, "k"));
-    tile_load(t, to, "%v pad 0", lanes_at(x, view, span));
+    const LanesSome some = lanes_some(x, n, first, count, columns);
+    tile_load(x->t, to, "%v pad 0%s", some.rows, some.when);
 }
 
 /* Rows behind the last one are zeros or another sequence's, and nobody takes what comes of them. They are read behind the barrier of the first piece of keys. */
@@ -118,7 +108,7 @@ static void load_queries(Lanes *x)
 static void scores(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t some = channels(x), some_keys = brought(x);
+    const int32_t some = channels(x->p->caps), some_keys = brought(x);
     tile_set(t, "score", "fill(score, 0.0)");
     tile_for_range(t, "part_of_row", "0", tile_text(t, "%d", x->p->d / some));
     const char *columns = tile_text(t, "part_of_row * %d +: %d", some, some);
@@ -148,15 +138,6 @@ static void sums(Lanes *x)
     tile_end(t);
 }
 
-static void store_part(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
-    tile_store(t, "acc -> part_acc%s, :] clip", rows);
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> part_state%u%s] clip", n, n, rows);
-}
-
 static void part(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -168,7 +149,7 @@ static void part(Lanes *x)
     sums(x);
     tile_end(t);
     lanes_scale_values(x);
-    store_part(x);
+    warps_store_part(x);
 }
 
 static void roles(Lanes *x) { warps_core_role(x, part); }
@@ -205,19 +186,15 @@ static const char *refusal(const AuProblem *p)
     if (p->caps->lanes == 1) return "lanes that are alone";
     if (atom && atom->m > 1) return "matrix units";
     if (p->tf32) return "f32 as it is, where tf32 is asked for";
-    if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
-    if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
-        return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
-    if (p->hooks->dot_count) return "further products";
     if (attn_stores_parts(&p->attn->storage[0]) || attn_stores_parts(&p->attn->storage[1]))
         return "codes whose scales are a group's of channels, or with zero points, or of 4 bits";
-    return schedule_rows_refusal(p);
+    const char *why = schedule_parts_refusal(p);
+    return why ? why : schedule_rows_refusal(p);
 }
 
 const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
-    const int32_t some = p->caps->lanes > CHANNELS ? p->caps->lanes : CHANNELS;
+    const int32_t some = channels(p->caps);
     const int32_t bytes = 4 * (s->rows * (p->d + s->key_tile) + s->key_tile * (some + 1) +
                                tile_exchange_words(p->caps));
     const char *why = refusal(p);

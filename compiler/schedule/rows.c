@@ -137,10 +137,10 @@ AuTileHandle lanes_memory(Lanes *x, AuTileHandle name, const char *type)
                                  : tile_private(x->t, name, "%s", type);
 }
 
-static const char *when_at_inside(Lanes *x)
+static const char *when_inside(Lanes *x, const char *at)
 {
-    return x->p->attn->mask.i ? "at >= k_low && at < k_high"
-                              : tile_text(x->t, "at < %s", lanes_key_end(x));
+    return x->p->attn->mask.i ? tile_text(x->t, "%s >= k_low && %s < k_high", at, at)
+                              : tile_text(x->t, "%s < %s", at, lanes_key_end(x));
 }
 
 /* Rows in pages are gathered, those of the tile that the sequence has and the mask's range. */
@@ -152,7 +152,7 @@ static void copy_pages(Lanes *x, LanesRows view, AuTileHandle to)
     const char *own = shared ? tile_text(t, "self * %d", share) : "0";
     tile_set(t, "at", "n * %d + %s + iota(kv:%d)", rows, own, share);
     const AuTileHandle pages = lanes_at_pages(x, view, "at");
-    const char *when = when_at_inside(x);
+    const char *when = when_inside(x, "at");
     if (shared)
         tile_copy(t, "%v -> %v[%s +: %d, :] pad 0 when %s", pages, to, own, share, when);
     else
@@ -181,20 +181,26 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
               share);
 }
 
-void lanes_copy_some(Lanes *x, uint32_t n, const char *first, int32_t count, AuTileHandle to)
+LanesSome lanes_some(Lanes *x, uint32_t n, const char *first, int32_t count, const char *columns)
 {
     AuTileBuild *t = x->t;
-    const LanesRows view = lanes_operand_rows(x, n, ":");
+    const LanesRows view = lanes_operand_rows(x, n, columns);
     const char *rows = tile_text(t, "n * %d + %s", x->shape->key_tile, first);
     if (view.head) {
-        tile_set(t, "at", "%s + iota(kv:%d)", rows, count);
-        tile_copy(t, "%v -> %v[%s +: %d, :] pad 0 when %s", lanes_at_pages(x, view, "at"), to,
-                  first, count, when_at_inside(x));
-        return;
+        const char *at = tile_text(t, "at%d", count);
+        tile_set(t, at, "%s + iota(kv:%d)", rows, count);
+        return (LanesSome){lanes_at_pages(x, view, at),
+                           tile_text(t, " when %s", when_inside(x, at))};
     }
     const char *span = tile_text(t, "%s%s +: %d%s", lanes_row_start(x, LANES_KEYS), rows, count,
                                  lanes_limits(x, "k"));
-    tile_copy(t, "%v -> %v[%s +: %d, :] pad 0", lanes_at(x, view, span), to, first, count);
+    return (LanesSome){lanes_at(x, view, span), ""};
+}
+
+void lanes_copy_some(Lanes *x, uint32_t n, const char *first, int32_t count, AuTileHandle to)
+{
+    const LanesSome some = lanes_some(x, n, first, count, ":");
+    tile_copy(x->t, "%v -> %v[%s +: %d, :] pad 0%s", some.rows, to, first, count, some.when);
 }
 
 void lanes_prefetch(Lanes *x, uint32_t n, const char *tile, const char *first, int32_t count)

@@ -48,6 +48,13 @@ bool lanes_shares_tiles(const Lanes *x);
 AuTileHandle lanes_memory(Lanes *x, AuTileHandle name, const char *type);
 /* Copies tile `m` of queries or `n` of keys to [to]: of tiles that are shared each executor copies some rows. */
 void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to);
+/* [count] keys (1) or values (2) from [first] on of tile `n`: what is read, padded with 0, and " when .." of those that the sequence and the mask's range
+ * have, or "". */
+typedef struct LanesSome {
+    AuTileHandle rows;
+    const char *when;
+} LanesSome;
+LanesSome lanes_some(Lanes *x, uint32_t n, const char *first, int32_t count, const char *columns);
 /* On a processor: [count] keys (1) or values (2) from [first] on of tile `n`, to as many rows of [to]. */
 void lanes_copy_some(Lanes *x, uint32_t n, const char *first, int32_t count, AuTileHandle to);
 /* [count] keys (1) or values (2) from [first] on of tile [tile] will be copied soon. */

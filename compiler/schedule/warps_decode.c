@@ -29,8 +29,7 @@ static void fragments(Lanes *x)
     warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
 }
 
-/* Sums and states of the block: of its one warp, or joined, each warp's channels of them. */
-static void store_part(Lanes *x)
+void warps_store_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool joined = x->shape->keys_apart;
@@ -55,7 +54,7 @@ static void part(Lanes *x)
     warps_pages_begin(x);
     warps_forward_loop(x);
     lanes_scale_values(x);
-    store_part(x);
+    warps_store_part(x);
 }
 
 static void roles(Lanes *x) { warps_core_role(x, part); }

@@ -30,6 +30,8 @@ void warps_store_whole_finals(Lanes *x);
 /* warps_decode.c: kernels for a few queries of values that a warp holds; before them those of their lists. */
 void warps_decode_lists(Lanes *x);
 void warps_decode_kernels(Lanes *x);
+/* Sums and states of the block: of its one warp, or joined, each warp's channels of them. */
+void warps_store_part(Lanes *x);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
 /* How often a row waits for parts that are loaded together, of so many. */
 const char *warps_rounds_of(Lanes *x, const char *parts);

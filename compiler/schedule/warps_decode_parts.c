@@ -36,14 +36,18 @@ const char *warps_row_blocks(Lanes *x)
     return tile_text(x->t, "cdiv(%s, %d)", packed_rows(x), x->block);
 }
 
+/* Keys of a part at least. */
+static int32_t least_part(const Lanes *x)
+{
+    const int32_t tile = x->shape->key_tile;
+    if (x->part_least) return x->part_least;
+    return x->p->e > WIDE && tile < WIDE_PART ? WIDE_PART : tile;
+}
+
 const char *warps_parts_for(Lanes *x, const char *blocks)
 {
-    const int32_t tile = x->shape->key_tile, least = x->part_least ? x->part_least
-                                                     : x->p->e > WIDE && tile < WIDE_PART
-                                                         ? WIDE_PART
-                                                         : tile;
     return tile_text(x->t, "min(max(%d / max(%s, 1), 1), max(cdiv(%s, %d), 1))",
-                     WARPS_PROCESSORS * x->resident, blocks, lanes_key_room(x), least);
+                     WARPS_PROCESSORS * x->resident, blocks, lanes_key_room(x), least_part(x));
 }
 
 /* Tiles of a part that does not depend on the batch. */
@@ -77,12 +81,12 @@ static void part_arguments(Lanes *x, AuTileMode mode)
 
 /* ---- a part of the keys */
 
-/* Intel's OpenCL compiler for processors makes of a complement among minima an instruction that no processor has (vpcmpeqd to a tenth mask), and
- * n_high - n_low - 1 is one. */
+/* Of multiply-adds, which OpenCL's compilers get: Intel's for processors makes of a complement among minima an instruction that no processor has (vpcmpeqd to
+ * a tenth mask), and n_high - n_low - 1 is one. */
 void warps_let_share(Lanes *x, const char *parts)
 {
     AuTileBuild *t = x->t;
-    const char *tiles = x->part_least ? "max(n_high - n_low, 0)" : "n_high - n_low";
+    const char *tiles = x->atom->m == 1 ? "max(n_high - n_low, 0)" : "n_high - n_low";
     tile_let(t, "share", "cdiv(%s, %s)", tiles, parts);
     tile_let(t, "first_tile", "min(n_low + span * share, n_high)");
     tile_let(t, "last_tile", "min(first_tile + share, n_high)");
@@ -396,12 +400,9 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
     if (p->caps->has_private || !warps_copy_ahead(p))
         return "machines without asynchronous copies of lanes";
     if (schedule_values_apart(p)) return "values that are rows of their own";
-    if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
-    if (p->attn->tensors[1].axes[1].i != p->attn->tensors[2].axes[1].i)
-        return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
+    const char *why = schedule_parts_refusal(p);
+    if (why) return why;
     if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
-    if (p->hooks->dot_count) return "further products";
     return warps_refusal_of_problem(arena, p);
 }
 
