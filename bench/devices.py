@@ -13,7 +13,7 @@ time is that of all cores together (processor's time), least of the runs' median
 decode and decode-gpu: a query over a cache, on processors and on a GPU; bytes are those of K and V.
 mi100: the shapes at which AOTriton is tuned and timed, of widths 32, 64 and 128, on any device: `--ways gfx908` there, `--ways sm_90` on a H100, when compiling
 too. `--results` ends before the times, which an emulator has none of; shapes stand with their floating-point operations.
---write puts it between `<!-- bench:devices-gpu -->`, or `-processors`, and `<!-- end -->`.
+--write puts it between `<!-- bench:devices-SET -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ CASES = {
     + [Case("causal", "f32", width, 4096) for width in (64, 128)],
     "processors": [Case(script, "f32", width, 2048, H=2, passes=("forward",)) for width in (64, 128) for script in ("full", "causal")],
 }
-for some, shapes_of in (("decode", ((1, 8192), (8, 8192), (1, 32768))), ("decode-gpu", ((1, 8192), (1, 65536), (64, 8192)))):
-    CASES[some] = [Case("causal", dtype, 128, 1, H=32, Hk=8, passes=("forward",), B=B, T=T) for dtype in ("f32", "bf16") for B, T in shapes_of]
+CACHES = {"decode": ((1, 8192), (8, 8192), (1, 32768)), "decode-gpu": ((1, 8192), (1, 65536), (64, 8192))}  # B, T
+CASES |= {name: [Case("causal", dtype, 128, 1, H=32, Hk=8, passes=("forward",), B=B, T=T) for dtype in ("f32", "bf16") for B, T in of] for name, of in CACHES.items()}
 WAYS = {"gpu": GPU, "processors": PROCESSORS, "mi100": MI100, "decode": DECODE, "decode-gpu": DECODE_GPU}
 
 
@@ -260,7 +260,7 @@ def errors(a, way: Way, case: Case) -> dict:
     """The largest by pass, over the largest value."""
     rng = np.random.default_rng(1)
     of = case.small
-    x = {n: rounded(rng.standard_normal((of["B"], of["H" if n in ("q", "do") else "Hk"], of["S" if n in ("q", "do") else "T"], case.width)), case.dtype) for n in ("q", "k", "v", "do")}
+    x = {n: rounded(rng.standard_normal((of["B"], of[heads], of[rows], case.width)), case.dtype) for n, heads, rows in (("q", "H", "S"), ("k", "Hk", "T"), ("v", "Hk", "T"), ("do", "H", "S"))}
     x["slope"] = np.array([0.5, 0.0625], np.float32)
     with tempfile.TemporaryDirectory() as folder:
         given = []

@@ -82,9 +82,9 @@ def run(key: tuple | None, tensors: Sequence[Any]) -> list[Any] | None:
     return results
 
 
-def keep(key: tuple | None, f: Any, call: Any, wanted: tuple[str, ...], order: dict[str, int], results: dict[str, Any]) -> None:
+def keep(key: tuple, f: Any, call: Any, wanted: tuple[str, ...], order: dict[str, int], results: dict[str, Any]) -> None:
     """After the long way: what it prepared for [call], whose tensors are, by name, those of the numbers in [order], and made [results], by name, as callers get them."""
-    if key is None or any(name not in order for name in call.tensors):
+    if any(name not in order for name in call.tensors):
         return
     prepared = f._runner.prepared("forward", call.tensors, call.params, wanted, call.device, False)
     if prepared is None or [name for name, _ in prepared.made] != list(results):

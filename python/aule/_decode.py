@@ -124,12 +124,12 @@ def decode(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
-    key = None
-    if out is None and schedule is None and k is None and v is None and alibi is None and sinks is None and k_scale is None and v_scale is None and groups is None and shared is None:
+    key, further = None, (out, schedule, k, v, alibi, sinks, k_scale, v_scale, groups, shared)
+    if type(return_lse) is bool and all(x is None for x in further):
         tensors = (q, k_cache, v_cache, lengths, page_table)
         key = _again.key_of((causal, window, softcap, scale, invariant, backend), tensors)
         made = _again.run(key, tensors)
-        if made is not None and type(return_lse) is bool:
+        if made is not None:
             return (made[0], made[1].swapaxes(1, 2)) if return_lse else made[0]
     return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     rows = "[B, most, {}]" if page_table is None else "[pages, slots, {}]"

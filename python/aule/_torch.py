@@ -52,9 +52,11 @@ def _is_batched(x: Tensor) -> bool:
 
 
 def _check_transforms(name: str) -> None:
-    if torch._C._get_tracing_state() is not None and not torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
+        return
+    if torch._C._get_tracing_state() is not None:
         raise Error(f"{name}: torch.jit.trace records operations of torch alone, and an attention is none there; use torch.compile or torch.export", "unsupported")
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch._C._functorch.peek_interpreter_stack() is not None:
         raise Error(f"{name}: transforms of torch.func (vmap, grad, jvp, ...) cannot look into an attention; use autograd, and the batch axis", "unsupported")
 
 

@@ -52,7 +52,7 @@ class Again(unittest.TestCase):
 
     def test_others_go_the_long_way(self):
         self.call()
-        with mock.patch.object(_again._Kept, "__slots__", ()), mock.patch.object(_again, "run", wraps=_again.run) as run:
+        with mock.patch.object(_again, "run", wraps=_again.run) as run:
             def misses(**named):
                 run.reset_mock()
                 self.call(**named)
