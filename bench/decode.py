@@ -90,21 +90,34 @@ def error(case: Decode, o, want) -> float:
     return ((got - want).abs().max() / want.abs().max()).item()
 
 
-STORED = {"e4m3": (torch.float8_e4m3fn, 448), "e5m2": (torch.float8_e5m2, 57344), "i8": (torch.int8, 127)}
+STORED = {"e4m3": (torch.float8_e4m3fn, 448), "e5m2": (torch.float8_e5m2, 57344), "i8": (torch.int8, 127), "i4": (torch.uint8, 7)}
+
+
+def scales_of(case: Decode, storage: str) -> int:
+    """Of a token: none where a head has one."""
+    how = storage.partition(":")[2]
+    return case.D // int(how[8:]) if how.startswith("channels") else 1 if how else 0
 
 
 def quantized(x: torch.Tensor, storage: str) -> tuple:
-    """Codes of [.., Hk, T, D], and their scale: one a head, or one a token."""
-    kind, _, by_token = storage.partition(":")
+    """Codes of [.., Hk, T, D], and their scale: one a head, a token, or so many channels of a token. Two codes of i4 are a byte, the lower one first."""
+    kind, _, how = storage.partition(":")
     dtype, largest = STORED[kind]
-    amax = x.float().abs().amax(-1, keepdim=True) if by_token else x.float().abs().amax((0, 2, 3), keepdim=True)
-    scale = amax.clamp(min=1e-20) / largest
-    codes = x.float() / scale
+    parts = x.float().unflatten(-1, (-1, int(how[8:]) if how.startswith("channels") else x.shape[-1]))
+    scale = parts.abs().amax(-1 if how else (0, 2, 3, 4), keepdim=True).clamp(min=1e-20) / largest
+    codes = (parts / scale).flatten(-2)
+    scale = scale.squeeze(-1)
+    if dtype == torch.uint8:
+        nibbles = codes.round().to(torch.int16) & 15
+        return (nibbles[..., ::2] | nibbles[..., 1::2] << 4).to(dtype), scale
     return (codes.round() if dtype == torch.int8 else codes).to(dtype), scale
 
 
 def elements(codes: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    return codes.float() * scale
+    if codes.dtype == torch.uint8:
+        nibbles = torch.stack([codes & 15, codes >> 4], -1).flatten(-2).to(torch.int8)
+        codes = nibbles - 16 * (nibbles > 7)
+    return (codes.float().unflatten(-1, (scale.shape[-1], -1)) * scale.unsqueeze(-1)).flatten(-2)
 
 
 class Own:
@@ -118,7 +131,8 @@ class Own:
     def bytes(self, case: Decode, dtype: torch.dtype) -> int:
         if not self.storage:
             return case.bytes(dtype)
-        return 2 * case.B * case.Hk * case.T * (case.D + (4 if ":" in self.storage else 0))
+        width = case.D // 2 if self.storage.startswith("i4") else case.D
+        return 2 * case.B * case.Hk * case.T * (width + 4 * scales_of(case, self.storage))
 
     def want(self, case: Decode, q, cache):
         return exact(case, q, [elements(*quantized(x, self.storage)) for x in cache] if self.storage else cache)

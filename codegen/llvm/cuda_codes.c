@@ -1,5 +1,9 @@
 /* cuda_codes.c - numbers of 8 bits: cvt.rn.f16x2.e4m3x2 and its kin take and give two at a time, from sm_89 on (caps.def says which there are;
- * others are written in arithmetic before). f16 holds every code exactly. */
+ * others are written in arithmetic before). f16 holds every code exactly.
+ *
+ * Integers become operands of 16 bits two at a time, without an f32 on the way: their bits are put behind the exponent of a power of two, beside
+ * which they are whole, and it is subtracted. Of i8 and f16 that is 1024, whose last place is 1; a bf16 has seven places, so the sign goes apart:
+ * 128 + (b & 127) less 128, or 256 where the sign is there, which is the same bits with the sign below the exponent. */
 #include "cuda.h"
 
 static LLVMValueRef pair_of(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t count)
@@ -45,9 +49,106 @@ static LLVMValueRef encode(AuEmit *e, const char *name, LLVMValueRef x)
     return LLVMBuildBitCast(b, all, LLVMVectorType(byte, count), "");
 }
 
+/* ---- integers */
+
+static LLVMValueRef word(AuEmit *e, uint32_t bits)
+{
+    return LLVMConstInt(e->element[AU_I32], bits, false);
+}
+
+/* Bytes of [a], which are 0 .. 3, and of [b], 4 .. 7, by four digits from the lowest on (PTX ISA, prmt). */
+static LLVMValueRef bytes_of(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t which)
+{
+    LLVMValueRef operands[] = {a, b, word(e, which)};
+    return emit_call(e, "llvm.nvvm.prmt", NULL, NULL, operands, 3);
+}
+
+/* Codes 2 n and 2 n + 1 of a word, each the low byte of 16 bits, whose others are byte [which] of the constant: one for all, so that it has a
+ * register, and the digits are in the instruction. */
+static LLVMValueRef spread(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t constant,
+                           uint32_t which)
+{
+    return bytes_of(e, codes, word(e, constant),
+                    (n ? 0x0302 : 0x0100) + (4 + which) * 0x1010);
+}
+
+static LLVMValueRef both(AuEmit *e, LLVMValueRef operand, uint32_t bits)
+{
+    return LLVMBuildAnd(e->builder, operand, word(e, bits), "");
+}
+
+static LLVMValueRef as_pair(AuEmit *e, LLVMValueRef bits, AuScalar to)
+{
+    return LLVMBuildBitCast(e->builder, bits, LLVMVectorType(e->element[to], 2), "");
+}
+
+static LLVMValueRef pair_to_f16(AuEmit *e, LLVMValueRef codes, uint32_t n)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMValueRef turned = LLVMBuildXor(b, codes, word(e, 0x80808080), "");
+    return LLVMBuildFSub(b, as_pair(e, spread(e, turned, n, 0x64, 0), AU_F16),
+                         as_pair(e, word(e, 0x64806480), AU_F16), ""); /* 1024 + 128 */
+}
+
+static LLVMValueRef pair_to_bf16(AuEmit *e, LLVMValueRef codes, uint32_t n)
+{
+    const uint32_t exponents = 0xc343; /* of 128 and 256, and of -128 and -256 */
+    LLVMValueRef sum = as_pair(e, spread(e, both(e, codes, 0x7f7f7f7f), n, exponents, 0), AU_BF16),
+                 less = as_pair(e, spread(e, both(e, codes, 0x80808080), n, exponents, 1), AU_BF16),
+                 one = as_pair(e, word(e, 0x3f803f80), AU_BF16);
+    LLVMValueRef operands[] = {sum, one, less}; /* sm_80 has no other sum of bf16 */
+    return emit_call(e, "llvm.fma", LLVMTypeOf(sum), NULL, operands, 3);
+}
+
+/* Codes 4 n .. 4 n + 3 of a vector, of which it has perhaps two. */
+static LLVMValueRef word_of(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t count)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMTypeRef word = e->element[AU_I32];
+    if (count == 2)
+        return LLVMBuildZExt(
+            b, LLVMBuildBitCast(b, codes, LLVMInt16TypeInContext(e->context), ""), word, "");
+    if (count == 4) return LLVMBuildBitCast(b, codes, word, "");
+    return emit_at(e, LLVMBuildBitCast(b, codes, LLVMVectorType(word, count / 4), ""), n);
+}
+
+/* NULL: not of these. */
+static LLVMValueRef integers_to_halves(AuEmit *e, const AuInstr *in)
+{
+    LLVMBuilderRef b = e->builder;
+    const AuScalar to = (AuScalar)in->type.scalar;
+    if (in->op != AU_K_CVT || (to != AU_F16 && to != AU_BF16)) return NULL;
+    const AuInstr *from = kernel_at(e->k, kernel_operand(e->k, in, 0));
+    const uint32_t count = in->type.width;
+    if (from->op != AU_K_FROM_I8 || (count != 2 && count % 4)) return NULL;
+    if (to == AU_BF16 && cuda_host(e)->capability < 80) return NULL;
+    LLVMValueRef codes = emit_base(e, kernel_operand(e->k, from, 0)),
+                 all = LLVMGetPoison(LLVMVectorType(e->element[AU_I32], count / 2));
+    for (uint32_t n = 0; n < count / 2; n++) {
+        LLVMValueRef four = word_of(e, codes, n / 2, count),
+                     two = to == AU_F16 ? pair_to_f16(e, four, n % 2) : pair_to_bf16(e, four, n % 2);
+        all = emit_put(e, all, LLVMBuildBitCast(b, two, e->element[AU_I32], ""), n);
+    }
+    return LLVMBuildBitCast(b, all, LLVMVectorType(e->element[to], count), "");
+}
+
+/* As codes.c has it: 2^23 + 128 + value, whose low bits are the code with its sign turned. */
+static LLVMValueRef integers(AuEmit *e, LLVMValueRef codes)
+{
+    LLVMBuilderRef b = e->builder;
+    const uint32_t count = emit_is_vector(codes) ? emit_count(codes) : 1;
+    LLVMTypeRef f32 = emit_type(e, AU_F32, count), i32 = emit_type(e, AU_I32, count);
+    LLVMValueRef turn = word(e, 0x4b000080), less = LLVMConstReal(e->element[AU_F32], 8388736.0);
+    if (count > 1) turn = emit_splat(e, turn, 1, count), less = emit_splat(e, less, 1, count);
+    LLVMValueRef bits = LLVMBuildXor(b, LLVMBuildZExt(b, codes, i32, ""), turn, "");
+    return LLVMBuildFSub(b, LLVMBuildBitCast(b, bits, f32, ""), less, "");
+}
+
 LLVMValueRef cuda_codes(AuEmit *e, const AuInstr *in, LLVMValueRef x)
 {
     switch ((int)in->op) {
+    case AU_K_CVT: return integers_to_halves(e, in);
+    case AU_K_FROM_I8: return integers(e, x);
     case AU_K_FROM_E4M3: return decode(e, "llvm.nvvm.e4m3x2.to.f16x2.rn", x);
     case AU_K_FROM_E5M2: return decode(e, "llvm.nvvm.e5m2x2.to.f16x2.rn", x);
     case AU_K_TO_E4M3: return encode(e, "llvm.nvvm.ff.to.e4m3x2.rn", x);

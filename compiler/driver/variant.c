@@ -151,7 +151,8 @@ static AuKernel *make_kernel(AuArena *arena, AuDiags *diags, AuVariant *v, const
     kernel_simplify(k);
     if (!kernel_verify(k, diags)) return NULL;
     kernel_legalize_math(k, v->target->native_math);
-    kernel_legalize_codes(k, tile_caps(v->arch->caps)->converts);
+    const AuTileCaps *caps = tile_caps(v->arch->caps);
+    kernel_legalize_codes(k, caps->converts | caps->decodes, caps->converts);
     if (!lower_is_small(diags, k, how)) return NULL;
     if (v->target->gathers)
         kernel_gather_offsets(k);

@@ -124,11 +124,17 @@ static AuVal expand(const Codes *m, AuKOp op, AuVal a)
     return (AuVal){0};
 }
 
+typedef struct Native {
+    uint32_t from, to; /* sets of types */
+} Native;
+
 static AuVal visit(AuKernel *k, AuVal v, void *user)
 {
     const AuInstr in = *kernel_at(k, v);
-    const uint32_t *native = user;
-    if (!(kernel_op_info(in.op)->flags & AU_KF_CODE) || *native >> elem_of(in.op) & 1 ||
+    const Native *native = user;
+    const uint32_t known =
+        kernel_op_info(in.op)->rule == AU_R_DECODE ? native->from : native->to;
+    if (!(kernel_op_info(in.op)->flags & AU_KF_CODE) || known >> elem_of(in.op) & 1 ||
         k->instr_count > KERNEL_MOST)
         return v;
     const Codes m = {k, kernel_at(k, kernel_operand(k, &in, 0))->type.width};
@@ -139,7 +145,11 @@ static AuVal visit(AuKernel *k, AuVal v, void *user)
     return value;
 }
 
-void kernel_legalize_codes(AuKernel *k, uint32_t native) { kernel_rewrite(k, visit, &native); }
+void kernel_legalize_codes(AuKernel *k, uint32_t from, uint32_t to)
+{
+    Native native = {from, to};
+    kernel_rewrite(k, visit, &native);
+}
 
 static bool has_codes(const AuKernel *k, uint32_t first)
 {

@@ -490,8 +490,9 @@ void kernel_legalize_math(AuKernel *k, bool (*native)(AuKOp op));
  * operands (MATRIX_MUL). */
 void kernel_coarsen_math(AuKernel *k);
 bool kernel_multiplies_halves(const AuKernel *k);
-/* Expands the CODE ops into arithmetic, exactly; but for those of types that are in [native] (AuTileCaps.converts). */
-void kernel_legalize_codes(AuKernel *k, uint32_t native);
+/* Expands the CODE ops into arithmetic, exactly; but for those of types that are in [from] and, of those that make codes, in [to]
+ * (AuTileCaps.converts, decodes). */
+void kernel_legalize_codes(AuKernel *k, uint32_t from, uint32_t to);
 bool kernel_has_codes(const AuKernel *k); /* any that are left */
 
 #endif

@@ -36,6 +36,7 @@ typedef struct Matrix {
     Operand a, b;
     int32_t tiles_m, tiles_n, depth, step, parts; /* parts: instructions along k of a step */
     AuPiece c;                                    /* of a lane, for one instruction */
+    const int32_t *rows, *columns; /* registers of C along its axes, in the instruction's order; NULL: it is theirs */
 } Matrix;
 
 /* ---- operands */
@@ -307,6 +308,41 @@ static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix
     return false;
 }
 
+/* Along a free axis that lies as the operand's, other than the instruction has it: which register of the sums each of the instruction's is. Of
+ * those that the operand has in the same lanes the first is the first, and so on. */
+static const int32_t *registers_of_sums(AuLower *l, const Matrix *x, const Operand *o,
+                                        const AuTileAxis *sums)
+{
+    const int side = o->use == TILE_A ? 0 : 1;
+    const AuTilePlaces *own = tile_atom_places(l->arena, x->atom, TILE_C, side, sums->size),
+                       *operand = tile_atom_places(l->arena, x->atom, o->use, side, sums->size),
+                       *lies = o->free_axis.places;
+    const int32_t count = tile_axis_registers(own);
+    int32_t *out = AU_NEW_ARRAY(l->arena, int32_t, (size_t)count + 1);
+    bool *taken = AU_NEW_ARRAY(l->arena, bool, (size_t)count + 1);
+    for (int32_t q = 0; q < count; q++) {
+        const int32_t place = operand->place[tile_axis_offset(own, q)];
+        int32_t r = 0;
+        while (r < count &&
+               (taken[r] || lies->place[tile_axis_offset(sums->places, r)] != place))
+            r++;
+        if (r == count) return NULL;
+        taken[r] = true, out[q] = r;
+    }
+    return out;
+}
+
+/* A fragment's own order along its free axis, which the sums have, too; false: they have not. */
+static bool choose_free_order(AuLower *l, const Matrix *x, Operand *o, const AuTileAxis *sums,
+                              const int32_t **registers)
+{
+    const AuTileAxis *own = o->e->op == TILE_X_REF ? NULL : tile_axis(o->e->type, o->free_name);
+    if (!own || !own->places || tile_same_places(own->places, o->free_axis.places)) return true;
+    o->free_axis.places = own->places;
+    *registers = registers_of_sums(l, x, o, sums);
+    return *registers != NULL;
+}
+
 static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
 {
     const AuTileType *c = s->var->type;
@@ -327,6 +363,9 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
                   &x->row))
         return false;
     choose_order(l, x);
+    if (!choose_free_order(l, x, &x->a, tile_axis(c, m), &x->rows) ||
+        !choose_free_order(l, x, &x->b, tile_axis(c, n), &x->columns))
+        return false;
     if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
     const int32_t both = 2 * VECTOR / tile_elem(s->product.a->type->elem)->bytes;
     if (x->depth % both) x->a.by_ldmatrix = x->b.by_ldmatrix = false;
@@ -399,13 +438,44 @@ bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s)
 
 /* ---- the product */
 
-/* The first element, in the array of C, of a tile; its others follow. */
-static AuVal sums_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_t m, int32_t n)
+/* Where in the array of C element [i] of a tile is. */
+static AuVal sum_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_t tile, int32_t i)
 {
-    int32_t regs[2];
-    for (uint32_t i = 0; i < 2; i++)
-        regs[i] = type->axes[i].name == x->a.free_name ? m * x->c.free : n * x->c.k;
+    int32_t regs[2], row, column;
+    lower_in_piece(&x->c, tile % x->tiles_m, tile / x->tiles_m, i, &row, &column);
+    if (x->rows) row = x->rows[row];
+    if (x->columns) column = x->columns[column];
+    for (uint32_t n = 0; n < 2; n++)
+        regs[n] = type->axes[n].name == x->a.free_name ? row : column;
     return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
+}
+
+/* The elements of a tile follow each other in the order of the instruction, but where its operands lie otherwise. */
+static AuVal load_sums(AuLower *l, const Matrix *x, const AuTileVar *var, int32_t tile)
+{
+    const AuVal none = {0};
+    const AuMem sums = lower_var_array(l, var);
+    const uint32_t width = (uint32_t)lower_piece_elements(&x->c);
+    AuVal v[16];
+    if (!x->rows && !x->columns)
+        return kernel_load(l->k, sums, sum_at(l, x, var->type, tile, 0), width, none, none);
+    for (uint32_t i = 0; i < width; i++)
+        v[i] = kernel_load(l->k, sums, sum_at(l, x, var->type, tile, (int32_t)i), 1, none, none);
+    return kernel_vec(l->k, v, width);
+}
+
+static void store_sums(AuLower *l, const Matrix *x, const AuTileVar *var, int32_t tile, AuVal all)
+{
+    const AuVal none = {0};
+    const AuMem sums = lower_var_array(l, var);
+    const int32_t width = lower_piece_elements(&x->c);
+    if (!x->rows && !x->columns) {
+        kernel_store(l->k, sums, sum_at(l, x, var->type, tile, 0), all, none);
+        return;
+    }
+    for (int32_t i = 0; i < width; i++)
+        kernel_store(l->k, sums, sum_at(l, x, var->type, tile, i),
+                     kernel_element(l->k, all, (uint32_t)i), none);
 }
 
 static AuVal zeros(AuLower *l, uint32_t count)
@@ -445,24 +515,16 @@ static void products(AuLower *l, const Matrix *x, AuVal *c)
 void lower_matrix_product(AuLower *l, const AuTileStmt *s)
 {
     Matrix x = {0};
-    const AuVal none = {0};
     if (!prepare(l, s, &x)) {
         lower_refuse(l, "this product by %s", s->product.atom->name);
         return;
     }
     const int32_t count = x.tiles_m * x.tiles_n;
     AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)count + 1);
-    const AuMem sums = lower_var_array(l, s->var);
-    const uint32_t width = (uint32_t)lower_piece_elements(&x.c);
-    const AuVal zero = s->product.add ? none : zeros(l, width);
+    const AuVal none = {0},
+                zero = s->product.add ? none : zeros(l, (uint32_t)lower_piece_elements(&x.c));
     for (int32_t i = 0; i < count; i++)
-        c[i] = s->product.add
-                   ? kernel_load(l->k, sums,
-                                 sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), width,
-                                 none, none)
-                   : zero;
+        c[i] = s->product.add ? load_sums(l, &x, s->var, i) : zero;
     products(l, &x, c);
-    for (int32_t i = 0; i < count; i++)
-        kernel_store(l->k, sums, sums_at(l, &x, s->var->type, i % x.tiles_m, i / x.tiles_m), c[i],
-                     none);
+    for (int32_t i = 0; i < count; i++) store_sums(l, &x, s->var, i, c[i]);
 }

@@ -99,9 +99,10 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
     inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i && x->wide == 1 ? lower_padding(l, pad, scalar) : none;
-    const AuVal all =
-        lower_decoded(l, x->ref->memory->type.elem,
-                      kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other));
+    AuVal all = lower_decoded(l, x->ref->memory->type.elem,
+                              kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other));
+    if (tile_elem(x->ref->memory->type.elem)->is_code) /* whole vectors */
+        all = lower_as(l, all, lower_scalar(x->type->elem));
     if (keeps_vector(l, x, regs, all)) return;
     for (int32_t i = 0; i < x->wide; i++) {
         const AuPoint p = registers_at(l, x, regs, i);

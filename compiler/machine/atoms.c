@@ -141,3 +141,13 @@ bool tile_contraction_matches(const AuTileAtom *atom, const AuTilePlaces *a, con
     const bool native = atom->native >> (a ? TILE_B : TILE_A) & 1;
     return !native && same_pairs(one, one, &hw_a, &hw_b, extent);
 }
+
+bool tile_free_matches(const AuTileAtom *atom, AuTileUse use, const AuTilePlaces *operand,
+                       const AuTilePlaces *sums, int32_t extent)
+{
+    const bool rows = use == TILE_A;
+    AuTileDigits of_operand, of_sums;
+    return cut_text(rows ? atom->rows[TILE_A] : atom->cols[TILE_B], extent, &of_operand) &&
+           cut_text(rows ? atom->rows[TILE_C] : atom->cols[TILE_C], extent, &of_sums) &&
+           same_pairs(operand, sums, &of_operand, &of_sums, extent);
+}

@@ -76,5 +76,8 @@ const AuTilePlaces *tile_turned_places(AuArena *arena, const AuTileAtom *atom, A
  * the same lanes along the axis. */
 bool tile_contraction_matches(const AuTileAtom *atom, const AuTilePlaces *a, const AuTilePlaces *b,
                               int32_t extent);
+/* May an operand with these places along its free axis be added to sums with those? One permutation of the axis common to both. */
+bool tile_free_matches(const AuTileAtom *atom, AuTileUse use, const AuTilePlaces *operand,
+                       const AuTilePlaces *sums, int32_t extent);
 
 #endif

@@ -114,19 +114,41 @@ static bool is_scaled(Lanes *x, uint32_t n)
     return lanes_is_stored(x, n) && !attn_stores_parts(storage(x, n)) && !lanes_changed_type(x, n);
 }
 
+const char *lanes_scale_in_page(Lanes *x, uint32_t n, const char *head, const char *page,
+                                const char *slot)
+{
+    return tile_text(x->t, "%s[%s, %s, %s, 0]", lanes_tensor(x, storage(x, n)->scale), page, head,
+                     slot);
+}
+
+AuTileHandle lanes_scale_ahead(uint32_t n)
+{
+    return n == 1 ? TILE_NAME("k_scale_ahead") : TILE_NAME("v_scale_ahead");
+}
+
+/* What lanes have ahead, where scores have it. */
+static const char *scale_here(Lanes *x, uint32_t n)
+{
+    const char *name = n == 1 ? "k_scale_here" : "v_scale_here";
+    tile_convert(x->t, name, lanes_scale_ahead(n), "like score");
+    return name;
+}
+
 void lanes_scale_scores(Lanes *x)
 {
-    if (is_scaled(x, 1)) tile_set(x->t, "score", "score * %s", lanes_scale_of(x, 1, "hk", "j"));
+    if (!is_scaled(x, 1)) return;
+    tile_set(x->t, "score", "score * %s",
+             x->scales_ahead[0] ? scale_here(x, 1) : lanes_scale_of(x, 1, "hk", "j"));
 }
 
 const char *lanes_value_head(const Lanes *x) { return x->p->attn->v_in_k ? "hk" : "hv"; }
 
 /* A power of two about as large as the largest stored number: scales are as much smaller than elements, and weights times them might be too
  * small for 16 bits. */
-static int32_t range_of(const Lanes *x, uint32_t n)
+int32_t lanes_weight_range(const Lanes *x)
 {
     static const int32_t ranges[] = {1, 1 << 8, 1 << 15, 1 << 7, 1 << 3}; /* ORDER AuStored */
-    return ranges[storage(x, n)->as];
+    return ranges[storage(x, 2)->as];
 }
 
 /* What tokens outside have for a scale is not used: 0 times a NaN is none. */
@@ -140,15 +162,18 @@ const char *lanes_key_inside(Lanes *x, const char *j)
 void lanes_scale_weights(Lanes *x)
 {
     if (!is_scaled(x, 2) || !storage(x, 2)->by_token) return;
-    tile_set(x->t, "p", "p * where(%s, %s * %d.0, 0.0)", lanes_key_inside(x, "j"),
-             lanes_scale_of(x, 2, lanes_value_head(x), "j"), range_of(x, 2));
+    if (x->scales_ahead[1])
+        tile_set(x->t, "p", "p * %s", scale_here(x, 2));
+    else
+        tile_set(x->t, "p", "p * where(%s, %s * %d.0, 0.0)", lanes_key_inside(x, "j"),
+                 lanes_scale_of(x, 2, lanes_value_head(x), "j"), lanes_weight_range(x));
 }
 
 void lanes_scale_values(Lanes *x)
 {
     if (!is_scaled(x, 2)) return;
     if (storage(x, 2)->by_token)
-        tile_set(x->t, "acc", "acc * (1.0 / %d.0)", range_of(x, 2));
+        tile_set(x->t, "acc", "acc * (1.0 / %d.0)", lanes_weight_range(x));
     else
         tile_set(x->t, "acc", "acc * %s", lanes_scale_of(x, 2, lanes_value_head(x), "0"));
 }

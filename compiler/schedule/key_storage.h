@@ -14,6 +14,12 @@ bool lanes_stores_halves(const Lanes *x, uint32_t n); /* two codes in a byte? */
 int32_t lanes_stored_width(const Lanes *x, uint32_t n, int32_t width);
 /* The scale of the tokens [rows], an index, of head [head]; where it is one a head, of the head. */
 const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *rows);
+/* The same of tokens at that page and slot. */
+const char *lanes_scale_in_page(Lanes *x, uint32_t n, const char *head, const char *page,
+                                const char *slot);
+/* Where lanes have it ahead (Lanes.scales_ahead): its name. Of values it is as often as large as weights have it. */
+AuTileHandle lanes_scale_ahead(uint32_t n);
+int32_t lanes_weight_range(const Lanes *x);
 const char *lanes_value_head(const Lanes *x); /* of values and of their scales */
 /* Is row [j] of the sequence one that pairs of the block may have? */
 const char *lanes_key_inside(Lanes *x, const char *j);

@@ -76,6 +76,16 @@ bool warps_has_one_tile(const AuProblem *p, const AuShape *s); /* `K` for the nu
 void warps_code_memories(Lanes *x);
 const char *warps_brought(Lanes *x, uint32_t operand); /* "K_codes", or "K": what copies write */
 void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_forward.c */
+/* Are codes, where warps have keys of their own, operands of products without a tile of numbers? What a lane then has, in layouts of its own: of
+ * queries and sums; before the loop. */
+bool warps_codes_are_operands(const AuProblem *p, const AuShape *s);
+void warps_code_layouts(Lanes *x);
+const char *warps_query_layout(Lanes *x);
+const char *warps_sums_layout(Lanes *x);
+void warps_codes_begin(Lanes *x);
+/* warps_scales.c: before the loop; scales of tokens of that tile, whose keys are on their way. */
+void warps_scales_begin(Lanes *x);
+void warps_scales_load(Lanes *x, const char *tile);
 
 /* ---- warps_turned.c: tiles whose rows are columns of the tensor */
 /* Does nothing copy by itself, so that tiles pass through registers? */

@@ -53,6 +53,92 @@ bool warps_has_any_codes(const AuProblem *p)
     return warps_has_codes(p, 1) || warps_has_codes(p, 2);
 }
 
+/* ---- codes that become operands in registers */
+
+/* Digits of an axis of an instruction's operand, so that a lane has neighbours: its registers first. */
+static const char *gathered(AuArena *arena, const char *digits, int32_t extent)
+{
+    AuTileDigits of;
+    AuText lanes = {.arena = arena};
+    int32_t count = 1;
+    if (!tile_digits(digits, &of)) return "reg";
+    for (uint32_t n = 0; n < of.count; n++) {
+        if (of.at[n].unit != TILE_UNIT_LANE) continue;
+        au_text_add(&lanes, " lane:%d@%d", of.at[n].size, of.at[n].stride);
+        count *= of.at[n].size;
+    }
+    return au_format(arena, "reg:%d%s", extent / count, au_text_str(&lanes));
+}
+
+static const AuTilePlaces *places_of(AuArena *arena, const char *text, int32_t extent)
+{
+    AuTileDigits digits;
+    return tile_digits(text, &digits) ? tile_places(arena, &digits, extent) : NULL;
+}
+
+/* Does the instruction take what lanes so have? Channels of keys are what it adds up along, those of values lie as the sums. */
+static bool takes_neighbours(const AuProblem *p, const AuTileAtom *atom)
+{
+    AuArena *arena = p->attn->arena;
+    const int32_t d = p->d, e = p->e;
+    const AuTilePlaces
+        *query = places_of(arena, gathered(arena, atom->cols[TILE_A], d), d),
+        *key = places_of(arena, gathered(arena, atom->rows[TILE_B], d), d),
+        *value = places_of(arena, gathered(arena, atom->cols[TILE_B], e), e),
+        *sums = places_of(arena, gathered(arena, atom->cols[TILE_C], e), e);
+    return query && key && value && sums && tile_contraction_matches(atom, query, key, d) &&
+           tile_free_matches(atom, TILE_B, value, sums, e);
+}
+
+bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
+{
+    const AuTileAtom *atom = warps_atom(p);
+    for (uint32_t n = 1; n <= 2; n++)
+        if (!warps_has_codes(p, n) || attn_stores_parts(&p->attn->storage[n - 1])) return false;
+    return s->keys_apart && s->query_in_registers && atom && !warps_via_shared(p) &&
+           !atom->rounds && warps_padded(atom, p->d) == p->d && takes_neighbours(p, atom);
+}
+
+void warps_code_layouts(Lanes *x)
+{
+    const AuTileAtom *atom = x->atom;
+    const int32_t d = x->p->d, e = x->p->e;
+    if (!warps_codes_are_operands(x->p, x->shape)) return;
+    tile_layout(x->t, "query_of_codes", atom->rows[TILE_A],
+                gathered(x->arena, atom->cols[TILE_A], d));
+    tile_layout(x->t, "key_of_codes", atom->cols[TILE_B],
+                gathered(x->arena, atom->rows[TILE_B], d));
+    tile_layout(x->t, "value_of_codes", atom->rows[TILE_B],
+                gathered(x->arena, atom->cols[TILE_B], e));
+    tile_layout(x->t, "sums_of_codes", atom->rows[TILE_C],
+                gathered(x->arena, atom->cols[TILE_C], e));
+}
+
+const char *warps_query_layout(Lanes *x)
+{
+    return warps_codes_are_operands(x->p, x->shape) ? "query_of_codes"
+                                                    : tile_text(x->t, "%s.A", x->atom->name);
+}
+
+const char *warps_sums_layout(Lanes *x)
+{
+    return warps_codes_are_operands(x->p, x->shape) ? "sums_of_codes"
+                                                    : tile_text(x->t, "%s.C", x->atom->name);
+}
+
+void warps_codes_begin(Lanes *x)
+{
+    if (warps_codes_are_operands(x->p, x->shape)) {
+        tile_frag(x->t, "keys", "%s[kv:%d, d:%d] @ key_of_codes", x->operand, lanes_keys(x),
+                  x->p->d);
+        tile_frag(x->t, "values", "%s[kv:%d, e:%d] @ value_of_codes", x->operand, lanes_keys(x),
+                  x->p->e);
+    }
+    warps_scales_begin(x);
+}
+
+/* ---- codes that become numbers in a tile */
+
 /* Of warps with keys of their own, whose values become numbers once their scores are there: one tile for both, so that two blocks are on a
  * processor. */
 bool warps_has_one_tile(const AuProblem *p, const AuShape *s)
@@ -72,13 +158,14 @@ int32_t warps_code_bytes(const AuProblem *p) { return bytes_of(p, 1) + bytes_of(
 
 void warps_code_memories(Lanes *x)
 {
-    const int32_t keys = x->shape->key_tile;
-    if (warps_has_codes(x->p, 1))
-        tile_shared(x->t, "K_codes", "%s[kv:%d, d:%d]", lanes_stored_elem(x, 1), keys,
-                    bytes_of(x->p, 1));
-    if (warps_has_codes(x->p, 2))
-        tile_shared(x->t, "V_codes", "%s[kv:%d, e:%d]", lanes_stored_elem(x, 2), keys,
-                    bytes_of(x->p, 2));
+    const bool spread = warps_codes_are_operands(x->p, x->shape); /* over the banks */
+    for (uint32_t n = 1; n <= 2; n++) {
+        if (!warps_has_codes(x->p, n)) continue;
+        const int32_t bytes = bytes_of(x->p, n);
+        tile_shared(x->t, TILE_NAME(lanes_codes_of(n)), "%s[kv:%d, %s:%d]%s",
+                    lanes_stored_elem(x, n), x->shape->key_tile, n == 1 ? "d" : "e", bytes,
+                    spread ? warps_swizzle(x, bytes) : "");
+    }
 }
 
 const char *warps_brought(Lanes *x, uint32_t operand)
@@ -112,6 +199,11 @@ static LanesElements elements_of(const Lanes *x, uint32_t operand, bool in_keys)
 /* Of the rows that the warp has brought. */
 static void make_numbers(Lanes *x, const char *of)
 {
+    if (warps_codes_are_operands(x->p, x->shape)) {
+        tile_load(x->t, *of == 'V' ? "values" : "keys", "%s_codes[%s, :]", of,
+                  warps_forward_keys(x));
+        return;
+    }
     const int32_t share = x->shape->key_tile / x->shape->executors;
     const char *rows = tile_text(x->t, "self * %d +: %d, :", share, share);
     const bool other = *of == 'V' && warps_has_one_tile(x->p, x->shape);
@@ -136,13 +228,17 @@ void warps_step_of_codes(Lanes *x)
     lanes_score_products(x, warps_forward_row, warps_forward_key);
     lanes_scores(x);
     const char *weight = lanes_weights(x);
+    if (keys) warps_scales_load(x, "next(n)");
     if (x->own_v) warps_wait(x, warps_pages_tokens(x, "tv", 2));
     if (values) {
         make_numbers(x, "V");
         warps_forward_issue_values(x, "next(n)", "");
     }
     if (x->own_v) warps_forward_meet(x);
-    if (!keys) warps_forward_issue_keys(x, "next(n)", "");
+    if (!keys) {
+        warps_forward_issue_keys(x, "next(n)", "");
+        warps_scales_load(x, "next(n)");
+    }
     warps_forward_add_values(x, weight);
     if (values) return;
     warps_forward_meet(x);

@@ -24,7 +24,7 @@ static void fragments(Lanes *x)
     AuTileBuild *t = x->t;
     lanes_declare_scores(
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
-    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s = 0.0", x->rows, x->p->e, warps_sums_layout(x));
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
 }
@@ -86,6 +86,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     out->overlaps = true;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
+    warps_code_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);
     warps_prefix_begin(&x);
     return lanes_forward_built(&x, diags, kernels);

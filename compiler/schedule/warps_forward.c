@@ -36,7 +36,8 @@ void warps_forward_add_values(Lanes *x, const char *weight)
     const char *stage = warps_stage(x, false);
     const bool in_k = warps_has_one_tile(x->p, x->shape);
     const char *values =
-        in_k ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
+        warps_codes_are_operands(x->p, x->shape) ? "values"
+        : in_k ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
         : warps_values_are_turned(x->p, x->shape)
             ? tile_text(x->t, "V[%s:, %s]", stage, warps_forward_keys(x))
         : x->own_v ? tile_text(x->t, "V[%s%s, :]", stage, warps_forward_keys(x))
@@ -107,6 +108,10 @@ void warps_forward_loop(Lanes *x)
     if (ahead) warps_forward_issue_keys(x, "first(keys)", warps_stage(x, false));
     const bool codes = ahead && warps_has_any_codes(x->p);
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
+    if (codes) {
+        warps_codes_begin(x);
+        warps_scales_load(x, "first(keys)");
+    }
     if (!warps_forward_stages_rows(x->p, x->shape)) warps_forward_load_rows(x);
     const bool passing = warps_forward_passes(x->p, x->shape);
     if (passing) warps_forward_load_tiles(x, "first(keys)");
@@ -130,7 +135,7 @@ static void fragments(Lanes *x)
     AuTileBuild *t = x->t;
     lanes_declare_scores(
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
-    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s = 0.0", x->rows, x->p->e, warps_sums_layout(x));
     lanes_declare_rows(x);
 }
 
@@ -189,6 +194,7 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     if (!out) return NULL;
     Lanes x = warps_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
+    warps_code_layouts(&x);
     warps_forward_layouts(&x);
     if (warps_passes(p)) warps_pass_tiles(&x);
     return lanes_forward_built(&x, diags, warps_forward_kernel);

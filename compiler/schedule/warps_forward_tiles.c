@@ -14,7 +14,8 @@ void warps_forward_memories(Lanes *x)
     const bool direct = warps_rows_are_direct(x->p, x->shape);
     if (!direct && !warps_forward_stages_rows(x->p, x->shape))
         warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
-    warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
+    if (!warps_codes_are_operands(x->p, x->shape))
+        warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (warps_values_are_turned(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
     else if (x->own_v && !warps_has_one_tile(x->p, x->shape))
@@ -189,6 +190,7 @@ const char *warps_forward_keys(Lanes *x)
 
 AuTileHandle warps_forward_key(Lanes *x, uint32_t n)
 {
+    if (n == 0 && warps_codes_are_operands(x->p, x->shape)) return TILE_NAME("keys");
     return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), warps_stage(x, false),
                      warps_forward_keys(x));
 }
@@ -254,5 +256,6 @@ void warps_forward_load_rows(Lanes *x)
     if (warps_rows_are_direct(x->p, x->shape)) return;
     warps_wait(x, lanes_term_names(x, "tq"));
     for (uint32_t n = 0; n < lanes_term_count(x) && x->shape->query_in_registers; n++)
-        tile_load(x->t, warps_forward_row(x, n), "%v @ %s.A", own_queries(x, n), x->atom->name);
+        tile_load(x->t, warps_forward_row(x, n), "%v @ %s", own_queries(x, n),
+                  n ? tile_text(x->t, "%s.A", x->atom->name) : warps_query_layout(x));
 }

@@ -103,6 +103,7 @@ static void kernels(Lanes *given)
     if (!shape_of_few(given->arena, p, &of_many_rows, shape, &why)) return;
     p->balanced &= shape->part_start != 0;
     Lanes few = lanes_of_few(given, p, shape);
+    warps_code_layouts(&few);
     warps_prefix_begin(&few);
     many.only = LANES_MANY;
     lanes_many_kernel(&many);

@@ -68,6 +68,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
             key =
                 warps_row_bytes(p, span, d) +
                 (p->attn->v_in_k || warps_has_one_tile(p, s) ? 0 : warps_row_bytes(p, span, p->e));
+    if (warps_codes_are_operands(p, s)) key = 0;
     for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
         query += warps_row_bytes(p, span, width), key += warps_row_bytes(p, span, width);

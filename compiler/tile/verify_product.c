@@ -1,6 +1,26 @@
 /* verify_product.c - matrix products: operands, where they live, and what comes of them. */
 #include "verify.h"
 
+/* The sums that the product is added to, which say where their axes lie; NULL: the instruction does. */
+static const AuTileType *sums_of(Verify *v, const AuTileStmt *s)
+{
+    const AuTileVar *var =
+        s->product.add && !s->product.dest ? find_var(v, s->product.name) : NULL;
+    return var && var->kind == TILE_VALUE && !var->type->opaque ? var->type : NULL;
+}
+
+/* Where the free axis of an operand in registers lies as sums have it, though not as the instruction has; NULL: it does not. */
+static const AuTilePlaces *places_of_sums(Verify *v, const AuTileStmt *s, AuTileUse use,
+                                          const AuTileAxis *free)
+{
+    const AuTileType *sums = sums_of(v, s);
+    const AuTileAxis *axis = sums ? tile_axis(sums, free->name) : NULL;
+    if (!axis || !axis->places || !free->places || axis->size != free->size) return NULL;
+    return tile_free_matches(s->product.atom, use, free->places, axis->places, free->size)
+               ? axis->places
+               : NULL;
+}
+
 /* Element type and home of one operand; `free` is its axis that is not contracted. */
 static bool check_operand(Verify *v, const AuTileStmt *s, const AuTileExpr *e,
                           const AuTileType *type, AuTileUse use, const AuTileAxis *free)
@@ -32,7 +52,8 @@ static bool check_operand(Verify *v, const AuTileStmt *s, const AuTileExpr *e,
         return verify_error(v, AU_E0704, e->span, "operand %s is not in layout %s.%s", name,
                             atom->name, name);
     const AuTilePlaces *want = tile_atom_places(v->arena, atom, use, use == TILE_B, free->size);
-    if (!atom->opaque && (!free->places || !tile_same_places(free->places, want)))
+    if (!atom->opaque && (!free->places || !tile_same_places(free->places, want)) &&
+        !places_of_sums(v, s, use, free))
         return verify_error(v, AU_E0704, e->span,
                             "axis %s of operand %s is not where %s.%s wants it; convert it",
                             free->name, name, atom->name, name);
@@ -107,8 +128,14 @@ static bool check_product(Verify *v, AuTileStmt *s)
     AuTileType *c = new_type(v, TILE_F32, 2);
     c->axes[0] = (AuTileAxis){.name = m->name, .size = m->size};
     c->axes[1] = (AuTileAxis){.name = n->name, .size = n->size};
-    for (int axis = 0; axis < 2 && !atom->opaque; axis++)
-        c->axes[axis].places = tile_atom_places(v->arena, atom, TILE_C, axis, c->axes[axis].size);
+    for (int axis = 0; axis < 2 && !atom->opaque; axis++) {
+        const AuTileExpr *e = axis ? s->product.b : s->product.a;
+        const AuTilePlaces *own = tile_atom_places(v->arena, atom, TILE_C, axis, c->axes[axis].size),
+                           *other = e->op == TILE_X_REF
+                                        ? NULL
+                                        : places_of_sums(v, s, axis ? TILE_B : TILE_A, axis ? n : m);
+        c->axes[axis].places = other ? other : own;
+    }
     if (atom->opaque) c->opaque = atom, c->use = TILE_C;
     s->product.contracted = k->name;
     s->product.result = c;

@@ -112,6 +112,12 @@ static bool by_row(Verify *v, const AuTileMemory *m, const AuTileType *view, con
         view->count ? view->axes[0].name : "");
 }
 
+/* Codes read as f32; a fragment of 16 bits that is declared holds every one exactly, too. */
+static bool holds_codes(const AuTileMemory *m, AuTileElem elem)
+{
+    return tile_elem(m->type.elem)->is_code && (elem == TILE_F16 || elem == TILE_BF16);
+}
+
 static bool do_load(Verify *v, AuTileStmt *s)
 {
     const AuTileType *view = type_of_view(v, s->load.source);
@@ -128,6 +134,8 @@ static bool do_load(Verify *v, AuTileStmt *s)
     }
     if (is_too_large(v, s->span, type)) return false;
     const AuTileVar *old = find_var(v, s->load.name);
+    if (old && old->kind == TILE_VALUE && holds_codes(s->load.source->memory, old->type->elem))
+        type->elem = old->type->elem;
     AuTileLayoutRef layout = s->load.layout;
     if (layout.kind == TILE_NO_LAYOUT && old && old->kind == TILE_VALUE)
         layout = (AuTileLayoutRef){.kind = TILE_LIKE, .name = s->load.name, .span = s->span};

@@ -215,7 +215,8 @@ static void add_codes(Host *host, AuKOp op, uint32_t width)
                 none = {0};
     kernel_store(c->k, out, at, kernel_op1(c->k, op, kernel_load(c->k, in, at, width, none, none)),
                  none);
-    kernel_legalize_codes(c->k, tile_caps(host->arch->caps)->converts);
+    const AuTileCaps *caps = tile_caps(host->arch->caps);
+    kernel_legalize_codes(c->k, caps->converts | caps->decodes, caps->converts);
     c->grid[0] = CODES / host->lanes;
 }
 

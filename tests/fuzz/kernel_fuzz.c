@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         kernel_simplify(k);
         kernel_unroll(k, MOST_UNROLLED);
         kernel_legalize_math(k, none_is_native);
-        kernel_legalize_codes(k, 0);
+        kernel_legalize_codes(k, 0, 0);
         kernel_simplify(k);
         if (kernel_verify(k, diags)) {
             check_text(arena, names, diags, k);

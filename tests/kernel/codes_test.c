@@ -121,7 +121,7 @@ static AuKernel *kernel_of(Bench *b, AuKOp op, uint32_t width, bool expanded)
                                   kernel_lane(k)),
                 i = kernel_op2(k, AU_K_MUL, lane, kernel_i32(k, (int32_t)width)), none = {0};
     kernel_store(k, out, i, kernel_op1(k, op, kernel_load(k, x, i, width, none, none)), none);
-    if (expanded) kernel_legalize_codes(k, 0);
+    if (expanded) kernel_legalize_codes(k, 0, 0);
     kernel_simplify(k);
     assert_true(kernel_verify(k, b->diags));
     return k;
