@@ -100,6 +100,33 @@ static LLVMValueRef pair_to_bf16(AuEmit *e, LLVMValueRef codes, uint32_t n)
     return emit_call(e, "llvm.fma", LLVMTypeOf(sum), NULL, operands, 3);
 }
 
+/* Halves of bytes, shifted so that they are the lower ones: 1024 or 128 with their sign turned, less that and 8. */
+static LLVMValueRef pair_of_halves(AuEmit *e, LLVMValueRef codes, uint32_t n, bool upper,
+                                   AuScalar to)
+{
+    LLVMBuilderRef b = e->builder;
+    if (upper) codes = LLVMBuildLShr(b, codes, word(e, 4), "");
+    LLVMValueRef turned = LLVMBuildXor(b, both(e, codes, 0x0f0f0f0f), word(e, 0x08080808), "");
+    if (to == AU_F16)
+        return LLVMBuildFSub(b, as_pair(e, spread(e, turned, n, 0x64, 0), to),
+                             as_pair(e, word(e, 0x64086408), to), "");
+    LLVMValueRef operands[] = {as_pair(e, spread(e, turned, n, 0x43, 0), to),
+                               as_pair(e, word(e, 0x3f803f80), to),
+                               as_pair(e, word(e, 0xc308c308), to)};
+    return emit_call(e, "llvm.fma", LLVMTypeOf(operands[0]), NULL, operands, 3);
+}
+
+static LLVMValueRef pair_to(AuEmit *e, AuKOp op, LLVMValueRef codes, uint32_t n, AuScalar to)
+{
+    if (op != AU_K_FROM_I8) return pair_of_halves(e, codes, n, op == AU_K_FROM_I4_HIGH, to);
+    return to == AU_F16 ? pair_to_f16(e, codes, n) : pair_to_bf16(e, codes, n);
+}
+
+static bool is_of_integers(AuKOp op)
+{
+    return op == AU_K_FROM_I8 || op == AU_K_FROM_I4 || op == AU_K_FROM_I4_HIGH;
+}
+
 /* Codes 4 n .. 4 n + 3 of a vector, of which it has perhaps two. */
 static LLVMValueRef word_of(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t count)
 {
@@ -112,6 +139,11 @@ static LLVMValueRef word_of(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t 
     return emit_at(e, LLVMBuildBitCast(b, codes, LLVMVectorType(word, count / 4), ""), n);
 }
 
+static LLVMValueRef splat(AuEmit *e, LLVMValueRef one, uint32_t count)
+{
+    return count > 1 ? emit_splat(e, one, 1, count) : one;
+}
+
 /* NULL: not of these. */
 static LLVMValueRef integers_to_halves(AuEmit *e, const AuInstr *in)
 {
@@ -120,27 +152,31 @@ static LLVMValueRef integers_to_halves(AuEmit *e, const AuInstr *in)
     if (in->op != AU_K_CVT || (to != AU_F16 && to != AU_BF16)) return NULL;
     const AuInstr *from = kernel_at(e->k, kernel_operand(e->k, in, 0));
     const uint32_t count = in->type.width;
-    if (from->op != AU_K_FROM_I8 || (count != 2 && count % 4)) return NULL;
+    if (!is_of_integers((AuKOp)from->op) || (count != 2 && count % 4)) return NULL;
     if (to == AU_BF16 && cuda_host(e)->capability < 80) return NULL;
     LLVMValueRef codes = emit_base(e, kernel_operand(e->k, from, 0)),
                  all = LLVMGetPoison(LLVMVectorType(e->element[AU_I32], count / 2));
     for (uint32_t n = 0; n < count / 2; n++) {
         LLVMValueRef four = word_of(e, codes, n / 2, count),
-                     two = to == AU_F16 ? pair_to_f16(e, four, n % 2) : pair_to_bf16(e, four, n % 2);
+                     two = pair_to(e, (AuKOp)from->op, four, n % 2, to);
         all = emit_put(e, all, LLVMBuildBitCast(b, two, e->element[AU_I32], ""), n);
     }
     return LLVMBuildBitCast(b, all, LLVMVectorType(e->element[to], count), "");
 }
 
-/* As codes.c has it: 2^23 + 128 + value, whose low bits are the code with its sign turned. */
-static LLVMValueRef integers(AuEmit *e, LLVMValueRef codes)
+/* As codes.c has it: 2^23 + 128 + value, or + 8, whose low bits are the code with its sign turned. */
+static LLVMValueRef integers(AuEmit *e, AuKOp op, LLVMValueRef codes)
 {
     LLVMBuilderRef b = e->builder;
-    const uint32_t count = emit_is_vector(codes) ? emit_count(codes) : 1;
+    const uint32_t count = emit_is_vector(codes) ? emit_count(codes) : 1,
+                   sign = op == AU_K_FROM_I8 ? 128 : 8;
     LLVMTypeRef f32 = emit_type(e, AU_F32, count), i32 = emit_type(e, AU_I32, count);
-    LLVMValueRef turn = word(e, 0x4b000080), less = LLVMConstReal(e->element[AU_F32], 8388736.0);
-    if (count > 1) turn = emit_splat(e, turn, 1, count), less = emit_splat(e, less, 1, count);
-    LLVMValueRef bits = LLVMBuildXor(b, LLVMBuildZExt(b, codes, i32, ""), turn, "");
+    LLVMValueRef turn = splat(e, word(e, 0x4b000000 + sign), count),
+                 less = splat(e, LLVMConstReal(e->element[AU_F32], 8388608.0 + sign), count),
+                 bits = LLVMBuildZExt(b, codes, i32, "");
+    if (op == AU_K_FROM_I4) bits = LLVMBuildAnd(b, bits, splat(e, word(e, 15), count), "");
+    if (op == AU_K_FROM_I4_HIGH) bits = LLVMBuildLShr(b, bits, splat(e, word(e, 4), count), "");
+    bits = LLVMBuildXor(b, bits, turn, "");
     return LLVMBuildFSub(b, LLVMBuildBitCast(b, bits, f32, ""), less, "");
 }
 
@@ -148,7 +184,9 @@ LLVMValueRef cuda_codes(AuEmit *e, const AuInstr *in, LLVMValueRef x)
 {
     switch ((int)in->op) {
     case AU_K_CVT: return integers_to_halves(e, in);
-    case AU_K_FROM_I8: return integers(e, x);
+    case AU_K_FROM_I8:
+    case AU_K_FROM_I4:
+    case AU_K_FROM_I4_HIGH: return integers(e, (AuKOp)in->op, x);
     case AU_K_FROM_E4M3: return decode(e, "llvm.nvvm.e4m3x2.to.f16x2.rn", x);
     case AU_K_FROM_E5M2: return decode(e, "llvm.nvvm.e5m2x2.to.f16x2.rn", x);
     case AU_K_TO_E4M3: return encode(e, "llvm.nvvm.ff.to.e4m3x2.rn", x);

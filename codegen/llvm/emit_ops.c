@@ -283,6 +283,8 @@ LLVMValueRef emit_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueR
     case AU_K_FROM_E4M3: /* a device's own, or expanded by kernel_legalize_codes */
     case AU_K_FROM_E5M2:
     case AU_K_FROM_I8:
+    case AU_K_FROM_I4:
+    case AU_K_FROM_I4_HIGH:
     case AU_K_TO_E4M3:
     case AU_K_TO_E5M2:
     case AU_K_TO_I8:

@@ -56,6 +56,15 @@ static AuVal from_i8(const Codes *m, AuVal code)
     return two(m, AU_K_SUB, real(m, turned), number(m, 8388608.0 + 128));
 }
 
+/* The same of 4 bits. */
+static AuVal from_half(const Codes *m, AuVal byte, bool upper)
+{
+    AuVal code = kernel_cvt(m->k, byte, AU_I32);
+    code = upper ? with(m, AU_K_USHR, code, 4) : with(m, AU_K_AND, code, 15);
+    return two(m, AU_K_SUB, real(m, with(m, AU_K_XOR, code, 0x4b000008)),
+               number(m, 8388608.0 + 8));
+}
+
 static AuVal from_small(const Codes *m, const Small *s, AuVal code)
 {
     const AuVal word = kernel_cvt(m->k, code, AU_I32), size = with(m, AU_K_AND, word, 0x7f),
@@ -106,7 +115,8 @@ static AuVal to_small(const Codes *m, const Small *s, AuVal a)
 
 static AuTileElem elem_of(AuKOp op)
 {
-    if (op == AU_K_FROM_I8 || op == AU_K_TO_I8) return TILE_I8;
+    if (op == AU_K_FROM_I8 || op == AU_K_TO_I8 || op == AU_K_FROM_I4 || op == AU_K_FROM_I4_HIGH)
+        return TILE_I8;
     return op == AU_K_FROM_E4M3 || op == AU_K_TO_E4M3 ? TILE_E4M3 : TILE_E5M2;
 }
 
@@ -115,6 +125,8 @@ static AuVal expand(const Codes *m, AuKOp op, AuVal a)
     const Small s = small_of(op);
     switch ((int)op) {
     case AU_K_FROM_I8: return from_i8(m, a);
+    case AU_K_FROM_I4: return from_half(m, a, false);
+    case AU_K_FROM_I4_HIGH: return from_half(m, a, true);
     case AU_K_FROM_E4M3:
     case AU_K_FROM_E5M2: return from_small(m, &s, a);
     case AU_K_TO_I8: return to_i8(m, a);

@@ -55,6 +55,7 @@ static inline int64_t float_to_i64(float a)
 
 // clang-format off
 #define decode(elem, a)            machine_decode(TILE_##elem, a)
+#define decode_half(a, half)       machine_decode_half(a, half)
 #define encode(elem, a)            machine_encode(TILE_##elem, a)
 #define OF_INT(function, a) _Generic((a), int32_t: function##_i32, int64_t: function##_i64)
 #define floor_div(a, b)            OF_INT(floor_div, a)(a, b)

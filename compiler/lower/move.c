@@ -78,6 +78,10 @@ static void load_point(AuLower *l, const AuPoint *p, void *user)
 
 void lower_each_load(AuLower *l, const AuTileStmt *s)
 {
+    if (s->load.halves) {
+        lower_refuse(l, "halves of bytes, lane by lane");
+        return;
+    }
     Move m = {.s = s,
               .ref = s->load.source,
               .var = s->var,

@@ -86,6 +86,44 @@ static bool keeps_vector(AuLower *l, const Registers *x, const int32_t *regs, Au
     return true;
 }
 
+/* The numbers of bytes that hold two each: those of a lane are neighbours along the fast axis. */
+static void store_halves(AuLower *l, const Registers *x, const int32_t *regs, AuVal bytes)
+{
+    const AuTileVar *var = x->var;
+    const AuVal none = {0};
+    for (int32_t half = 0; half < 2; half++) {
+        const AuVal all = lower_as(
+            l, kernel_op1(l->k, half ? AU_K_FROM_I4_HIGH : AU_K_FROM_I4, bytes),
+            lower_scalar(var->type->elem));
+        for (int32_t i = 0; i < x->wide; i++) {
+            int32_t at[TILE_MAX_AXES];
+            memcpy(at, regs, sizeof at);
+            at[x->fast] = 2 * (at[x->fast] + i) + half;
+            kernel_store(l->k, lower_var_array(l, var),
+                         kernel_i32(l->k, (int32_t)lower_register_number(var->type, at)),
+                         x->wide > 1 ? kernel_element(l->k, all, (uint32_t)i) : all, none);
+        }
+    }
+}
+
+/* What a lane has of the bytes, where their numbers lie as the fragment does; NULL: a byte's two are not side by side. */
+static const AuTileType *type_of_bytes(AuLower *l, const AuTileType *type, const char *axis)
+{
+    AuTileType *out = AU_NEW(l->arena, AuTileType);
+    AuTileAxis *axes = AU_NEW_ARRAY(l->arena, AuTileAxis, type->count);
+    *out = *type;
+    memcpy(axes, type->axes, type->count * sizeof *axes);
+    for (uint32_t n = 0; n < type->count; n++) {
+        if (axes[n].name != axis) continue;
+        AuTileDigits digits = axes[n].places->digits;
+        if (lower_neighbours(axes[n].places) % 2) return NULL;
+        digits.at[0].size /= 2, axes[n].size /= 2;
+        axes[n].places = tile_places(l->arena, &digits, axes[n].size);
+    }
+    out->axes = axes;
+    return out;
+}
+
 static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
 {
     AuKernel *k = l->k;
@@ -99,8 +137,12 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
     inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i && x->wide == 1 ? lower_padding(l, pad, scalar) : none;
-    AuVal all = lower_decoded(l, x->ref->memory->type.elem,
-                              kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other));
+    AuVal all = kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other);
+    if (x->s->load.halves) {
+        store_halves(l, x, regs, all);
+        return;
+    }
+    all = lower_decoded(l, x->ref->memory->type.elem, all);
     if (tile_elem(x->ref->memory->type.elem)->is_code) /* whole vectors */
         all = lower_as(l, all, lower_scalar(x->type->elem));
     if (keeps_vector(l, x, regs, all)) return;
@@ -293,6 +335,13 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
     }
     if (lower_load_by_ldmatrix(l, s)) return;
     Registers x = load_of(s);
+    if (s->load.halves) {
+        x.type = type_of_bytes(l, x.type, s->load.read->axes[s->load.read->count - 1].name);
+        if (!x.type) {
+            lower_refuse(l, "halves of bytes that lie in several lanes");
+            return;
+        }
+    }
     if (!lower_is_zero(s->load.pad)) {
         x.wide = 1, x.fast = TILE_MAX_AXES;
         all_registers(l, &x);

@@ -30,6 +30,12 @@ float machine_decode(AuTileElem elem, uint8_t code)
     return code & 0x80 ? -value : value;
 }
 
+float machine_decode_half(uint8_t byte, int half)
+{
+    const int code = byte >> 4 * half & 15;
+    return (float)(code < 8 ? code : code - 16);
+}
+
 uint8_t machine_encode(AuTileElem elem, float value)
 {
     if (elem == TILE_I8) {

@@ -100,11 +100,11 @@ static const char *elements(Lanes *x, uint32_t n, const LanesElements *e, const 
                             LanesPlace at)
 {
     AuTileBuild *t = x->t;
+    const char *number = e->by_halves ? codes : lanes_number_of(x, n, codes, at.channel);
     if (!at.group) /* one a channel */
         return tile_text(t, "where(%s, %s, 0.0)", lanes_key_inside(x, at.rows),
-                         lanes_element_of(x, n, codes, at));
-    const char *number = lanes_number_of(x, n, codes, at.channel), *zero = lanes_zero_at(x, n, at),
-               *axis = axis_of(n),
+                         lanes_element_of(x, n, number, at));
+    const char *zero = lanes_zero_at(x, n, at), *axis = axis_of(n),
                *scale = of_rows(x, tile_text(t, "scale_of_%s", axis), codes, at.rows, e->rows,
                                 lanes_scale_at(x, n, at));
     if (!zero) return tile_text(t, "%s * %s", number, scale);
@@ -129,11 +129,16 @@ static void make_some(Lanes *x, uint32_t n, const LanesElements *e, const char *
         .channel = channel,
         .group = group_of(x, n, e),
     };
-    if (halves || !at.group)
+    if ((halves && !e->by_halves) || !at.group)
         tile_set(t, channel, "%siota(%s:%d)",
                  whole ? "" : tile_text(t, "group_of_row * %d + ", columns), axis, columns);
-    tile_load(t, codes, "%s[%s, %s] @ %s", lanes_codes_of(n), rows,
-              halves ? tile_text(t, "%s / 2", channel) : span, e->layout);
+    if (e->by_halves)
+        tile_load(t, codes, "%s[%s, %s] @ %s halves", lanes_codes_of(n), rows,
+                  whole ? ":" : tile_text(t, "group_of_row * %d +: %d", columns / 2, columns / 2),
+                  e->layout);
+    else
+        tile_load(t, codes, "%s[%s, %s] @ %s", lanes_codes_of(n), rows,
+                  halves ? tile_text(t, "%s / 2", channel) : span, e->layout);
     tile_set(t, codes, "%s", elements(x, n, e, codes, at));
     const char *value = tile_text(t, "%s(%s)", x->operand, codes);
     if (strcmp(x->held, x->operand) != 0) value = tile_text(t, "%s(%s)", x->held, value);

@@ -101,9 +101,9 @@ const char *lanes_zero_at(Lanes *x, uint32_t n, LanesPlace at)
                : NULL;
 }
 
-const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace at)
+const char *lanes_element_of(Lanes *x, uint32_t n, const char *number, LanesPlace at)
 {
-    const char *number = lanes_number_of(x, n, raw, at.channel), *zero = lanes_zero_at(x, n, at);
+    const char *zero = lanes_zero_at(x, n, at);
     if (zero) number = tile_text(x->t, "(%s - %s)", number, zero);
     return tile_text(x->t, "%s * %s", number, lanes_scale_at(x, n, at));
 }
@@ -111,7 +111,9 @@ const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace a
 /* Rows that a kernel wrote for products are elements already. */
 static bool is_scaled(Lanes *x, uint32_t n)
 {
-    return lanes_is_stored(x, n) && !attn_stores_parts(storage(x, n)) && !lanes_changed_type(x, n);
+    const AuStorage *s = storage(x, n);
+    const bool parts = x->codes_are_operands ? attn_scales_parts(s) : attn_stores_parts(s);
+    return lanes_is_stored(x, n) && !parts && !lanes_changed_type(x, n);
 }
 
 const char *lanes_scale_in_page(Lanes *x, uint32_t n, const char *head, const char *page,

@@ -40,10 +40,10 @@ typedef struct LanesPlace {
 const char *lanes_stored_index(Lanes *x, uint32_t n, const char *channel);
 /* The number that the code of that channel is, of what was read; */
 const char *lanes_number_of(Lanes *x, uint32_t n, const char *raw, const char *channel);
-/* its scale, its zero point (NULL: there are none), and the element. */
+/* its scale, its zero point (NULL: there are none), and the element of such a number. */
 const char *lanes_scale_at(Lanes *x, uint32_t n, LanesPlace at);
 const char *lanes_zero_at(Lanes *x, uint32_t n, LanesPlace at);
-const char *lanes_element_of(Lanes *x, uint32_t n, const char *raw, LanesPlace at);
+const char *lanes_element_of(Lanes *x, uint32_t n, const char *number, LanesPlace at);
 
 /* Can kernels whose lanes lie along rows make them? Widths that are no whole vectors they leave to the kernel of rows before them. */
 bool lanes_makes_elements(const AuProblem *p);
@@ -64,6 +64,7 @@ typedef struct LanesElements {
     const char *layout;
     int32_t width, rows; /* of the tile; rows at a time */
     int32_t columns; /* channels at a time: those of a group, so that a row has one scale; or all */
+    bool by_halves;  /* of bytes that have two codes a load makes both; else each channel reads its byte */
 } LanesElements;
 void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e);
 /* Channels that have one scale; all, where there are no groups. */

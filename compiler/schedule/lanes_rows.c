@@ -308,7 +308,7 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
     if (lanes_is_stored(x, n)) {
         tile_set(t, "token", "nb * %d + iota(kv:%d)", lanes, lanes);
         tile_set(t, "raw", "%s",
-                 lanes_element_of(x, n, "raw",
+                 lanes_element_of(x, n, lanes_number_of(x, n, "raw", "c"),
                                   (LanesPlace){.head = "h", .rows = "token", .channel = "c"}));
     }
     if (is_changed(x, n)) {

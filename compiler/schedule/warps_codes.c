@@ -94,7 +94,7 @@ bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
     for (uint32_t n = 1; n <= 2; n++)
-        if (!warps_has_codes(p, n) || attn_stores_parts(&p->attn->storage[n - 1])) return false;
+        if (!warps_has_codes(p, n) || attn_scales_parts(&p->attn->storage[n - 1])) return false;
     return s->keys_apart && s->query_in_registers && atom && !warps_via_shared(p) &&
            !atom->rounds && warps_padded(atom, p->d) == p->d && takes_neighbours(p, atom);
 }
@@ -103,7 +103,8 @@ void warps_code_layouts(Lanes *x)
 {
     const AuTileAtom *atom = x->atom;
     const int32_t d = x->p->d, e = x->p->e;
-    if (!warps_codes_are_operands(x->p, x->shape)) return;
+    x->codes_are_operands = warps_codes_are_operands(x->p, x->shape);
+    if (!x->codes_are_operands) return;
     tile_layout(x->t, "query_of_codes", atom->rows[TILE_A],
                 gathered(x->arena, atom->cols[TILE_A], d));
     tile_layout(x->t, "key_of_codes", atom->cols[TILE_B],
@@ -116,19 +117,19 @@ void warps_code_layouts(Lanes *x)
 
 const char *warps_query_layout(Lanes *x)
 {
-    return warps_codes_are_operands(x->p, x->shape) ? "query_of_codes"
+    return x->codes_are_operands ? "query_of_codes"
                                                     : tile_text(x->t, "%s.A", x->atom->name);
 }
 
 const char *warps_sums_layout(Lanes *x)
 {
-    return warps_codes_are_operands(x->p, x->shape) ? "sums_of_codes"
+    return x->codes_are_operands ? "sums_of_codes"
                                                     : tile_text(x->t, "%s.C", x->atom->name);
 }
 
 void warps_codes_begin(Lanes *x)
 {
-    if (warps_codes_are_operands(x->p, x->shape)) {
+    if (x->codes_are_operands) {
         tile_frag(x->t, "keys", "%s[kv:%d, d:%d] @ key_of_codes", x->operand, lanes_keys(x),
                   x->p->d);
         tile_frag(x->t, "values", "%s[kv:%d, e:%d] @ value_of_codes", x->operand, lanes_keys(x),
@@ -158,7 +159,7 @@ int32_t warps_code_bytes(const AuProblem *p) { return bytes_of(p, 1) + bytes_of(
 
 void warps_code_memories(Lanes *x)
 {
-    const bool spread = warps_codes_are_operands(x->p, x->shape); /* over the banks */
+    const bool spread = x->codes_are_operands; /* over the banks */
     for (uint32_t n = 1; n <= 2; n++) {
         if (!warps_has_codes(x->p, n)) continue;
         const int32_t bytes = bytes_of(x->p, n);
@@ -193,15 +194,17 @@ static LanesElements elements_of(const Lanes *x, uint32_t operand, bool in_keys)
         .width = width_of(x->p, operand),
         .rows = rows,
         .columns = columns,
+        .by_halves = attn_stores_halves(&x->p->attn->storage[operand - 1]) && columns % 2 == 0,
     };
 }
 
 /* Of the rows that the warp has brought. */
 static void make_numbers(Lanes *x, const char *of)
 {
-    if (warps_codes_are_operands(x->p, x->shape)) {
-        tile_load(x->t, *of == 'V' ? "values" : "keys", "%s_codes[%s, :]", of,
-                  warps_forward_keys(x));
+    if (x->codes_are_operands) {
+        const uint32_t n = *of == 'V' ? 2 : 1;
+        tile_load(x->t, n == 2 ? "values" : "keys", "%s_codes[%s, :]%s", of, warps_forward_keys(x),
+                  lanes_stores_halves(x, n) ? " halves" : "");
         return;
     }
     const int32_t share = x->shape->key_tile / x->shape->executors;

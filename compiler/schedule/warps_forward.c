@@ -36,7 +36,7 @@ void warps_forward_add_values(Lanes *x, const char *weight)
     const char *stage = warps_stage(x, false);
     const bool in_k = warps_has_one_tile(x->p, x->shape);
     const char *values =
-        warps_codes_are_operands(x->p, x->shape) ? "values"
+        x->codes_are_operands ? "values"
         : in_k ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
         : warps_values_are_turned(x->p, x->shape)
             ? tile_text(x->t, "V[%s:, %s]", stage, warps_forward_keys(x))

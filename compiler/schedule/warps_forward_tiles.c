@@ -14,7 +14,7 @@ void warps_forward_memories(Lanes *x)
     const bool direct = warps_rows_are_direct(x->p, x->shape);
     if (!direct && !warps_forward_stages_rows(x->p, x->shape))
         warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
-    if (!warps_codes_are_operands(x->p, x->shape))
+    if (!x->codes_are_operands)
         warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (warps_values_are_turned(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
@@ -190,7 +190,7 @@ const char *warps_forward_keys(Lanes *x)
 
 AuTileHandle warps_forward_key(Lanes *x, uint32_t n)
 {
-    if (n == 0 && warps_codes_are_operands(x->p, x->shape)) return TILE_NAME("keys");
+    if (n == 0 && x->codes_are_operands) return TILE_NAME("keys");
     return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), warps_stage(x, false),
                      warps_forward_keys(x));
 }

@@ -41,6 +41,7 @@ static Lanes of_group(const Lanes *x)
     group.rows = group.shape->rows;
     group.block = group.rows * group.shape->executors;
     group.resident = warps_decode_resident(x->p, group.shape);
+    group.codes_are_operands = warps_codes_are_operands(x->p, group.shape);
     return group;
 }
 

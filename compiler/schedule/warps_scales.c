@@ -12,7 +12,8 @@ static int32_t share_of(const Lanes *x) { return x->shape->key_tile / x->shape->
 static bool comes_ahead(const Lanes *x, uint32_t operand)
 {
     const AuStorage *s = &x->p->attn->storage[operand - 1];
-    return warps_has_codes(x->p, operand) && s->by_token && !attn_stores_parts(s) &&
+    return warps_has_codes(x->p, operand) && s->by_token && !attn_scales_parts(s) &&
+           (x->codes_are_operands || !attn_stores_halves(s)) &&
            x->shape->keys_apart && x->p->caps->lanes % share_of(x) == 0 &&
            x->p->queries != AU_PAGED_QUERIES; /* whose tiles' pages are not known ahead */
 }

@@ -89,6 +89,7 @@ static void print_load(const AuTileStmt *s, AuText *out)
     print_option("pad", s->load.pad, out);
     print_option("when", s->load.when, out);
     if (s->load.paired) au_text_add(out, " paired");
+    if (s->load.halves) au_text_add(out, " halves");
 }
 
 static void print_move(const AuTileStmt *s, AuText *out)

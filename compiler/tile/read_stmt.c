@@ -157,6 +157,8 @@ static AuTileStmt *read_load(Reader *r, uint32_t begin, const char *name)
             s->load.when = read_expr(r);
         } else if (accept(r, "paired")) {
             s->load.paired = true;
+        } else if (accept(r, "halves")) {
+            s->load.halves = true;
         } else {
             break;
         }

@@ -1,6 +1,8 @@
 /* run_stmt.c - one agent: statements in order, blocks on a stack of its own so that it can stop at any wait and go on later. */
 #include "machine.h"
 
+#include "codes.h"
+
 bool is_ready(const Agent *a)
 {
     const Wait *w = &a->wait;
@@ -75,6 +77,15 @@ static bool run_private(Agent *a, const AuTileStmt *s)
     return true;
 }
 
+/* Numbers of the lower and the upper halves of bytes that were read as i8. */
+static Tile halves_of(Agent *a, const AuTileStmt *s, const Tile *bytes, int64_t count)
+{
+    Tile out = new_tile(a->m, s->load.read);
+    for (int64_t n = 0; n < 2 * count; n++)
+        out.f[n] = machine_decode_half((uint8_t)(int)bytes->f[n / 2], (int)(n % 2));
+    return out;
+}
+
 static bool run_load(Agent *a, const AuTileStmt *s)
 {
     Tile guard, pad = {0};
@@ -85,8 +96,9 @@ static bool run_load(Agent *a, const AuTileStmt *s)
         return false;
     Tile data = new_tile(a->m, s->load.source->type);
     const float with = pad.f ? *pad.f : pad.i ? (float)*pad.i : 0;
-    return touch(a, &r, READ, me(a), s) && fetch(a, &r, with, s, &data) &&
-           set_var(a, &a->vars[s->var->slot], s->var->type, &data);
+    if (!touch(a, &r, READ, me(a), s) || !fetch(a, &r, with, s, &data)) return false;
+    if (s->load.halves) data = halves_of(a, s, &data, r.count);
+    return set_var(a, &a->vars[s->var->slot], s->var->type, &data);
 }
 
 static bool run_wait(Agent *a, const AuTileStmt *s)

@@ -118,6 +118,19 @@ static bool holds_codes(const AuTileMemory *m, AuTileElem elem)
     return tile_elem(m->type.elem)->is_code && (elem == TILE_F16 || elem == TILE_BF16);
 }
 
+/* Of bytes in shared memory, whose last axis so has twice as many numbers. */
+static bool take_halves(Verify *v, AuTileStmt *s, AuTileType *type)
+{
+    const AuTileMemory *m = s->load.source->memory;
+    if (m->type.elem != TILE_I8 || m->space != TILE_SHARED || !type->count || s->load.across ||
+        s->load.pad || s->load.when)
+        return verify_error(v, AU_E0703, s->span,
+                            "halves are those of i8 in shared memory, all of them");
+    type->axes[type->count - 1].size *= 2;
+    s->load.read = type;
+    return true;
+}
+
 static bool do_load(Verify *v, AuTileStmt *s)
 {
     const AuTileType *view = type_of_view(v, s->load.source);
@@ -132,6 +145,7 @@ static bool do_load(Verify *v, AuTileStmt *s)
         axis->name = s->load.across;
         if (!constant(v, s->load.across_extent, "an extent", &axis->size)) return false;
     }
+    if (s->load.halves && !take_halves(v, s, type)) return false;
     if (is_too_large(v, s->span, type)) return false;
     const AuTileVar *old = find_var(v, s->load.name);
     if (old && old->kind == TILE_VALUE && holds_codes(s->load.source->memory, old->type->elem))

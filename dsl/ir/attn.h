@@ -256,9 +256,12 @@ static inline bool attn_storage_has(const AuStorage *s, uint32_t tensor)
 }
 
 /* Must codes become elements before products take them? A scale that no channel has of its own multiplies what products give, instead. */
+static inline bool attn_scales_parts(const AuStorage *s) { return s->channels || s->has_zero; }
+
+/* The same of kernels to which half a byte is no number, either. */
 static inline bool attn_stores_parts(const AuStorage *s)
 {
-    return s->channels || s->has_zero || attn_stores_halves(s);
+    return attn_scales_parts(s) || attn_stores_halves(s);
 }
 
 /* Sizes that tensors of append alone have (docs/dev/operations.md): k_new is [new_batch, Hk, new_rows, D], slots is [new_batch, slots_rows]. */
