@@ -30,6 +30,8 @@ static uint32_t parts_of(AuEmit *e, AuKType type, LLVMValueRef v, LLVMValueRef *
 static const char *const products[AU_MATRICES] = {
     [AU_MATRIX_M16N8K16_F16]   = "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
     [AU_MATRIX_M16N8K16_BF16]  = "llvm.nvvm.mma.m16n8k16.row.col.bf16",
+    [AU_MATRIX_M8N16K16_F16]   = "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+    [AU_MATRIX_M8N16K16_BF16]  = "llvm.nvvm.mma.m16n8k16.row.col.bf16",
     [AU_MATRIX_M16N8K8_F16]    = "llvm.nvvm.mma.m16n8k8.row.col.f32.f32",
     [AU_MATRIX_M8N8K4_ROW_COL] = "llvm.nvvm.mma.m8n8k4.row.col.f32.f32",
     [AU_MATRIX_M8N8K4_ROW_ROW] = "llvm.nvvm.mma.m8n8k4.row.row.f32.f32",
@@ -49,9 +51,12 @@ void cuda_mma(AuEmit *e, AuVal v)
         emit_fault(e, in, au_format(e->arena, "%s needs sm_%u", op.text, least));
         return;
     }
-    uint32_t count =
-        parts_of(e, op.types[AU_MATRIX_A], emit_base(e, kernel_operand(e->k, in, 1)), arguments);
-    count += parts_of(e, op.types[AU_MATRIX_B], emit_base(e, kernel_operand(e->k, in, 2)),
+    const bool exchanged = in->imm == AU_MATRIX_M8N16K16_F16 || in->imm == AU_MATRIX_M8N16K16_BF16;
+    const int first = exchanged ? AU_MATRIX_B : AU_MATRIX_A, second = AU_MATRIX_A + AU_MATRIX_B - first;
+    uint32_t count = parts_of(e, op.types[first],
+                              emit_base(e, kernel_operand(e->k, in, 1 + (uint32_t)first)), arguments);
+    count += parts_of(e, op.types[second],
+                      emit_base(e, kernel_operand(e->k, in, 1 + (uint32_t)second)),
                       arguments + count);
     for (uint32_t n = 0; n < op.types[AU_MATRIX_C].width; n++)
         arguments[count++] = emit_at(e, c, n);

@@ -87,14 +87,16 @@ static bool add_form(AuJob *job, AuAttentionBuild *build, const AuVariant *v, Au
 {
     AuVariant of = *v;
     of.form = form;
-    return v->form || v->balanced || !v->attn->keys.layout || v->queries != AU_DECODE_QUERIES ||
-           v->operation != AU_FORWARD || add_variant(job, build, &of);
+    return v->form || v->balanced || (!v->attn->keys.layout && form != AU_FEW_NARROW) ||
+           v->queries != AU_DECODE_QUERIES || v->operation != AU_FORWARD ||
+           add_variant(job, build, &of);
 }
 
 static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
     const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
+    if (!add_form(job, build, v, AU_FEW_NARROW)) return false; /* before those of more rows */
     if (packs && !v->balanced && v->form != AU_FEW_CROWDED &&
         !v->invariant) { /* of several sequences, before those of any number */
         AuVariant several = *v;

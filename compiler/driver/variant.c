@@ -29,7 +29,7 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"",      "pages_", "mixed_",
                                                     "some_", "few_",   "decode_"};
-    static const char *const forms[] = {"", "crowded_", "tall_"};
+    static const char *const forms[] = {"", "crowded_", "tall_", "narrow_"};
     au_text_add(
         &text, "_%s_%s%s%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),

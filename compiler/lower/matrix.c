@@ -196,7 +196,7 @@ static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t fi
 /* ---- what is asked for, and whether it can be done */
 
 /* Does the index along a dimension of shared memory begin at a multiple of the vector, or count rows? */
-static bool suits_ldmatrix(AuLower *l, Operand *x)
+static bool suits_ldmatrix(AuLower *l, const Matrix *m, Operand *x)
 {
     const AuTileExpr *e = x->e;
     if (e->op != TILE_X_REF || e->memory->space != TILE_SHARED || e->type->count != 2) return false;
@@ -205,6 +205,7 @@ static bool suits_ldmatrix(AuLower *l, Operand *x)
     const int32_t bytes = tile_elem(type->elem)->bytes;
     const AuTileExpr *index = e->has_index ? e->args.at[last] : NULL;
     const AuLowerMemory *place = lower_memory(l, e->memory);
+    if (x->use == TILE_A ? m->atom->m != 2 * ROWS : m->atom->n != ROWS) return false;
     if (!kernel_at(l->k, place->by_vectors)->imm || !lower_starts_at(index, VECTOR / bytes))
         return false;
     x->transposed = e->type->axes[1].name == x->free_name;
@@ -262,7 +263,7 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
         !lower_piece(l, atom, x->use, x->turned, &x->piece))
         return false;
     x->by_ldmatrix =
-        (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && suits_ldmatrix(l, x);
+        (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && suits_ldmatrix(l, m, x);
     x->beside = x->by_ldmatrix ? 1 : beside(l, x, x->k_axis.places);
     return true;
 }

@@ -96,6 +96,15 @@ const AuTileAtom *tile_atom_of_widths(const AuTileCaps *caps, AuTileElem operand
     return best;
 }
 
+const AuTileAtom *tile_narrow_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on)
+{
+    const char *list = caps->atoms;
+    for (const AuTileAtom *a; (a = next_atom(&list));)
+        if (a->elems >> operands & 1 && a->on >> on & 1 && a->k > 1 && a->m < a->n && !a->opaque)
+            return a;
+    return NULL;
+}
+
 const AuTileAtom *tile_rounding_atom(const AuTileCaps *caps, AuTileExecutor on)
 {
     const char *list = caps->atoms;

@@ -113,6 +113,8 @@ const AuTileCaps *tile_rates(const AuTileCaps *caps);
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);
 /* The first atom of the target that multiplies operands of this type on this executor; NULL if none does. */
 const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on);
+/* Of those the one that has fewer rows than columns, for few queries; NULL: there is none. */
+const AuTileAtom *tile_narrow_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on);
 /* Of these, where the first is a matrix unit, the first whose columns divide both widths; the first of all where none does. */
 const AuTileAtom *tile_atom_of_widths(const AuTileCaps *caps, AuTileElem operands,
                                       AuTileExecutor on, int32_t d, int32_t e);

@@ -75,6 +75,7 @@ bool schedule_has_form(AuArena *arena, const AuProblem *p, AuFewForm form)
     const char *why;
     const AuRowLayout *keys = &p->attn->keys;
     if (form == AU_FEW_USUAL) return true;
+    if (form == AU_FEW_NARROW) return warps_has_narrow(arena, p);
     if (p->caps->has_private || p->queries != AU_DECODE_QUERIES || p->invariant || !keys->layout ||
         keys->has_groups || attn_is_stored(p->attn) ||
         shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED))
@@ -92,6 +93,7 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
     const char *why;
     AuProblem by_groups = *p;
     if (p->caps->has_private) return SCHEDULE_DECODE_ROWS;
+    if (p->form == AU_FEW_NARROW) return warps_atom(p)->m;
     if (schedule_lanes_packed_limit(arena, p)) return LANES_PACKED_ROWS;
     if (schedule_warps_decode_limit(arena, p))
         return p->form == AU_FEW_TALL || !schedule_has_form(arena, p, AU_FEW_TALL)

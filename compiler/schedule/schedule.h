@@ -23,7 +23,7 @@ typedef enum AuQueries {
 
 /* Kernels for few rows of all heads that share keys have further forms, for calls in a layout: more blocks a processor, where sequences are many and
  * what a block begins and ends with counts; twice the rows a block, which read keys once where others read them twice. */
-typedef enum AuFewForm { AU_FEW_USUAL, AU_FEW_CROWDED, AU_FEW_TALL } AuFewForm;
+typedef enum AuFewForm { AU_FEW_USUAL, AU_FEW_CROWDED, AU_FEW_TALL, AU_FEW_NARROW } AuFewForm;
 enum {
     SCHEDULE_CROWD = 264
 }; /* blocks of an H200, two a processor, from which on sequences are many */

@@ -6,7 +6,9 @@
  * once values are, when nobody reads the keys any more. What is not in 8 bits comes as in the step of one stage. */
 #include "key_layout.h"
 #include "key_storage.h"
+#include "shapes.h"
 #include "warps.h"
+#include "warps_decode.h"
 
 enum { REGISTERS = 32 }; /* of a lane, whose codes become elements together */
 
@@ -99,6 +101,29 @@ bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
            !atom->rounds && warps_padded(atom, p->d) == p->d && takes_neighbours(p, atom);
 }
 
+/* Of up to eight rows of the heads that share keys the instruction's columns are these, and a lane has half as many sums, scores and queries: so
+ * three blocks are on a processor, whose warps hide what each waits for. */
+bool warps_has_narrow(AuArena *arena, const AuProblem *p)
+{
+    AuProblem of = *p;
+    AuShape shape;
+    const char *why;
+    of.form = AU_FEW_NARROW;
+    return !p->caps->has_private && p->queries == AU_DECODE_QUERIES && !p->invariant && !p->tf32 &&
+           !p->attn->keys.has_groups && attn_is_stored(p->attn) &&
+           !shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED) && warps_copy_ahead(p) &&
+           tile_narrow_atom(p->caps, p->operand, TILE_ON_WARP) &&
+           schedule_warps_decode_shape(arena, &of, &shape, &why) &&
+           warps_codes_are_operands(&of, &shape);
+}
+
+const char *warps_exchange_weights(Lanes *x, const char *weight)
+{
+    if (x->p->form != AU_FEW_NARROW) return weight;
+    tile_convert(x->t, "weight_rows", weight, tile_text(x->t, "@ %s.A", x->atom->name));
+    return "weight_rows";
+}
+
 void warps_code_layouts(Lanes *x)
 {
     const AuTileAtom *atom = x->atom;
@@ -134,6 +159,9 @@ void warps_codes_begin(Lanes *x)
                   x->p->d);
         tile_frag(x->t, "values", "%s[kv:%d, e:%d] @ value_of_codes", x->operand, lanes_keys(x),
                   x->p->e);
+        if (x->p->form == AU_FEW_NARROW)
+            tile_frag(x->t, "weight", "%s[q:%d, kv:%d] like score", x->operand, x->rows,
+                      lanes_keys(x));
     }
     warps_scales_begin(x);
 }

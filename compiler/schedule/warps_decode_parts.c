@@ -144,6 +144,7 @@ static void keys_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_kernel(t, "keys");
+    if (x->p->form == AU_FEW_NARROW) tile_resident(t, x->resident);
     lanes_arguments(x);
     lanes_changed_arguments(x, 0);
     lanes_members_argument(x);

@@ -10,6 +10,7 @@ enum { DIRECT_BYTES = 16 }; /* of a lane, as swizzles place them */
 static const AuTileAtom *atom_of(const AuProblem *p)
 {
     enum { WIDEST = 128 };
+    if (p->form == AU_FEW_NARROW) return tile_narrow_atom(p->caps, p->operand, TILE_ON_WARP);
     if (p->tf32) return tile_rounding_atom(p->caps, TILE_ON_WARP);
     if (p->d > WIDEST || p->e > WIDEST) return tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
     return tile_atom_of_widths(p->caps, p->operand, TILE_ON_WARP, p->d, p->e);
@@ -37,6 +38,7 @@ bool warps_weights_get_lost(const AuProblem *p)
 bool warps_via_shared(const AuProblem *p)
 {
     enum { EXTENT = 32 }; /* enough to compare layouts by */
+    if (p->form == AU_FEW_NARROW) return false; /* warps_exchange_weights */
     const AuTileAtom *atom = warps_atom(p);
     const AuTilePlaces *columns = tile_atom_places(p->attn->arena, atom, TILE_C, 1, EXTENT);
     return !columns || !tile_contraction_matches(atom, columns, NULL, EXTENT);

@@ -16,6 +16,7 @@ enum {
     LONG_SPAN =
         128, /* bytes of tiles' rows that stay together, as in the tensor; fewer beside many */
     SHORT_SPAN = 32, /* registers: places of vectors in a long span are addresses of their own */
+    NARROW_REGISTERS = 168, /* of a lane of kernels for up to eight rows: three blocks of four warps */
     SCHEDULER_WARPS = 2, /* resident ones a scheduler from which on more change nothing */
 };
 
@@ -202,6 +203,8 @@ int32_t warps_decode_resident(const AuProblem *p, const AuShape *s)
     const int32_t shared =
         needs_of(p, warps_atom(p), s).shared -
         WARPS_ALIGNMENT; /* of which tiles that follow each other leave nothing */
+    if (p->form == AU_FEW_NARROW)
+        return most(resident(p, shared, s->executors, NARROW_REGISTERS), 1);
     return most(warps_resident(p, shared, s->executors), 1);
 }
 
