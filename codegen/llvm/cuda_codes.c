@@ -6,12 +6,70 @@
  * 128 + (b & 127) less 128, or 256 where the sign is there, which is the same bits with the sign below the exponent. */
 #include "cuda.h"
 
+static LLVMValueRef word(AuEmit *e, uint32_t bits)
+{
+    return LLVMConstInt(e->element[AU_I32], bits, false);
+}
+
+/* Bytes of [a], which are 0 .. 3, and of [b], 4 .. 7, by four digits from the lowest on (PTX ISA, prmt). */
+static LLVMValueRef bytes_of(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t which)
+{
+    LLVMValueRef operands[] = {a, b, word(e, which)};
+    return emit_call(e, "llvm.nvvm.prmt", NULL, NULL, operands, 3);
+}
+
+/* Codes 4 n .. 4 n + 3 of a vector of whole words. */
+static LLVMValueRef word_at(AuEmit *e, LLVMValueRef codes, uint32_t n)
+{
+    const uint32_t count = emit_count(codes);
+    LLVMTypeRef type = e->element[AU_I32];
+    if (count == 4) return LLVMBuildBitCast(e->builder, codes, type, "");
+    return emit_at(e, LLVMBuildBitCast(e->builder, codes, LLVMVectorType(type, count / 4), ""), n);
+}
+
+/* Are these the elements of two vectors by turns, from [first] of each on? So V's codes come, of which two rows have a register together. */
+typedef struct Turns {
+    AuVal of[2];
+    uint32_t first;
+} Turns;
+
+static bool by_turns(AuEmit *e, AuVal codes, Turns *out)
+{
+    const AuInstr *vec = kernel_at(e->k, codes);
+    if (vec->op != AU_K_VEC || vec->type.width % 8) return false;
+    for (uint32_t n = 0; n < vec->type.width; n++) {
+        const AuInstr *in = kernel_at(e->k, kernel_operand(e->k, vec, n));
+        if (in->op != AU_K_ELEMENT) return false;
+        const AuVal of = kernel_operand(e->k, in, 0);
+        if (n < 2) out->of[n] = of;
+        if (n == 0) out->first = (uint32_t)in->imm;
+        if (of.i != out->of[n % 2].i || (uint32_t)in->imm != out->first + n / 2) return false;
+    }
+    return out->first % 4 == 0 && kernel_at(e->k, out->of[0])->type.width % 4 == 0;
+}
+
+/* Codes 4 n .. 4 n + 3 of what is decoded, of which there are perhaps two. */
+static LLVMValueRef word_of(AuEmit *e, AuVal from, uint32_t n)
+{
+    LLVMBuilderRef b = e->builder;
+    Turns turns = {.first = 0};
+    if (by_turns(e, from, &turns)) {
+        const uint32_t at = turns.first / 4 + n / 2;
+        return bytes_of(e, word_at(e, emit_base(e, turns.of[0]), at),
+                        word_at(e, emit_base(e, turns.of[1]), at), n % 2 ? 0x7362 : 0x5140);
+    }
+    LLVMValueRef codes = emit_base(e, from);
+    if (emit_count(codes) > 2) return word_at(e, codes, n);
+    LLVMTypeRef halfword = LLVMInt16TypeInContext(e->context);
+    return LLVMBuildZExt(b, LLVMBuildBitCast(b, codes, halfword, ""), e->element[AU_I32], "");
+}
+
 static LLVMValueRef pair_of(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t count)
 {
     LLVMBuilderRef b = e->builder;
-    LLVMTypeRef word = LLVMInt16TypeInContext(e->context);
-    if (count == 1) return LLVMBuildZExt(b, codes, word, "");
-    return emit_at(e, LLVMBuildBitCast(b, codes, LLVMVectorType(word, count / 2), ""), n);
+    LLVMTypeRef halfword = LLVMInt16TypeInContext(e->context);
+    if (count == 1) return LLVMBuildZExt(b, codes, halfword, "");
+    return emit_at(e, LLVMBuildBitCast(b, codes, LLVMVectorType(halfword, count / 2), ""), n);
 }
 
 static LLVMValueRef decode(AuEmit *e, const char *name, LLVMValueRef codes)
@@ -21,8 +79,8 @@ static LLVMValueRef decode(AuEmit *e, const char *name, LLVMValueRef codes)
     LLVMTypeRef f32 = e->element[AU_F32];
     LLVMValueRef all = count > 1 ? LLVMGetPoison(LLVMVectorType(f32, count)) : NULL;
     for (uint32_t n = 0; n < count; n += 2) {
-        LLVMValueRef word = pair_of(e, codes, n / 2, count);
-        LLVMValueRef halves = emit_call(e, name, NULL, NULL, &word, 1);
+        LLVMValueRef pair = pair_of(e, codes, n / 2, count);
+        LLVMValueRef halves = emit_call(e, name, NULL, NULL, &pair, 1);
         for (uint32_t i = 0; i < 2 && n + i < count; i++) {
             LLVMValueRef one = LLVMBuildFPExt(b, emit_at(e, halves, i), f32, "");
             all = all ? emit_put(e, all, one, n + i) : one;
@@ -50,18 +108,6 @@ static LLVMValueRef encode(AuEmit *e, const char *name, LLVMValueRef x)
 }
 
 /* ---- integers */
-
-static LLVMValueRef word(AuEmit *e, uint32_t bits)
-{
-    return LLVMConstInt(e->element[AU_I32], bits, false);
-}
-
-/* Bytes of [a], which are 0 .. 3, and of [b], 4 .. 7, by four digits from the lowest on (PTX ISA, prmt). */
-static LLVMValueRef bytes_of(AuEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t which)
-{
-    LLVMValueRef operands[] = {a, b, word(e, which)};
-    return emit_call(e, "llvm.nvvm.prmt", NULL, NULL, operands, 3);
-}
 
 /* Codes 2 n and 2 n + 1 of a word, each the low byte of 16 bits, whose others are byte [which] of the constant: one for all, so that it has a
  * register, and the digits are in the instruction. */
@@ -127,18 +173,6 @@ static bool is_of_integers(AuKOp op)
     return op == AU_K_FROM_I8 || op == AU_K_FROM_I4 || op == AU_K_FROM_I4_HIGH;
 }
 
-/* Codes 4 n .. 4 n + 3 of a vector, of which it has perhaps two. */
-static LLVMValueRef word_of(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t count)
-{
-    LLVMBuilderRef b = e->builder;
-    LLVMTypeRef word = e->element[AU_I32];
-    if (count == 2)
-        return LLVMBuildZExt(
-            b, LLVMBuildBitCast(b, codes, LLVMInt16TypeInContext(e->context), ""), word, "");
-    if (count == 4) return LLVMBuildBitCast(b, codes, word, "");
-    return emit_at(e, LLVMBuildBitCast(b, codes, LLVMVectorType(word, count / 4), ""), n);
-}
-
 static LLVMValueRef splat(AuEmit *e, LLVMValueRef one, uint32_t count)
 {
     return count > 1 ? emit_splat(e, one, 1, count) : one;
@@ -154,10 +188,10 @@ static LLVMValueRef integers_to_halves(AuEmit *e, const AuInstr *in)
     const uint32_t count = in->type.width;
     if (!is_of_integers((AuKOp)from->op) || (count != 2 && count % 4)) return NULL;
     if (to == AU_BF16 && cuda_host(e)->capability < 80) return NULL;
-    LLVMValueRef codes = emit_base(e, kernel_operand(e->k, from, 0)),
-                 all = LLVMGetPoison(LLVMVectorType(e->element[AU_I32], count / 2));
+    const AuVal codes = kernel_operand(e->k, from, 0);
+    LLVMValueRef all = LLVMGetPoison(LLVMVectorType(e->element[AU_I32], count / 2));
     for (uint32_t n = 0; n < count / 2; n++) {
-        LLVMValueRef four = word_of(e, codes, n / 2, count),
+        LLVMValueRef four = word_of(e, codes, n / 2),
                      two = pair_to(e, (AuKOp)from->op, four, n % 2, to);
         all = emit_put(e, all, LLVMBuildBitCast(b, two, e->element[AU_I32], ""), n);
     }

@@ -25,6 +25,7 @@ typedef struct Operand {
     int32_t step;                 /* elements along k that are read at once */
     bool by_ldmatrix, transposed;
     bool turned;    /* as the other form of the instruction has it */
+    bool crossed;   /* of four registers along k the second and the third change places, as in the other operand */
     int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
     int32_t pieces; /* elements of a load that lanes turn; 0: none does */
     AuTileAxis named_free, named_k; /* of what a lane names of such a load */
@@ -43,10 +44,17 @@ typedef struct Matrix {
 
 static int32_t elements_of(const Operand *x) { return lower_piece_elements(&x->piece); }
 
+static void in_piece(const Operand *x, int32_t tile, int32_t part, int32_t i, int32_t *free,
+                     int32_t *k)
+{
+    lower_in_piece(&x->piece, tile, part, i, free, k);
+    if (x->crossed) *k = (*k & ~3) + (*k & 1) * 2 + (*k >> 1 & 1);
+}
+
 static AuPoint point_of(AuLower *l, const Operand *x, int32_t tile, int32_t part, int32_t i)
 {
     int32_t free, k;
-    lower_in_piece(&x->piece, tile, part, i, &free, &k);
+    in_piece(x, tile, part, i, &free, &k);
     return (AuPoint){.at = {lower_coord(l, &x->free_axis, free), lower_coord(l, &x->k_axis, k)},
                      .count = 2};
 }
@@ -60,7 +68,7 @@ static AuVal side_by_side(AuLower *l, const Operand *x, const AuTileVar *var, in
     uint32_t first = 0;
     for (int32_t i = 0; i < elements_of(x); i++) {
         int32_t free, k, regs[2];
-        lower_in_piece(&x->piece, tile, part, i, &free, &k);
+        in_piece(x, tile, part, i, &free, &k);
         for (uint32_t n = 0; n < 2; n++) regs[n] = type->axes[n].name == x->k_name ? k : free;
         const uint32_t number = lower_register_number(type, regs);
         if (i == 0) first = number;
@@ -286,6 +294,20 @@ static void choose_order(AuLower *l, Matrix *x)
     x->a.beside = beside(l, &x->a, order), x->b.beside = beside(l, &x->b, order);
 }
 
+static bool comes_by_halves(AuLower *l, const Operand *x)
+{
+    return x->e->op == TILE_X_NAME && x->e->var && lower_held(l, x->e->var)->by_halves &&
+           tile_axis_registers(x->k_axis.places) % 4 == 0 && lower_neighbours(x->k_axis.places) % 4 == 0;
+}
+
+/* The lower halves of two bytes become a register's two numbers together, as do the upper ones: so that none changes its place, products take the
+ * channels in that order. */
+static void cross(AuLower *l, Matrix *x)
+{
+    if (x->a.e->op == TILE_X_REF || x->b.e->op == TILE_X_REF) return;
+    x->a.crossed = x->b.crossed = comes_by_halves(l, &x->a) || comes_by_halves(l, &x->b);
+}
+
 /* Does the operand lie as the product takes it? Memory is read so. */
 static bool is_in_place(const Operand *x)
 {
@@ -368,6 +390,7 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
         !choose_free_order(l, x, &x->b, tile_axis(c, n), &x->columns))
         return false;
     if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
+    cross(l, x);
     const int32_t both = 2 * VECTOR / tile_elem(s->product.a->type->elem)->bytes;
     if (x->depth % both) x->a.by_ldmatrix = x->b.by_ldmatrix = false;
     choose_pieces(l, &x->a);

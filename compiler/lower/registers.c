@@ -86,26 +86,6 @@ static bool keeps_vector(AuLower *l, const Registers *x, const int32_t *regs, Au
     return true;
 }
 
-/* The numbers of bytes that hold two each: those of a lane are neighbours along the fast axis. */
-static void store_halves(AuLower *l, const Registers *x, const int32_t *regs, AuVal bytes)
-{
-    const AuTileVar *var = x->var;
-    const AuVal none = {0};
-    for (int32_t half = 0; half < 2; half++) {
-        const AuVal all = lower_as(
-            l, kernel_op1(l->k, half ? AU_K_FROM_I4_HIGH : AU_K_FROM_I4, bytes),
-            lower_scalar(var->type->elem));
-        for (int32_t i = 0; i < x->wide; i++) {
-            int32_t at[TILE_MAX_AXES];
-            memcpy(at, regs, sizeof at);
-            at[x->fast] = 2 * (at[x->fast] + i) + half;
-            kernel_store(l->k, lower_var_array(l, var),
-                         kernel_i32(l->k, (int32_t)lower_register_number(var->type, at)),
-                         x->wide > 1 ? kernel_element(l->k, all, (uint32_t)i) : all, none);
-        }
-    }
-}
-
 /* What a lane has of the bytes, where their numbers lie as the fragment does; NULL: a byte's two are not side by side. */
 static const AuTileType *type_of_bytes(AuLower *l, const AuTileType *type, const char *axis)
 {
@@ -124,9 +104,9 @@ static const AuTileType *type_of_bytes(AuLower *l, const AuTileType *type, const
     return out;
 }
 
-static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
+/* A vector of memory, as it lies. */
+static AuVal load_vector(AuLower *l, const Registers *x, const int32_t *regs)
 {
-    AuKernel *k = l->k;
     const AuLowerMemory *place = lower_memory(l, x->ref->memory);
     const AuScalar scalar = lower_scalar(x->ref->memory->type.elem);
     const AuPoint first = registers_at(l, x, regs, 0);
@@ -137,14 +117,91 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
     inside = lower_both(l, inside, lower_when(l, x->s->load.when, &first));
     inside = lower_both(l, inside, place->present); /* what was not passed reads as padding */
     const AuVal other = inside.i && x->wide == 1 ? lower_padding(l, pad, scalar) : none;
-    AuVal all = kernel_load(k, place->mem, at, (uint32_t)x->wide, inside, other);
-    if (x->s->load.halves) {
-        store_halves(l, x, regs, all);
+    return kernel_load(l->k, place->mem, at, (uint32_t)x->wide, inside, other);
+}
+
+/* ---- codes that become numbers of 16 bits */
+
+enum { PAIR = 2, TWINS = 8 /* bytes of each of two rows that a vector takes */ };
+
+static bool becomes_halfwords(const Registers *x)
+{
+    return tile_elem(x->ref->memory->type.elem)->is_code && tile_elem(x->type->elem)->bytes == 2;
+}
+
+/* The other axis, if two rows of bytes have numbers that are neighbours in a register; TILE_MAX_AXES: there is none. So integers come, whose numbers
+ * machines make two at a time; others become f32 first, of which any two do. */
+static uint32_t axis_of_twins(const Registers *x)
+{
+    const uint32_t other = 1 - x->fast;
+    if (!becomes_halfwords(x) || x->ref->memory->type.elem != TILE_I8 || x->type->count != 2 || x->fast > 1 || x->wide < PAIR ||
+        x->s->load.pad || x->s->load.when || lower_neighbours(x->type->axes[other].places) != PAIR)
+        return TILE_MAX_AXES;
+    return other;
+}
+
+/* Numbers of codes, those of the registers at [regs] and further on; [twins]: every other one of the row beside. */
+static void store_numbers(AuLower *l, const Registers *x, const int32_t *regs, AuVal codes,
+                          uint32_t twins)
+{
+    const AuTileVar *var = x->var;
+    const AuVal none = {0};
+    const bool halves = x->s->load.halves, beside = twins < TILE_MAX_AXES;
+    const int32_t count = (int32_t)kernel_at(l->k, codes)->type.width, rows = beside ? PAIR : 1;
+    for (int32_t half = 0; half < (halves ? PAIR : 1); half++) {
+        const AuVal numbers =
+            halves ? kernel_op1(l->k, half ? AU_K_FROM_I4_HIGH : AU_K_FROM_I4, codes)
+                   : lower_decoded(l, x->ref->memory->type.elem, codes);
+        const AuVal all = lower_as(l, numbers, lower_scalar(var->type->elem));
+        for (int32_t i = 0; i < count; i++) {
+            int32_t at[TILE_MAX_AXES];
+            memcpy(at, regs, sizeof at);
+            at[x->fast] += i / rows;
+            if (halves) at[x->fast] = PAIR * at[x->fast] + half;
+            if (beside) at[twins] += i % rows;
+            kernel_store(l->k, lower_var_array(l, var),
+                         kernel_i32(l->k, (int32_t)lower_register_number(var->type, at)),
+                         count > 1 ? kernel_element(l->k, all, (uint32_t)i) : all, none);
+        }
+    }
+}
+
+/* Of two rows, whose codes come by turns in a vector. */
+static void load_twins(AuLower *l, const Registers *x, const int32_t *regs, uint32_t axis)
+{
+    int32_t next[TILE_MAX_AXES], at[TILE_MAX_AXES];
+    AuVal v[PAIR * TWINS];
+    memcpy(next, regs, sizeof next), memcpy(at, regs, sizeof at);
+    if (regs[axis] % PAIR) return; /* has come with the row before */
+    next[axis]++;
+    const AuVal one = load_vector(l, x, regs), other = load_vector(l, x, next);
+    for (int32_t first = 0; first < x->wide; first += TWINS) {
+        const int32_t count = x->wide < TWINS ? x->wide : TWINS;
+        for (int32_t i = 0; i < count; i++) {
+            v[PAIR * i] = kernel_element(l->k, one, (uint32_t)(first + i));
+            v[PAIR * i + 1] = kernel_element(l->k, other, (uint32_t)(first + i));
+        }
+        at[x->fast] = regs[x->fast] + first;
+        store_numbers(l, x, at, kernel_vec(l->k, v, (uint32_t)(PAIR * count)), axis);
+    }
+}
+
+static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
+{
+    AuKernel *k = l->k;
+    const AuVal none = {0};
+    const uint32_t twins = axis_of_twins(x);
+    if (twins < TILE_MAX_AXES) {
+        load_twins(l, x, regs, twins);
+        return;
+    }
+    AuVal all = load_vector(l, x, regs);
+    lower_held(l, x->var)->by_halves = x->s->load.halves;
+    if (x->s->load.halves || (becomes_halfwords(x) && !x->packed)) {
+        store_numbers(l, x, regs, all, TILE_MAX_AXES);
         return;
     }
     all = lower_decoded(l, x->ref->memory->type.elem, all);
-    if (tile_elem(x->ref->memory->type.elem)->is_code) /* whole vectors */
-        all = lower_as(l, all, lower_scalar(x->type->elem));
     if (keeps_vector(l, x, regs, all)) return;
     for (int32_t i = 0; i < x->wide; i++) {
         const AuPoint p = registers_at(l, x, regs, i);

@@ -59,11 +59,27 @@ static const char *own_parts(Lanes *x, const char *keys)
     return tile_text(x->t, "max(cdiv(%s, %d), 1)", keys, own_tiles(x) * x->shape->key_tile);
 }
 
+/* The same of kernels for few rows, of whose blocks more are on the processors at once than sequences and heads often are a multiple of: where there
+ * are more than that, parts enough for them to fill the processors four times. */
+static const char *parts_of_turns(Lanes *x, const char *blocks)
+{
+    enum { TURNS = 4 };
+    AuTileBuild *t = x->t;
+    const int32_t at_once = WARPS_PROCESSORS * x->resident;
+    const char *some = tile_text(t, "max(%s, 1)", blocks),
+               *turns = tile_text(t, "min(%d / %s, (%s - 1) / %d * %d)", at_once * TURNS, some,
+                                  some, at_once, TURNS);
+    return tile_text(t, "min(max(max(%d / %s, %s), 1), max(cdiv(%s, %d), 1))", at_once, some, turns,
+                     lanes_key_room(x), least_part(x));
+}
+
 static const char *parts(Lanes *x)
 {
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
-    return warps_parts_for(x, tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0),
-                                        lanes_axis(x, 1, 1), warps_row_blocks(x)));
+    const char *blocks = tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_axis(x, 1, 1),
+                                   warps_row_blocks(x));
+    return x->p->form == AU_FEW_NARROW && !x->p->balanced ? parts_of_turns(x, blocks)
+                                                          : warps_parts_for(x, blocks);
 }
 
 /* What a block leaves of each row. */

@@ -38,13 +38,41 @@ static const char *entry(Lanes *x, const char *key)
     return lanes_page_entry(x, tile_text(x->t, "%s / page_rows", key));
 }
 
+/* Do tiles follow each other, so that a key's page and slot are so many pages and slots behind those of the tile before? */
+static bool steps(const Lanes *x) { return !goes_down(x) && !is_listed(x); }
+
+static void read_entry(Lanes *x, uint32_t n)
+{
+    tile_set(x->t, tile_numbered(x->t, "ahead", n), "%s",
+             lanes_page_entry(x, tile_text(x->t, "ahead_page%u", n)));
+}
+
 static void read_ahead(Lanes *x, const char *tile)
 {
     AuTileBuild *t = x->t;
-    for (int32_t n = 0; n < pieces(x); n++) {
-        const char *key = keys_of(x, tile, n);
-        tile_set(t, tile_numbered(t, "ahead", (uint32_t)n), "%s", entry(x, key));
-        tile_set(t, tile_numbered(t, "ahead_slot", (uint32_t)n), "%s %% page_rows", key);
+    for (uint32_t n = 0; n < (uint32_t)pieces(x); n++) {
+        const char *key = keys_of(x, tile, (int32_t)n);
+        tile_set(t, tile_numbered(t, "ahead_slot", n), "%s %% page_rows", key);
+        if (!steps(x)) {
+            tile_set(t, tile_numbered(t, "ahead", n), "%s", entry(x, key));
+            continue;
+        }
+        tile_set(t, tile_numbered(t, "ahead_page", n), "%s / page_rows", key);
+        read_entry(x, n);
+    }
+}
+
+/* The same of the next tile, without a division. */
+static void step_ahead(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 0; n < (uint32_t)pieces(x); n++) {
+        tile_set(t, "slot_behind", "ahead_slot%u + tile_slots", n);
+        tile_set(t, tile_numbered(t, "ahead_page", n),
+                 "ahead_page%u + tile_pages + where(slot_behind < page_rows, 0, 1)", n);
+        tile_set(t, tile_numbered(t, "ahead_slot", n),
+                 "where(slot_behind < page_rows, slot_behind, slot_behind - page_rows)");
+        read_entry(x, n);
     }
 }
 
@@ -64,7 +92,8 @@ static void next_entries(Lanes *x, const char *tile)
         else
             tile_set(t, tile_numbered(t, "slot", n), "ahead_slot%u", n);
     }
-    if (!now) read_ahead(x, tile_text(t, "(%s + 1)", tile));
+    if (!now && steps(x)) step_ahead(x);
+    if (!now && !steps(x)) read_ahead(x, tile_text(t, "(%s + 1)", tile));
 }
 
 static void hold(Lanes *x, const char *what)
@@ -76,10 +105,14 @@ static void hold(Lanes *x, const char *what)
 
 void warps_pages_begin(Lanes *x)
 {
-    static const char *const held[] = {"page", "slot", "ahead", "ahead_slot"};
+    static const char *const held[] = {"page", "slot", "ahead", "ahead_slot", "ahead_page"};
     if (!lanes_has_pages(x)) return;
-    for (uint32_t n = 0; n < (goes_down(x) ? 2 : 4); n++) hold(x, held[n]);
+    for (uint32_t n = 0; n < (goes_down(x) ? 2u : steps(x) ? 5u : 4u); n++) hold(x, held[n]);
     tile_set(x->t, "page_rows", "max(%s, 1)", lanes_size(x, x->p->attn->keys.slots));
+    if (steps(x)) {
+        tile_set(x->t, "tile_pages", "%d / page_rows", x->shape->key_tile);
+        tile_set(x->t, "tile_slots", "%d %% page_rows", x->shape->key_tile);
+    }
     if (goes_down(x))
         tile_set(x->t, "part_end",
                  x->p->attn->mask.i && !is_listed(x) ? "min(k_high, kv_length)" : "kv_length");
