@@ -112,6 +112,7 @@ static AuFewForm form_of(const Run *r)
 {
     return exec_has(r, "tall")      ? AU_FEW_TALL
            : exec_has(r, "crowded") ? AU_FEW_CROWDED
+           : exec_has(r, "narrow")  ? AU_FEW_NARROW
                                     : AU_FEW_USUAL;
 }
 

@@ -361,6 +361,7 @@ static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=40 H=4 Hk=2 S=2 T=190 D=128 E=128 slots=5", NULL, "decode forward paged crowded"},
     {"mha.attn", "B=3 H=10 Hk=1 S=6 T=129 D=128 E=128", NULL, "decode forward padded tall"},
     {"gemma_local.attn", "B=3 H=12 Hk=1 S=5 T=700 D=128 E=128 slots=24", "window=150", "decode forward ragged paged tall crowded"},
+    {"mha.attn", "B=9 H=4 Hk=2 S=1 T=400 D=64 E=128 slots=5", NULL, "decode forward paged i8 token balanced narrow"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
 static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90a", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
@@ -457,6 +458,18 @@ static const ExecCase stored_cases[] = {
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows e4m3"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},
+    /* up to eight rows of the heads that share keys */
+    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 narrow"},
+    {"mha.attn", "B=1 H=8 Hk=1 S=1 T=500 D=128 E=128", NULL, "decode forward i8 token narrow"},
+    {"mha.attn", "B=3 H=2 Hk=2 S=8 T=300 D=128 E=64 slots=48", NULL, "decode forward paged i4 token narrow"},
+    {"gemma_local.attn", "B=1 H=6 Hk=2 S=2 T=600 D=32 E=64 slots=64", "window=150", "decode forward paged e5m2 token narrow"},
+    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=600 D=64 E=64 slots=1", NULL, "decode forward paged positions i4 narrow"},
+    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i4 token narrow"},
+    {"mha.attn", "B=5 H=4 Hk=2 S=3 T=270 D=64 E=64 slots=16", NULL, "decode packed most forward paged i8 token narrow"},
+    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=64 E=64 slots=3", NULL, "decode forward paged i8 narrow"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=4 T=300 D=128 E=64 slots=24", NULL, "decode forward paged i8 token narrow"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=64 E=64", NULL, "decode forward i4 narrow"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=64 E=64 slots=13", NULL, "decode forward paged i8 token narrow"},
     /* scales of groups of channels, zero points, two codes a byte */
     {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 channels32"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token zero"},
