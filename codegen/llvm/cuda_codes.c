@@ -114,8 +114,7 @@ static LLVMValueRef encode(AuEmit *e, const char *name, LLVMValueRef x)
 static LLVMValueRef spread(AuEmit *e, LLVMValueRef codes, uint32_t n, uint32_t constant,
                            uint32_t which)
 {
-    return bytes_of(e, codes, word(e, constant),
-                    (n ? 0x0302 : 0x0100) + (4 + which) * 0x1010);
+    return bytes_of(e, codes, word(e, constant), (n ? 0x0302 : 0x0100) + (4 + which) * 0x1010);
 }
 
 static LLVMValueRef both(AuEmit *e, LLVMValueRef operand, uint32_t bits)

@@ -52,12 +52,13 @@ void cuda_mma(AuEmit *e, AuVal v)
         return;
     }
     const bool exchanged = in->imm == AU_MATRIX_M8N16K16_F16 || in->imm == AU_MATRIX_M8N16K16_BF16;
-    const int first = exchanged ? AU_MATRIX_B : AU_MATRIX_A, second = AU_MATRIX_A + AU_MATRIX_B - first;
-    uint32_t count = parts_of(e, op.types[first],
-                              emit_base(e, kernel_operand(e->k, in, 1 + (uint32_t)first)), arguments);
-    count += parts_of(e, op.types[second],
-                      emit_base(e, kernel_operand(e->k, in, 1 + (uint32_t)second)),
-                      arguments + count);
+    const int first = exchanged ? AU_MATRIX_B : AU_MATRIX_A,
+              second = AU_MATRIX_A + AU_MATRIX_B - first;
+    uint32_t count = parts_of(
+        e, op.types[first], emit_base(e, kernel_operand(e->k, in, 1 + (uint32_t)first)), arguments);
+    count +=
+        parts_of(e, op.types[second], emit_base(e, kernel_operand(e->k, in, 1 + (uint32_t)second)),
+                 arguments + count);
     for (uint32_t n = 0; n < op.types[AU_MATRIX_C].width; n++)
         arguments[count++] = emit_at(e, c, n);
     LLVMValueRef sums = emit_call(e, products[in->imm], NULL, NULL, arguments, count);

@@ -61,8 +61,7 @@ static AuVal from_half(const Codes *m, AuVal byte, bool upper)
 {
     AuVal code = kernel_cvt(m->k, byte, AU_I32);
     code = upper ? with(m, AU_K_USHR, code, 4) : with(m, AU_K_AND, code, 15);
-    return two(m, AU_K_SUB, real(m, with(m, AU_K_XOR, code, 0x4b000008)),
-               number(m, 8388608.0 + 8));
+    return two(m, AU_K_SUB, real(m, with(m, AU_K_XOR, code, 0x4b000008)), number(m, 8388608.0 + 8));
 }
 
 static AuVal from_small(const Codes *m, const Small *s, AuVal code)
@@ -144,8 +143,7 @@ static AuVal visit(AuKernel *k, AuVal v, void *user)
 {
     const AuInstr in = *kernel_at(k, v);
     const Native *native = user;
-    const uint32_t known =
-        kernel_op_info(in.op)->rule == AU_R_DECODE ? native->from : native->to;
+    const uint32_t known = kernel_op_info(in.op)->rule == AU_R_DECODE ? native->from : native->to;
     if (!(kernel_op_info(in.op)->flags & AU_KF_CODE) || known >> elem_of(in.op) & 1 ||
         k->instr_count > KERNEL_MOST)
         return v;

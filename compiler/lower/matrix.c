@@ -24,8 +24,9 @@ typedef struct Operand {
     AuPiece piece;                /* of a lane, for one instruction */
     int32_t step;                 /* elements along k that are read at once */
     bool by_ldmatrix, transposed;
-    bool turned;    /* as the other form of the instruction has it */
-    bool crossed;   /* of four registers along k the second and the third change places, as in the other operand */
+    bool turned; /* as the other form of the instruction has it */
+    bool
+        crossed; /* of four registers along k the second and the third change places, as in the other operand */
     int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
     int32_t pieces; /* elements of a load that lanes turn; 0: none does */
     AuTileAxis named_free, named_k; /* of what a lane names of such a load */
@@ -37,7 +38,8 @@ typedef struct Matrix {
     Operand a, b;
     int32_t tiles_m, tiles_n, depth, step, parts; /* parts: instructions along k of a step */
     AuPiece c;                                    /* of a lane, for one instruction */
-    const int32_t *rows, *columns; /* registers of C along its axes, in the instruction's order; NULL: it is theirs */
+    const int32_t *rows,
+        *columns; /* registers of C along its axes, in the instruction's order; NULL: it is theirs */
 } Matrix;
 
 /* ---- operands */
@@ -297,7 +299,8 @@ static void choose_order(AuLower *l, Matrix *x)
 static bool comes_by_halves(AuLower *l, const Operand *x)
 {
     return x->e->op == TILE_X_NAME && x->e->var && lower_held(l, x->e->var)->by_halves &&
-           tile_axis_registers(x->k_axis.places) % 4 == 0 && lower_neighbours(x->k_axis.places) % 4 == 0;
+           tile_axis_registers(x->k_axis.places) % 4 == 0 &&
+           lower_neighbours(x->k_axis.places) % 4 == 0;
 }
 
 /* The lower halves of two bytes become a register's two numbers together, as do the upper ones: so that none changes its place, products take the
@@ -346,8 +349,7 @@ static const int32_t *registers_of_sums(AuLower *l, const Matrix *x, const Opera
     for (int32_t q = 0; q < count; q++) {
         const int32_t place = operand->place[tile_axis_offset(own, q)];
         int32_t r = 0;
-        while (r < count &&
-               (taken[r] || lies->place[tile_axis_offset(sums->places, r)] != place))
+        while (r < count && (taken[r] || lies->place[tile_axis_offset(sums->places, r)] != place))
             r++;
         if (r == count) return NULL;
         taken[r] = true, out[q] = r;
@@ -469,8 +471,7 @@ static AuVal sum_at(AuLower *l, const Matrix *x, const AuTileType *type, int32_t
     lower_in_piece(&x->c, tile % x->tiles_m, tile / x->tiles_m, i, &row, &column);
     if (x->rows) row = x->rows[row];
     if (x->columns) column = x->columns[column];
-    for (uint32_t n = 0; n < 2; n++)
-        regs[n] = type->axes[n].name == x->a.free_name ? row : column;
+    for (uint32_t n = 0; n < 2; n++) regs[n] = type->axes[n].name == x->a.free_name ? row : column;
     return kernel_i32(l->k, (int32_t)lower_register_number(type, regs));
 }
 
@@ -547,8 +548,7 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s)
     AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)count + 1);
     const AuVal none = {0},
                 zero = s->product.add ? none : zeros(l, (uint32_t)lower_piece_elements(&x.c));
-    for (int32_t i = 0; i < count; i++)
-        c[i] = s->product.add ? load_sums(l, &x, s->var, i) : zero;
+    for (int32_t i = 0; i < count; i++) c[i] = s->product.add ? load_sums(l, &x, s->var, i) : zero;
     products(l, &x, c);
     for (int32_t i = 0; i < count; i++) store_sums(l, &x, s->var, i, c[i]);
 }

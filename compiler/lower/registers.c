@@ -134,8 +134,9 @@ static bool becomes_halfwords(const Registers *x)
 static uint32_t axis_of_twins(const Registers *x)
 {
     const uint32_t other = 1 - x->fast;
-    if (!becomes_halfwords(x) || x->ref->memory->type.elem != TILE_I8 || x->type->count != 2 || x->fast > 1 || x->wide < PAIR ||
-        x->s->load.pad || x->s->load.when || lower_neighbours(x->type->axes[other].places) != PAIR)
+    if (!becomes_halfwords(x) || x->ref->memory->type.elem != TILE_I8 || x->type->count != 2 ||
+        x->fast > 1 || x->wide < PAIR || x->s->load.pad || x->s->load.when ||
+        lower_neighbours(x->type->axes[other].places) != PAIR)
         return TILE_MAX_AXES;
     return other;
 }
@@ -149,9 +150,9 @@ static void store_numbers(AuLower *l, const Registers *x, const int32_t *regs, A
     const bool halves = x->s->load.halves, beside = twins < TILE_MAX_AXES;
     const int32_t count = (int32_t)kernel_at(l->k, codes)->type.width, rows = beside ? PAIR : 1;
     for (int32_t half = 0; half < (halves ? PAIR : 1); half++) {
-        const AuVal numbers =
-            halves ? kernel_op1(l->k, half ? AU_K_FROM_I4_HIGH : AU_K_FROM_I4, codes)
-                   : lower_decoded(l, x->ref->memory->type.elem, codes);
+        const AuVal numbers = halves
+                                  ? kernel_op1(l->k, half ? AU_K_FROM_I4_HIGH : AU_K_FROM_I4, codes)
+                                  : lower_decoded(l, x->ref->memory->type.elem, codes);
         const AuVal all = lower_as(l, numbers, lower_scalar(var->type->elem));
         for (int32_t i = 0; i < count; i++) {
             int32_t at[TILE_MAX_AXES];

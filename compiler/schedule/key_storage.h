@@ -64,7 +64,8 @@ typedef struct LanesElements {
     const char *layout;
     int32_t width, rows; /* of the tile; rows at a time */
     int32_t columns; /* channels at a time: those of a group, so that a row has one scale; or all */
-    bool by_halves;  /* of bytes that have two codes a load makes both; else each channel reads its byte */
+    bool
+        by_halves; /* of bytes that have two codes a load makes both; else each channel reads its byte */
 } LanesElements;
 void lanes_make_elements(Lanes *x, uint32_t n, LanesElements e);
 /* Channels that have one scale; all, where there are no groups. */

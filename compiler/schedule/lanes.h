@@ -75,7 +75,8 @@ typedef struct Lanes {
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */
     bool codes_are_operands; /* as they lie, halves of bytes, too (warps_codes.c) */
-    bool scales_ahead[2]; /* of tokens' keys, values: a lane has that of one key, a tile ahead (warps_scales.c) */
+    bool scales_ahead
+        [2]; /* of tokens' keys, values: a lane has that of one key, a tile ahead (warps_scales.c) */
 } Lanes;
 
 /* lanes_shape.c: of the schedules `lanes`; what multiplies in forward kernels, NULL: nothing does. */

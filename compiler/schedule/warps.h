@@ -19,6 +19,8 @@ bool warps_via_shared(const AuProblem *p);
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
 /* Blocks that are on a processor at once. */
 int32_t warps_resident(const AuProblem *p, int32_t shared, int32_t warps);
+/* Registers that a lane of kernels for few queries has. */
+int32_t warps_lane_registers(const AuProblem *p);
 /* Those of a shape of forward. */
 int32_t warps_decode_resident(const AuProblem *p, const AuShape *shape);
 /* By how much longer a tile takes with so few warps on a processor, which hide less. */

@@ -83,13 +83,22 @@ static bool takes_neighbours(const AuProblem *p, const AuTileAtom *atom)
 {
     AuArena *arena = p->attn->arena;
     const int32_t d = p->d, e = p->e;
-    const AuTilePlaces
-        *query = places_of(arena, gathered(arena, atom->cols[TILE_A], d), d),
-        *key = places_of(arena, gathered(arena, atom->rows[TILE_B], d), d),
-        *value = places_of(arena, gathered(arena, atom->cols[TILE_B], e), e),
-        *sums = places_of(arena, gathered(arena, atom->cols[TILE_C], e), e);
+    const AuTilePlaces *query = places_of(arena, gathered(arena, atom->cols[TILE_A], d), d),
+                       *key = places_of(arena, gathered(arena, atom->rows[TILE_B], d), d),
+                       *value = places_of(arena, gathered(arena, atom->cols[TILE_B], e), e),
+                       *sums = places_of(arena, gathered(arena, atom->cols[TILE_C], e), e);
     return query && key && value && sums && tile_contraction_matches(atom, query, key, d) &&
            tile_free_matches(atom, TILE_B, value, sums, e);
+}
+
+/* A lane has all keys of its warp's part of a tile, and then all values, beside scores, sums and queries. Seen without spills up to 184 registers of
+ * 255, and 120 of 168; width 256 would take 336. */
+static bool has_registers(const AuProblem *p, const AuShape *s)
+{
+    enum { SHARE = 47, OF = 64 };
+    const int32_t keys = s->key_tile / s->executors, widest = p->d > p->e ? p->d : p->e,
+                  halves = keys * widest + s->rows * p->d, words = s->rows * (keys + p->e);
+    return halves / 2 + words <= warps_lane_registers(p) * p->caps->lanes * SHARE / OF;
 }
 
 bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
@@ -98,7 +107,8 @@ bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
     for (uint32_t n = 1; n <= 2; n++)
         if (!warps_has_codes(p, n) || attn_scales_parts(&p->attn->storage[n - 1])) return false;
     return s->keys_apart && s->query_in_registers && atom && !warps_via_shared(p) &&
-           !atom->rounds && warps_padded(atom, p->d) == p->d && takes_neighbours(p, atom);
+           !atom->rounds && warps_padded(atom, p->d) == p->d && has_registers(p, s) &&
+           takes_neighbours(p, atom);
 }
 
 /* Of up to eight rows of the heads that share keys the instruction's columns are these, and a lane has half as many sums, scores and queries: so
@@ -142,14 +152,12 @@ void warps_code_layouts(Lanes *x)
 
 const char *warps_query_layout(Lanes *x)
 {
-    return x->codes_are_operands ? "query_of_codes"
-                                                    : tile_text(x->t, "%s.A", x->atom->name);
+    return x->codes_are_operands ? "query_of_codes" : tile_text(x->t, "%s.A", x->atom->name);
 }
 
 const char *warps_sums_layout(Lanes *x)
 {
-    return x->codes_are_operands ? "sums_of_codes"
-                                                    : tile_text(x->t, "%s.C", x->atom->name);
+    return x->codes_are_operands ? "sums_of_codes" : tile_text(x->t, "%s.C", x->atom->name);
 }
 
 void warps_codes_begin(Lanes *x)

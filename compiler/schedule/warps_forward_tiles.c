@@ -14,8 +14,7 @@ void warps_forward_memories(Lanes *x)
     const bool direct = warps_rows_are_direct(x->p, x->shape);
     if (!direct && !warps_forward_stages_rows(x->p, x->shape))
         warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
-    if (!x->codes_are_operands)
-        warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
+    if (!x->codes_are_operands) warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (warps_values_are_turned(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
     else if (x->own_v && !warps_has_one_tile(x->p, x->shape))

@@ -37,7 +37,7 @@ bool warps_weights_get_lost(const AuProblem *p)
 
 bool warps_via_shared(const AuProblem *p)
 {
-    enum { EXTENT = 32 }; /* enough to compare layouts by */
+    enum { EXTENT = 32 };                       /* enough to compare layouts by */
     if (p->form == AU_FEW_NARROW) return false; /* warps_exchange_weights */
     const AuTileAtom *atom = warps_atom(p);
     const AuTilePlaces *columns = tile_atom_places(p->attn->arena, atom, TILE_C, 1, EXTENT);

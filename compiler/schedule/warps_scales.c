@@ -13,8 +13,8 @@ static bool comes_ahead(const Lanes *x, uint32_t operand)
 {
     const AuStorage *s = &x->p->attn->storage[operand - 1];
     return warps_has_codes(x->p, operand) && s->by_token && !attn_scales_parts(s) &&
-           (x->codes_are_operands || !attn_stores_halves(s)) &&
-           x->shape->keys_apart && x->p->caps->lanes % share_of(x) == 0 &&
+           (x->codes_are_operands || !attn_stores_halves(s)) && x->shape->keys_apart &&
+           x->p->caps->lanes % share_of(x) == 0 &&
            x->p->queries != AU_PAGED_QUERIES; /* whose tiles' pages are not known ahead */
 }
 
@@ -27,8 +27,9 @@ static const char *key_of(Lanes *x, const char *tile)
 static void load(Lanes *x, uint32_t operand)
 {
     const LanesPlace at = {.head = operand == 1 ? "hk" : lanes_value_head(x), .rows = "scaled_key"};
-    const char *scale = lanes_has_pages(x) ? lanes_scale_in_page(x, operand, at.head, "page0", "slot0")
-                                           : lanes_scale_at(x, operand, at);
+    const char *scale = lanes_has_pages(x)
+                            ? lanes_scale_in_page(x, operand, at.head, "page0", "slot0")
+                            : lanes_scale_at(x, operand, at);
     if (operand == 2) scale = tile_text(x->t, "%s * %d.0", scale, lanes_weight_range(x));
     tile_set(x->t, lanes_scale_ahead(operand).text, "where(%s, %s, 0.0)",
              lanes_key_inside(x, "scaled_key"), scale);

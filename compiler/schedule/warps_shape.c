@@ -16,7 +16,8 @@ enum {
     LONG_SPAN =
         128, /* bytes of tiles' rows that stay together, as in the tensor; fewer beside many */
     SHORT_SPAN = 32, /* registers: places of vectors in a long span are addresses of their own */
-    NARROW_REGISTERS = 168, /* of a lane of kernels for up to eight rows: three blocks of four warps */
+    NARROW_REGISTERS =
+        168,             /* of a lane of kernels for up to eight rows: three blocks of four warps */
     SCHEDULER_WARPS = 2, /* resident ones a scheduler from which on more change nothing */
 };
 
@@ -198,14 +199,17 @@ static int32_t taken(const AuProblem *p, const AuTileAtom *atom, const Needs *ne
                : caps->registers;
 }
 
+int32_t warps_lane_registers(const AuProblem *p)
+{
+    return p->form == AU_FEW_NARROW ? NARROW_REGISTERS : p->caps->registers;
+}
+
 int32_t warps_decode_resident(const AuProblem *p, const AuShape *s)
 {
     const int32_t shared =
         needs_of(p, warps_atom(p), s).shared -
         WARPS_ALIGNMENT; /* of which tiles that follow each other leave nothing */
-    if (p->form == AU_FEW_NARROW)
-        return most(resident(p, shared, s->executors, NARROW_REGISTERS), 1);
-    return most(warps_resident(p, shared, s->executors), 1);
+    return most(resident(p, shared, s->executors, warps_lane_registers(p)), 1);
 }
 
 double warps_enough(const AuProblem *p, int32_t warps)

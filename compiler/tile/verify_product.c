@@ -4,8 +4,7 @@
 /* The sums that the product is added to, which say where their axes lie; NULL: the instruction does. */
 static const AuTileType *sums_of(Verify *v, const AuTileStmt *s)
 {
-    const AuTileVar *var =
-        s->product.add && !s->product.dest ? find_var(v, s->product.name) : NULL;
+    const AuTileVar *var = s->product.add && !s->product.dest ? find_var(v, s->product.name) : NULL;
     return var && var->kind == TILE_VALUE && !var->type->opaque ? var->type : NULL;
 }
 
@@ -130,10 +129,12 @@ static bool check_product(Verify *v, AuTileStmt *s)
     c->axes[1] = (AuTileAxis){.name = n->name, .size = n->size};
     for (int axis = 0; axis < 2 && !atom->opaque; axis++) {
         const AuTileExpr *e = axis ? s->product.b : s->product.a;
-        const AuTilePlaces *own = tile_atom_places(v->arena, atom, TILE_C, axis, c->axes[axis].size),
-                           *other = e->op == TILE_X_REF
-                                        ? NULL
-                                        : places_of_sums(v, s, axis ? TILE_B : TILE_A, axis ? n : m);
+        const AuTilePlaces *own =
+                               tile_atom_places(v->arena, atom, TILE_C, axis, c->axes[axis].size),
+                           *other =
+                               e->op == TILE_X_REF
+                                   ? NULL
+                                   : places_of_sums(v, s, axis ? TILE_B : TILE_A, axis ? n : m);
         c->axes[axis].places = other ? other : own;
     }
     if (atom->opaque) c->opaque = atom, c->use = TILE_C;

@@ -220,6 +220,33 @@ static void add_codes(Host *host, AuKOp op, uint32_t width)
     c->grid[0] = CODES / host->lanes;
 }
 
+/* Codes that become numbers of 16 bits, which hold them exactly; [twins]: those of two vectors by turns. */
+static void add_halfwords(Host *host, AuKOp op, AuScalar to, uint32_t width, bool twins)
+{
+    enum { CODES = 256, MOST = 16 };
+    Case *c = host_case(host, "%s of %u as %s%s", kernel_op_info(op)->text, width,
+                        kernel_scalar_name(to), twins ? ", by turns" : "");
+    const AuMem in = case_tensor(host, c, "a", AU_U8, CODES * width, true, false),
+                out = case_tensor(host, c, "o", AU_F32, CODES * width, false, true);
+    uint8_t *data = case_data(c, in);
+    for (uint32_t n = 0; n < CODES * width; n++) data[n] = (uint8_t)(n * 7 + n / CODES);
+    AuKernel *k = c->k;
+    const AuVal at = kernel_op2(k, AU_K_MUL, case_place(c), kernel_i32(k, (int32_t)width)),
+                none = {0};
+    AuVal codes = kernel_load(k, in, at, width, none, none), v[MOST];
+    if (twins) {
+        const AuVal parts[2] = {kernel_slice(k, codes, 0, width / 2),
+                                kernel_slice(k, codes, width / 2, width / 2)};
+        for (uint32_t n = 0; n < width; n++) v[n] = kernel_element(k, parts[n % 2], n / 2);
+        codes = kernel_vec(k, v, width);
+    }
+    const AuVal numbers = kernel_cvt(k, kernel_op1(k, op, codes), to);
+    kernel_store(k, out, at, kernel_cvt(k, numbers, AU_F32), none);
+    const AuTileCaps *caps = tile_caps(host->arch->caps);
+    kernel_legalize_codes(k, caps->converts | caps->decodes, caps->converts);
+    c->grid[0] = CODES / host->lanes;
+}
+
 static void fill_cases(Host *host)
 {
     static const AuScalar types[] = {AU_I1, AU_I32, AU_I64, AU_F32, AU_F16, AU_BF16, AU_U8};
@@ -246,6 +273,10 @@ static void fill_cases(Host *host)
     add_affine(host, AU_I64);
     for (uint32_t op = AU_K_FROM_E4M3; op <= AU_K_TO_I8; op++)
         for (uint32_t width = 1; width <= 16; width *= 4) add_codes(host, (AuKOp)op, width);
+    for (uint32_t op = AU_K_FROM_E4M3; op <= AU_K_FROM_I4_HIGH; op++)
+        for (uint32_t width = 1; width <= 16; width *= 2)
+            for (uint32_t how = 0; how < (width < 8 ? 2 : 4); how++)
+                add_halfwords(host, (AuKOp)op, how % 2 ? AU_BF16 : AU_F16, width, how / 2);
 }
 
 static void on_arch(const char *arch)

@@ -161,6 +161,29 @@ static void kernels_compute_them(void **state)
     }
 }
 
+/* Both halves of all bytes. */
+static void halves_are_integers(void **state)
+{
+    (void)state;
+    static float values[256];
+    static uint8_t codes[256];
+    for (uint32_t i = 0; i < 256; i++) codes[i] = (uint8_t)i;
+    for (uint32_t which = 0; which < 2 * 2 * 2; which++) {
+        Bench b = bench_new();
+        const int half = (int)(which & 1);
+        run(&b,
+            kernel_of(&b, half ? AU_K_FROM_I4_HIGH : AU_K_FROM_I4, which & 2 ? 4 : 1, which & 4),
+            codes, values, 256);
+        for (int i = 0; i < 256; i++) {
+            const int code = i >> 4 * half & 15, want = code < 8 ? code : code - 16;
+            if (values[i] != (float)want)
+                fail_msg("half %d of %02x is %g", half, (unsigned)i, (double)values[i]);
+            assert_true(machine_decode_half((uint8_t)i, half) == (float)want);
+        }
+        bench_free(&b);
+    }
+}
+
 static void constants_fold(void **state)
 {
     (void)state;
@@ -178,10 +201,9 @@ static void constants_fold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_numbers),
-        cmocka_unit_test(floats_become_the_nearest),
-        cmocka_unit_test(kernels_compute_them),
-        cmocka_unit_test(constants_fold),
+        cmocka_unit_test(codes_are_numbers),    cmocka_unit_test(floats_become_the_nearest),
+        cmocka_unit_test(kernels_compute_them), cmocka_unit_test(constants_fold),
+        cmocka_unit_test(halves_are_integers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

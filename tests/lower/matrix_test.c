@@ -203,6 +203,62 @@ static void decode(int32_t heads, int32_t key_heads, int32_t rows)
     session_end(&s);
 }
 
+/* Codes that become operands in registers: keys whose channels lie side by side in a lane, values whose channels lie as the sums do, whole bytes and
+ * halves of them, by an instruction and by the same with its operands exchanged, whose weights lanes exchange. */
+static void test_codes_as_operands(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "target %s\n"
+        "layout of_query = rows(lane:8@4 reg) cols(reg:%d lane:4@1)\n"
+        "layout of_key = rows(lane:8@4 reg) cols(reg:%d lane:4@1)\n"
+        "layout of_value = rows(reg:2 lane:4@1 reg:2) cols(reg:8 lane:8@4)\n"
+        "layout of_sums = rows(%s) cols(%s)\n"
+        "kernel products(q: in bf16[q:%d, d:%d], k: in %s[kv:32, d:64], v: in %s[kv:32, e:%d],\n"
+        "                s: out f32[q:%d, kv:32], o: out f32[q:%d, e:64])\n"
+        "grid(m: 1) {\n"
+        "    shared Q: bf16[q:%d, d:%d]\n"
+        "    shared K: %s[kv:32, d:64] swizzle 64\n"
+        "    shared V: %s[kv:32, e:%d]\n"
+        "    role r on warp {\n"
+        "        copy q[:, :] -> Q[:, :]\n"
+        "        copy k[:, :] -> K[:, :]\n"
+        "        copy v[:, :] -> V[:, :]\n"
+        "        query = load Q[:, :] @ of_query\n"
+        "        frag keys: bf16[kv:32, d:%d] @ of_key\n"
+        "        frag values: bf16[kv:32, e:64] @ of_value\n"
+        "        frag acc: f32[q:%d, e:64] @ of_sums = 1.0\n"
+        "        keys = load K[:, :]%s\n"
+        "        score = %s(query, keys)\n"
+        "        store score -> s[:, :]\n"
+        "        frag weight: bf16[q:%d, kv:32] like score\n"
+        "        weight = bf16(score)\n"
+        "        rows = convert weight @ %s.A\n"
+        "        values = load V[:, :]%s\n"
+        "        acc += %s(rows, values)\n"
+        "        store acc -> o[:, :]\n"
+        "    }\n}\n";
+    static const char *const targets[] = {"sm_80", "sm_90"}, *const codes[] = {"e4m3", "i8", "i8"};
+    const Size none[] = {{NULL, 0}};
+    for (int n = 0; n < 12; n++) {
+        Session s = session_begin();
+        const bool halves = n % 3 == 2, narrow = n / 6;
+        const char *code = codes[n % 3], *how = halves ? " halves" : "",
+                   *atom = narrow ? "mma81616" : "mma16816";
+        const int rows = narrow ? 8 : 16, width = halves ? 128 : 64, e = halves ? 32 : 64;
+        lowered_check(&s, &(Lowered){.file = atom,
+                                     .text = au_format(
+                                         s.arena, text, targets[n / 3 % 2], width / 4, width / 4,
+                                         narrow ? "reg:2 lane:4@1" : "lane:8@4 reg:2",
+                                         narrow ? "reg:8 lane:8@4" : "reg:16 lane:4@1", rows, width,
+                                         code, code, e, rows, rows, rows, width, code, code, e,
+                                         width, rows, how, atom, rows, atom, how, atom),
+                                     .sizes = none,
+                                     .tolerance = 0x1p-20});
+        session_end(&s);
+    }
+}
+
 /* Rows at places that lanes hold, one a lane, in another order of lanes, and several a lane; some of no page, some that are left out. */
 static void test_gather(void **state)
 {
@@ -423,7 +479,7 @@ int main(void)
         cmocka_unit_test(test_quad_pairs),    cmocka_unit_test(test_decode),
         cmocka_unit_test(test_gather),        cmocka_unit_test(test_waves),
         cmocka_unit_test(test_linear),        cmocka_unit_test(test_running_sums),
-        cmocka_unit_test(test_matrix_stores),
+        cmocka_unit_test(test_matrix_stores), cmocka_unit_test(test_codes_as_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

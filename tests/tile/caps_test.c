@@ -27,6 +27,11 @@ static Cell mma884_c(int l, int v)
 }
 static Cell wgmma_c(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2), 2 * (t % 4) + v % 2}; }
 static Cell wgmma_a(int t, int v) { return (Cell){16 * (t / 32) + t % 32 / 4 + 8 * (v / 2 % 2), 2 * (t % 4) + v % 2 + 8 * (v / 4)}; }
+/* The same instruction, C' = B' A'. */
+static Cell turned(Cell c) { return (Cell){c.col, c.row}; }
+static Cell narrow_a(int l, int v) { return turned(mma_b(l, v)); }
+static Cell narrow_b(int l, int v) { return turned(mma_a(l, v)); }
+static Cell narrow_c(int l, int v) { return turned(mma_c(l, v)); }
 static Cell mfma32_a(int l, int v) { return (Cell){l % 32, 4 * (l / 32) + v}; }
 static Cell mfma32_b(int l, int v) { return (Cell){4 * (l / 32) + v, l % 32}; }
 static Cell mfma32_c(int l, int v) { return (Cell){l % 32, 8 * (v / 4) + 4 * (l / 32) + v % 4}; }
@@ -50,6 +55,7 @@ static const struct {
     Formula formula;
 } maps[] = {
     {"mma16816", TILE_C, 4, mma_c},       {"mma16816", TILE_A, 8, mma_a},       {"mma16816", TILE_B, 4, mma_b},
+    {"mma81616", TILE_C, 4, narrow_c},    {"mma81616", TILE_A, 4, narrow_a},    {"mma81616", TILE_B, 8, narrow_b},
     {"mma1688", TILE_C, 4, mma_c},        {"mma1688", TILE_A, 4, mma_a},        {"mma1688", TILE_B, 2, mma_b},
     {"mma1688tf32", TILE_C, 4, mma_c},    {"mma1688tf32", TILE_A, 4, tf32_a},   {"mma1688tf32", TILE_B, 2, tf32_b},
     {"mma884", TILE_C, 8, mma884_c},      {"mma884", TILE_A, 4, mma884_a},      {"mma884", TILE_B, 4, mma884_b},

@@ -408,13 +408,40 @@ static void test_codes(void **state)
         {"frag s: f32[d:64, e:64] @ mma1688tf32.C = 0.0\ns += mma1688tf32(C[:, :] as [kv, d], C[:, "
          ":] as [kv, e])\n",
          "of mma1688tf32 cannot be stored as e4m3"},
+        /* as they are held exactly; two integers a byte */
+        {"frag h: bf16[kv:16, d:64] @ mma16816.C\nh = load C[:, :]\nx = f32(h)\n", ""},
+        {"h = load B[:, :] @ mma16816.C halves\nstore h -> w[:, :]\n", ""},
+        {"frag h: f16[kv:16, d:128] @ mma16816.C\nh = load B[:, :] halves\nstore f32(h) -> w[:, "
+         ":]\n",
+         ""},
+        {"h = load C[:, :] @ mma16816.C halves\n",
+         "E0703: halves are those of i8 in shared memory"},
+        {"h = load k[0 +: 16, :] @ mma16816.C halves\n", "E0703: halves are those of i8"},
+        {"h = load B[:, :] @ mma16816.C pad 0 halves\n", "E0703: halves are those of i8"},
+        {"x = load B[:, :] halves\n", "E0704: x has no axis d of 128"},
+        /* a free axis that lies as the sums do, and not as the instruction has it */
+        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ by_row\nv = "
+         "load C[:, :]\n"
+         "frag s: f32[q:16, d:64] @ of_sums = 0.0\ns += mma16816(a, v)\n",
+         ""},
+        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ by_row\nv = "
+         "load C[:, :]\n"
+         "frag s: f32[q:16, d:64] @ mma16816.C = 0.0\ns += mma16816(a, v)\n",
+         "E0704: axis d of operand B is not where mma16816.B wants it"},
+        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ by_row\nv = "
+         "load C[:, :]\n"
+         "s = mma16816(a, v)\n",
+         "E0704: axis d of operand B is not where mma16816.B wants it"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Session s = session_begin();
         const char *text = au_format(
             s.arena,
-            "target sm_80\nkernel k(k: in e4m3[kv:T, d:64], o: out e5m2[kv:T, d:64])\ngrid(m: 1) "
-            "{\n"
+            "target sm_80\n"
+            "layout by_row = rows(reg:2 lane:4@1 reg:2) cols(reg:8 lane:8@4)\n"
+            "layout of_sums = rows(lane:8@4 reg:2) cols(reg:16 lane:4@1)\n"
+            "kernel k(k: in e4m3[kv:T, d:64], o: out e5m2[kv:T, d:64], w: out f32[kv:16, d:128])\n"
+            "grid(m: 1) {\n"
             "    shared A: bf16[kv:16, d:64]\n    shared C: e4m3[kv:16, d:64]\n    shared B: "
             "i8[kv:16, d:64]\n"
             "    role r on warp {\n    frag x: f32[kv:16, d:64] @ mma16816.C = 0.0\n%s    }\n}\n",
