@@ -44,7 +44,8 @@ typedef struct AuHeld {
         *pipe;     /* of a stage; since it was acquired, at this depth of regions, copies bring */
     int32_t bytes; /* so many */
     bool by_lanes; /* and lanes copy asynchronously */
-    bool by_halves; /* what lanes have side by side came as halves of bytes: every other number together */
+    bool
+        by_halves; /* what lanes have side by side came as halves of bytes: every other number together */
     uint32_t depth;
 } AuHeld;
 

@@ -42,7 +42,8 @@ typedef struct AuTileCaps {
     bool has_private;     /* memory of one executor (a CPU's stack) */
     uint32_t
         converts; /* set of 1 << TILE_E4M3 ...: codes that instructions make numbers of, and back */
-    uint32_t decodes; /* the same of codes that the generator makes numbers of better than kernel_legalize_codes */
+    uint32_t
+        decodes; /* the same of codes that the generator makes numbers of better than kernel_legalize_codes */
     bool halves_lose_denormals; /* products take f16 below 2^-14 for 0 */
     bool max_with_nan; /* a maximum that is NaN where an operand is costs no more than another */
     bool

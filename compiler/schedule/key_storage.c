@@ -10,11 +10,16 @@ bool lanes_is_stored(const Lanes *x, uint32_t n)
     return (n == 1 || n == 2) && storage(x, n)->as != AU_STORED_OPERAND;
 }
 
-const char *lanes_stored_elem(const Lanes *x, uint32_t n)
+AuTileElem schedule_stored_elem(const AuStorage *s)
 {
     static const AuTileElem elems[] = {TILE_F32, TILE_E4M3, TILE_E5M2, TILE_I8,
                                        TILE_I8}; /* ORDER AuStored */
-    return tile_elem(elems[storage(x, n)->as])->name;
+    return elems[s->as];
+}
+
+const char *lanes_stored_elem(const Lanes *x, uint32_t n)
+{
+    return tile_elem(schedule_stored_elem(storage(x, n)))->name;
 }
 
 bool lanes_stores_halves(const Lanes *x, uint32_t n)

@@ -6,6 +6,7 @@
 #include "lanes.h"
 
 bool lanes_is_stored(const Lanes *x, uint32_t n); /* k (1) or v (2) */
+AuTileElem schedule_stored_elem(const AuStorage *s);
 const char *
 lanes_stored_elem(const Lanes *x,
                   uint32_t n); /* "e4m3"; of codes of 4 bits that of the byte that has two */

@@ -101,11 +101,20 @@ static bool has_registers(const AuProblem *p, const AuShape *s)
     return halves / 2 + words <= warps_lane_registers(p) * p->caps->lanes * SHARE / OF;
 }
 
+/* Numbers by a few instructions a code; where arithmetic makes each of its own a whole tile's at once spilled 90 to 350 bytes (e4m3 on sm_80). */
+static bool becomes_quickly(const AuProblem *p, const AuStorage *stored)
+{
+    return (p->caps->converts | p->caps->decodes) >> schedule_stored_elem(stored) & 1;
+}
+
 bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
-    for (uint32_t n = 1; n <= 2; n++)
-        if (!warps_has_codes(p, n) || attn_scales_parts(&p->attn->storage[n - 1])) return false;
+    for (uint32_t n = 1; n <= 2; n++) {
+        const AuStorage *stored = &p->attn->storage[n - 1];
+        if (!warps_has_codes(p, n) || attn_scales_parts(stored) || !becomes_quickly(p, stored))
+            return false;
+    }
     return s->keys_apart && s->query_in_registers && atom && !warps_via_shared(p) &&
            !atom->rounds && warps_padded(atom, p->d) == p->d && has_registers(p, s) &&
            takes_neighbours(p, atom);
@@ -115,6 +124,9 @@ bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
  * three blocks are on a processor, whose warps hide what each waits for. */
 bool warps_has_narrow(AuArena *arena, const AuProblem *p)
 {
+    enum {
+        KEYS = 32
+    }; /* of a warp: with fewer, where widths leave no room, registers were spilled */
     AuProblem of = *p;
     AuShape shape;
     const char *why;
@@ -124,7 +136,7 @@ bool warps_has_narrow(AuArena *arena, const AuProblem *p)
            !shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED) && warps_copy_ahead(p) &&
            tile_narrow_atom(p->caps, p->operand, TILE_ON_WARP) &&
            schedule_warps_decode_shape(arena, &of, &shape, &why) &&
-           warps_codes_are_operands(&of, &shape);
+           warps_codes_are_operands(&of, &shape) && shape.key_tile == KEYS * shape.executors;
 }
 
 const char *warps_exchange_weights(Lanes *x, const char *weight)

@@ -97,8 +97,7 @@ static void encode(Run *r, Tensor *t, const AuStorage *s, bool is_changed, Run *
         double tight = largest(t, &at) / most[s->as] * (s->has_zero ? 1.2 : 0.9);
         /* some kernels round elements of halves and others multiply what products give: the same where scales are powers of two */
         if (attn_stores_halves(s) && !attn_scales_parts(s)) tight = exp2(ceil(log2(tight)));
-        const float own = (float)tight,
-                    factor = from == g ? own : (float)scale->values[from],
+        const float own = (float)tight, factor = from == g ? own : (float)scale->values[from],
                     shift =
                         s->has_zero ? (float)(((double)(from % 7) - 2.75) / 16 * most[s->as]) : 0;
         exec_put_at(scale, g, (double)factor);

@@ -420,15 +420,18 @@ static void test_codes(void **state)
         {"h = load B[:, :] @ mma16816.C pad 0 halves\n", "E0703: halves are those of i8"},
         {"x = load B[:, :] halves\n", "E0704: x has no axis d of 128"},
         /* a free axis that lies as the sums do, and not as the instruction has it */
-        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ by_row\nv = "
+        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ "
+         "by_row\nv = "
          "load C[:, :]\n"
          "frag s: f32[q:16, d:64] @ of_sums = 0.0\ns += mma16816(a, v)\n",
          ""},
-        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ by_row\nv = "
+        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ "
+         "by_row\nv = "
          "load C[:, :]\n"
          "frag s: f32[q:16, d:64] @ mma16816.C = 0.0\ns += mma16816(a, v)\n",
          "E0704: axis d of operand B is not where mma16816.B wants it"},
-        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ by_row\nv = "
+        {"frag a: bf16[q:16, kv:16] @ mma16816.A = bf16(0.0)\nfrag v: bf16[kv:16, d:64] @ "
+         "by_row\nv = "
          "load C[:, :]\n"
          "s = mma16816(a, v)\n",
          "E0704: axis d of operand B is not where mma16816.B wants it"},
