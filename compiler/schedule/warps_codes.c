@@ -92,13 +92,14 @@ static bool takes_neighbours(const AuProblem *p, const AuTileAtom *atom)
 }
 
 /* A lane has all keys of its warp's part of a tile, and then all values, beside scores, sums and queries. Seen without spills up to 184 registers of
- * 255, and 120 of 168; width 256 would take 336. */
+ * 255, and 120 of 168; width 256 would take 336, and 192 with half as many keys spilled 100 bytes. */
 static bool has_registers(const AuProblem *p, const AuShape *s)
 {
     enum { SHARE = 47, OF = 64 };
     const int32_t keys = s->key_tile / s->executors, widest = p->d > p->e ? p->d : p->e,
                   halves = keys * widest + s->rows * p->d, words = s->rows * (keys + p->e);
-    return halves / 2 + words <= warps_lane_registers(p) * p->caps->lanes * SHARE / OF;
+    return keys == p->caps->lanes &&
+           halves / 2 + words <= warps_lane_registers(p) * p->caps->lanes * SHARE / OF;
 }
 
 /* Numbers by a few instructions a code; where arithmetic makes each of its own a whole tile's at once spilled 90 to 350 bytes (e4m3 on sm_80). */
@@ -124,9 +125,6 @@ bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
  * three blocks are on a processor, whose warps hide what each waits for. */
 bool warps_has_narrow(AuArena *arena, const AuProblem *p)
 {
-    enum {
-        KEYS = 32
-    }; /* of a warp: with fewer, where widths leave no room, registers were spilled */
     AuProblem of = *p;
     AuShape shape;
     const char *why;
@@ -136,7 +134,7 @@ bool warps_has_narrow(AuArena *arena, const AuProblem *p)
            !shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED) && warps_copy_ahead(p) &&
            tile_narrow_atom(p->caps, p->operand, TILE_ON_WARP) &&
            schedule_warps_decode_shape(arena, &of, &shape, &why) &&
-           warps_codes_are_operands(&of, &shape) && shape.key_tile == KEYS * shape.executors;
+           warps_codes_are_operands(&of, &shape);
 }
 
 const char *warps_exchange_weights(Lanes *x, const char *weight)

@@ -73,13 +73,23 @@ static const char *parts_of_turns(Lanes *x, const char *blocks)
                      lanes_key_room(x), least_part(x));
 }
 
+/* Of so many those that have a tile, where all sequences have all keys: parts are equal, so the last of 49 of 64 tiles would have none, and a row would
+ * join them all the same. */
+static const char *parts_with_tiles(Lanes *x, const char *most)
+{
+    const char *tiles =
+        tile_text(x->t, "max(cdiv(%s, %d), 1)", lanes_key_room(x), x->shape->key_tile);
+    return tile_text(x->t, "cdiv(%s, cdiv(%s, %s))", tiles, tiles, most);
+}
+
 static const char *parts(Lanes *x)
 {
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     const char *blocks = tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_axis(x, 1, 1),
                                    warps_row_blocks(x));
-    return x->p->form == AU_FEW_NARROW && !x->p->balanced ? parts_of_turns(x, blocks)
-                                                          : warps_parts_for(x, blocks);
+    const char *most = x->p->form == AU_FEW_NARROW && !x->p->balanced ? parts_of_turns(x, blocks)
+                                                                      : warps_parts_for(x, blocks);
+    return x->p->attn->keys.layout || x->p->hooks->range_begins ? most : parts_with_tiles(x, most);
 }
 
 /* What a block leaves of each row. */
