@@ -38,6 +38,20 @@ static AuPoint registers_at(AuLower *l, const Registers *x, const int32_t *regs,
     return p;
 }
 
+/* Have what a lane says of an index and what a register says no bit in common? */
+static bool are_bits(const AuTilePlaces *places)
+{
+    for (uint32_t n = 0; n + 1 < places->digits.count; n++)
+        if (places->digits.at[n].size & (places->digits.at[n].size - 1)) return false;
+    return true;
+}
+
+static bool goes_by_steps(AuLower *l, const Registers *x)
+{
+    return x->wide > 1 && x->type->count == 2 && are_bits(x->type->axes[0].places) &&
+           are_bits(x->type->axes[1].places) && lower_has_steps(l, x->ref);
+}
+
 /* By steps from the lane's first register. */
 static AuVal stepped_address(AuLower *l, const Registers *x, const int32_t *regs)
 {
@@ -59,8 +73,7 @@ static AuVal address_of(AuLower *l, const Registers *x, const int32_t *regs, con
                                     regs[0] / tile_axis_registers(piece[0].places),
                                     regs[1] / tile_axis_registers(piece[1].places), x->word);
     }
-    if (x->wide > 1 && x->type->count == 2 && lower_has_steps(l, x->ref))
-        return stepped_address(l, x, regs);
+    if (goes_by_steps(l, x)) return stepped_address(l, x, regs);
     return x->wide > 1 ? lower_piece_address(l, x->ref, first, outside, inside, x->wide)
                        : lower_address(l, x->ref, first, outside, inside, false);
 }

@@ -469,6 +469,8 @@ static const ExecCase stored_cases[] = {
     {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=64 E=64 slots=3", NULL, "decode forward paged i8 narrow"},
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=4 T=300 D=128 E=64 slots=24", NULL, "decode forward paged i8 token narrow"},
     {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=64 E=64", NULL, "decode forward i4 narrow"},
+    {"mha.attn", "B=2 H=4 Hk=1 S=1 T=140 D=96 E=96", NULL, "decode forward padded i4 narrow"},
+    {"mha.attn", "B=1 H=6 Hk=2 S=3 T=70 D=160 E=64", NULL, "decode forward i8"},
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=64 E=64 slots=13", NULL, "decode forward paged i8 token narrow"},
     /* scales of groups of channels, zero points, two codes a byte */
     {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 channels32"},
