@@ -87,9 +87,9 @@ static bool add_form(AuJob *job, AuAttentionBuild *build, const AuVariant *v, Au
 {
     AuVariant of = *v;
     of.form = form;
-    return v->form || v->balanced || (!v->attn->keys.layout && form != AU_FEW_NARROW) ||
-           v->queries != AU_DECODE_QUERIES || v->operation != AU_FORWARD ||
-           add_variant(job, build, &of);
+    const bool none = form == AU_FEW_NARROW ? !attn_is_stored(v->attn) : !v->attn->keys.layout;
+    return v->form || v->balanced || none || v->queries != AU_DECODE_QUERIES ||
+           v->operation != AU_FORWARD || add_variant(job, build, &of);
 }
 
 static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)

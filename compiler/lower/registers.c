@@ -407,7 +407,7 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
     if (lower_load_by_ldmatrix(l, s)) return;
     Registers x = load_of(s);
     if (s->load.halves) {
-        x.type = type_of_bytes(l, x.type, s->load.read->axes[s->load.read->count - 1].name);
+        x.type = type_of_bytes(l, x.type, x.ref->type->axes[x.ref->type->count - 1].name);
         if (!x.type) {
             lower_refuse(l, "halves of bytes that lie in several lanes");
             return;

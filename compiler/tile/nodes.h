@@ -198,8 +198,7 @@ struct AuTileStmt {
             const char *across; /* axis along which the value is repeated, or NULL */
             AuTileExpr *across_extent, *pad, *when;
             bool paired; /* 0 in rows without a pair: whoever wrote it saw to that */
-            bool halves; /* a byte is two integers of 4 bits, the lower one first: of [read] */
-            const AuTileType *read;
+            bool halves; /* a byte is two integers of 4 bits, the lower one first */
         } load;
         struct {
             AuTileMoveOp op;

@@ -3,6 +3,8 @@
 
 #include "codes.h"
 
+#include <string.h>
+
 bool is_ready(const Agent *a)
 {
     const Wait *w = &a->wait;
@@ -78,9 +80,14 @@ static bool run_private(Agent *a, const AuTileStmt *s)
 }
 
 /* Numbers of the lower and the upper halves of bytes that were read as i8. */
-static Tile halves_of(Agent *a, const AuTileStmt *s, const Tile *bytes, int64_t count)
+static Tile halves_of(Agent *a, const Tile *bytes, int64_t count)
 {
-    Tile out = new_tile(a->m, s->load.read);
+    AuTileType *type = AU_NEW(a->m->block, AuTileType);
+    *type = *bytes->type;
+    type->axes = AU_NEW_ARRAY(a->m->block, AuTileAxis, type->count);
+    memcpy(type->axes, bytes->type->axes, type->count * sizeof *type->axes);
+    type->axes[type->count - 1].size *= 2;
+    Tile out = new_tile(a->m, type);
     for (int64_t n = 0; n < 2 * count; n++)
         out.f[n] = machine_decode_half((uint8_t)(int)bytes->f[n / 2], (int)(n % 2));
     return out;
@@ -97,7 +104,7 @@ static bool run_load(Agent *a, const AuTileStmt *s)
     Tile data = new_tile(a->m, s->load.source->type);
     const float with = pad.f ? *pad.f : pad.i ? (float)*pad.i : 0;
     if (!touch(a, &r, READ, me(a), s) || !fetch(a, &r, with, s, &data)) return false;
-    if (s->load.halves) data = halves_of(a, s, &data, r.count);
+    if (s->load.halves) data = halves_of(a, &data, r.count);
     return set_var(a, &a->vars[s->var->slot], s->var->type, &data);
 }
 

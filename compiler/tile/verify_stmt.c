@@ -127,7 +127,6 @@ static bool take_halves(Verify *v, AuTileStmt *s, AuTileType *type)
         return verify_error(v, AU_E0703, s->span,
                             "halves are those of i8 in shared memory, all of them");
     type->axes[type->count - 1].size *= 2;
-    s->load.read = type;
     return true;
 }
 
