@@ -9,51 +9,20 @@
  * element by element, or by what a lane takes at once where that lies side by side; or, where the machine
  * has loads that lanes turn and the last axis is the free one, piece by piece.
  * Operands are read a little ahead of the products that take them, which hides their way. */
-#include "internal.h"
+#include "matrix.h"
 
 #include <string.h>
 
-enum { VECTOR = 16, ROWS = 8 }; /* bytes of a row of a matrix that load_matrix reads; its rows */
-
-typedef struct Operand {
-    const AuTileExpr *e;
-    AuTileUse use;
-    const char *free_name, *k_name;
-    int32_t free_extent, depth;
-    AuTileAxis free_axis, k_axis; /* as the instruction has them, over the whole tile */
-    AuPiece piece;                /* of a lane, for one instruction */
-    int32_t step;                 /* elements along k that are read at once */
-    bool by_ldmatrix, transposed;
-    bool turned; /* as the other form of the instruction has it */
-    bool
-        crossed; /* of four registers along k the second and the third change places, as in the other operand */
-    int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
-    int32_t pieces; /* elements of a load that lanes turn; 0: none does */
-    AuTileAxis named_free, named_k; /* of what a lane names of such a load */
-} Operand;
-
-typedef struct Matrix {
-    const AuTileAtom *atom;
-    AuMatrix row;
-    Operand a, b;
-    int32_t tiles_m, tiles_n, depth, step, parts; /* parts: instructions along k of a step */
-    AuPiece c;                                    /* of a lane, for one instruction */
-    const int32_t *rows,
-        *columns; /* registers of C along its axes, in the instruction's order; NULL: it is theirs */
-} Matrix;
-
 /* ---- operands */
 
-static int32_t elements_of(const Operand *x) { return lower_piece_elements(&x->piece); }
-
-static void in_piece(const Operand *x, int32_t tile, int32_t part, int32_t i, int32_t *free,
+static void in_piece(const MatrixOperand *x, int32_t tile, int32_t part, int32_t i, int32_t *free,
                      int32_t *k)
 {
     lower_in_piece(&x->piece, tile, part, i, free, k);
     if (x->crossed) *k = (*k & ~3) + (*k & 1) * 2 + (*k >> 1 & 1);
 }
 
-static AuPoint point_of(AuLower *l, const Operand *x, int32_t tile, int32_t part, int32_t i)
+static AuPoint point_of(AuLower *l, const MatrixOperand *x, int32_t tile, int32_t part, int32_t i)
 {
     int32_t free, k;
     in_piece(x, tile, part, i, &free, &k);
@@ -62,13 +31,13 @@ static AuPoint point_of(AuLower *l, const Operand *x, int32_t tile, int32_t part
 }
 
 /* Elements that lie side by side in the fragment's array, as one vector; none: they do not. */
-static AuVal side_by_side(AuLower *l, const Operand *x, const AuTileVar *var, int32_t tile,
+static AuVal side_by_side(AuLower *l, const MatrixOperand *x, const AuTileVar *var, int32_t tile,
                           int32_t part)
 {
     const AuTileType *type = var->type;
     const AuVal none = {0};
     uint32_t first = 0;
-    for (int32_t i = 0; i < elements_of(x); i++) {
+    for (int32_t i = 0; i < matrix_elements(x); i++) {
         int32_t free, k, regs[2];
         in_piece(x, tile, part, i, &free, &k);
         for (uint32_t n = 0; n < 2; n++) regs[n] = type->axes[n].name == x->k_name ? k : free;
@@ -76,9 +45,9 @@ static AuVal side_by_side(AuLower *l, const Operand *x, const AuTileVar *var, in
         if (i == 0) first = number;
         if (number != first + (uint32_t)i) return none;
     }
-    if (first % (uint32_t)elements_of(x) || lower_held(l, var)->as != HELD_ARRAY) return none;
+    if (first % (uint32_t)matrix_elements(x) || lower_held(l, var)->as != HELD_ARRAY) return none;
     return kernel_load(l->k, lower_held(l, var)->mem, kernel_i32(l->k, (int32_t)first),
-                       (uint32_t)elements_of(x), none, none);
+                       (uint32_t)matrix_elements(x), none, none);
 }
 
 static bool is_rounding(const AuTileExpr *e)
@@ -86,7 +55,7 @@ static bool is_rounding(const AuTileExpr *e)
     return e->op == TILE_X_TO_F16 || e->op == TILE_X_TO_BF16;
 }
 
-static AuVal from_fragment(AuLower *l, const Operand *x, int32_t tile, int32_t part)
+static AuVal from_fragment(AuLower *l, const MatrixOperand *x, int32_t tile, int32_t part)
 {
     const AuTileExpr *e = x->e, *inner = is_rounding(e) ? e->args.at[0] : e;
     if (inner->op == TILE_X_NAME && inner->var && inner->var->type->count == 2) {
@@ -94,37 +63,37 @@ static AuVal from_fragment(AuLower *l, const Operand *x, int32_t tile, int32_t p
         if (v.i) return inner == e ? v : kernel_cvt(l->k, v, lower_scalar(e->type->elem));
     }
     AuVal v[16];
-    for (int32_t i = 0; i < elements_of(x); i++) {
+    for (int32_t i = 0; i < matrix_elements(x); i++) {
         const AuPoint p = point_of(l, x, tile, part, i);
         v[i] = lower_as(l, lower_eval(l, e, &p), lower_scalar(e->type->elem));
     }
-    return kernel_vec(l->k, v, (uint32_t)elements_of(x));
+    return kernel_vec(l->k, v, (uint32_t)matrix_elements(x));
 }
 
-static AuVal from_elements(AuLower *l, const Operand *x, int32_t tile, int32_t part)
+static AuVal from_elements(AuLower *l, const MatrixOperand *x, int32_t tile, int32_t part)
 {
     AuVal v[16], none = {0};
     const AuMem mem = lower_memory(l, x->e->memory)->mem;
     const int32_t wide = x->beside;
-    for (int32_t i = 0; i < elements_of(x); i += wide) {
+    for (int32_t i = 0; i < matrix_elements(x); i += wide) {
         const AuPoint p = point_of(l, x, tile, part, i);
         const AuVal all =
             kernel_load(l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false),
                         (uint32_t)wide, none, none);
-        if (wide == elements_of(x)) return all;
+        if (wide == matrix_elements(x)) return all;
         for (int32_t n = 0; n < wide; n++)
             v[i + n] = wide > 1 ? kernel_element(l->k, all, (uint32_t)n) : all;
     }
-    return kernel_vec(l->k, v, (uint32_t)elements_of(x));
+    return kernel_vec(l->k, v, (uint32_t)matrix_elements(x));
 }
 
 /* By loads that lanes turn: a lane names neighbours along the free axis and gets some along the other. */
-static AuVal from_pieces(AuLower *l, const Operand *x, int32_t tile, int32_t part)
+static AuVal from_pieces(AuLower *l, const MatrixOperand *x, int32_t tile, int32_t part)
 {
     AuVal v[16];
     const AuMem mem = lower_memory(l, x->e->memory)->mem;
     const int32_t n = x->pieces;
-    for (int32_t i = 0; i < elements_of(x); i += n) {
+    for (int32_t i = 0; i < matrix_elements(x); i += n) {
         int32_t free, k;
         lower_in_piece(&x->piece, tile, part, i, &free, &k);
         const AuPoint p = {
@@ -132,26 +101,26 @@ static AuVal from_pieces(AuLower *l, const Operand *x, int32_t tile, int32_t par
             .count = 2};
         const AuVal all = kernel_load_turned(
             l->k, mem, lower_address(l, x->e, &p, OUTSIDE_TRUSTED, NULL, false), (uint32_t)n);
-        if (n == elements_of(x)) return all;
+        if (n == matrix_elements(x)) return all;
         for (int32_t e = 0; e < n; e++) v[i + e] = kernel_element(l->k, all, (uint32_t)e);
     }
-    return kernel_vec(l->k, v, (uint32_t)elements_of(x));
+    return kernel_vec(l->k, v, (uint32_t)matrix_elements(x));
 }
 
 /* [first] along the free axis, [k] along the other; 2 or 4 matrices: each lane says where a row
  * begins. Their order is that of the instruction's registers: of A rows first, of B along k first. */
-static AuVal ldmatrix_tile(AuLower *l, const Operand *x, int32_t first, int32_t k_first,
+static AuVal ldmatrix_tile(AuLower *l, const MatrixOperand *x, int32_t first, int32_t k_first,
                            uint32_t count)
 {
     AuKernel *k = l->k;
-    const int32_t vector = VECTOR / tile_elem(x->e->memory->type.elem)->bytes;
+    const int32_t vector = MATRIX_VECTOR / tile_elem(x->e->memory->type.elem)->bytes;
     const AuVal lane = kernel_lane(k), one = kernel_i32(k, 1),
-                row = kernel_op2(k, AU_K_AND, lane, kernel_i32(k, ROWS - 1));
+                row = kernel_op2(k, AU_K_AND, lane, kernel_i32(k, MATRIX_ROWS - 1));
     const AuVal low = kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, lane, kernel_i32(k, 3)), one),
                 high =
                     kernel_op2(k, AU_K_AND, kernel_op2(k, AU_K_SHR, lane, kernel_i32(k, 4)), one);
     const AuVal of_free = x->use == TILE_A ? low : high, of_k = x->use == TILE_A ? high : low;
-    AuVal free = kernel_op2(k, AU_K_MUL, of_free, kernel_i32(k, ROWS)),
+    AuVal free = kernel_op2(k, AU_K_MUL, of_free, kernel_i32(k, MATRIX_ROWS)),
           along = kernel_op2(k, AU_K_MUL, of_k, kernel_i32(k, vector));
     if (x->transposed)
         along = kernel_op2(k, AU_K_ADD, along, row);
@@ -173,10 +142,10 @@ static AuVal ldmatrix_tile(AuLower *l, const Operand *x, int32_t first, int32_t 
 
 /* Tiles [first, first + count) of an operand along its free axis, in one step: out[tile * parts + part],
  * tiles counted from [first]. */
-static void ldmatrix_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t first,
+static void ldmatrix_tiles(AuLower *l, const Matrix *x, const MatrixOperand *o, int32_t first,
                            int32_t count, int32_t step, AuVal *out)
 {
-    const uint32_t size = (uint32_t)elements_of(o);
+    const uint32_t size = (uint32_t)matrix_elements(o);
     const int32_t at_once = o->use == TILE_A ? 1 : 2,
                   rows = o->use == TILE_A ? x->atom->m : x->atom->n;
     for (int32_t t = 0; t < count; t += at_once) {
@@ -188,8 +157,8 @@ static void ldmatrix_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_
     }
 }
 
-static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t first, int32_t count,
-                       int32_t step, AuVal *out)
+static void read_tiles(AuLower *l, const Matrix *x, const MatrixOperand *o, int32_t first,
+                       int32_t count, int32_t step, AuVal *out)
 {
     if (o->by_ldmatrix) {
         ldmatrix_tiles(l, x, o, first, count, step, out);
@@ -206,7 +175,7 @@ static void read_tiles(AuLower *l, const Matrix *x, const Operand *o, int32_t fi
 /* ---- what is asked for, and whether it can be done */
 
 /* Does the index along a dimension of shared memory begin at a multiple of the vector, or count rows? */
-static bool suits_ldmatrix(AuLower *l, const Matrix *m, Operand *x)
+static bool suits_ldmatrix(AuLower *l, const Matrix *m, MatrixOperand *x)
 {
     const AuTileExpr *e = x->e;
     if (e->op != TILE_X_REF || e->memory->space != TILE_SHARED || e->type->count != 2) return false;
@@ -215,28 +184,15 @@ static bool suits_ldmatrix(AuLower *l, const Matrix *m, Operand *x)
     const int32_t bytes = tile_elem(type->elem)->bytes;
     const AuTileExpr *index = e->has_index ? e->args.at[last] : NULL;
     const AuLowerMemory *place = lower_memory(l, e->memory);
-    if (x->use == TILE_A ? m->atom->m != 2 * ROWS : m->atom->n != ROWS) return false;
-    if (!kernel_at(l->k, place->by_vectors)->imm || !lower_starts_at(index, VECTOR / bytes))
+    if (x->use == TILE_A ? m->atom->m != 2 * MATRIX_ROWS : m->atom->n != MATRIX_ROWS) return false;
+    if (!kernel_at(l->k, place->by_vectors)->imm || !lower_starts_at(index, MATRIX_VECTOR / bytes))
         return false;
     x->transposed = e->type->axes[1].name == x->free_name;
     return bytes == 2 || !x->transposed;
 }
 
-/* How many of the elements that a lane takes at once follow each other along the last axis of the memory, in whole vectors? */
-static int32_t beside(AuLower *l, const Operand *x, const AuTilePlaces *k)
-{
-    const int32_t all = elements_of(x), run = lower_neighbours(k);
-    const bool along_k = x->piece.packed == all;
-    if (x->e->op != TILE_X_REF || (!along_k && x->piece.free < all)) return 1;
-    const int32_t wide = along_k && run < all ? run : all;
-    return lower_in_vectors(l, x->e, along_k ? x->k_name : x->free_name, wide) &&
-                   lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true)
-               ? wide
-               : 1;
-}
-
 /* How what lanes take of shared memory, whose last axis is the free one, comes by loads that they turn. */
-static void choose_pieces(AuLower *l, Operand *x)
+static void choose_pieces(AuLower *l, MatrixOperand *x)
 {
     const AuTileCaps *caps = l->module->caps;
     const AuTileExpr *e = x->e;
@@ -254,7 +210,7 @@ static void choose_pieces(AuLower *l, Operand *x)
     if (x->named_free.places && x->named_k.places) x->pieces = n;
 }
 
-static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
+static bool prepare_operand(AuLower *l, const Matrix *m, MatrixOperand *x)
 {
     const int32_t free_side = x->use == TILE_A ? 0 : 1, k_side = 1 - free_side;
     const AuTileAtom *atom = m->atom;
@@ -274,52 +230,8 @@ static bool prepare_operand(AuLower *l, const Matrix *m, Operand *x)
         return false;
     x->by_ldmatrix =
         (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && suits_ldmatrix(l, m, x);
-    x->beside = x->by_ldmatrix ? 1 : beside(l, x, x->k_axis.places);
+    x->beside = x->by_ldmatrix ? 1 : matrix_beside(l, x, x->k_axis.places);
     return true;
-}
-
-/* The order of the contracted axis, common to both operands: the instruction's own, unless a fragment lies otherwise; or, if
- * nothing is read by ldmatrix, that of the columns of C, in which a lane reads neighbours and lanes meet on no bank. */
-static void choose_order(AuLower *l, Matrix *x)
-{
-    const AuTilePlaces *columns = tile_atom_places(l->arena, x->atom, TILE_C, 1, x->depth);
-    const Operand *of = x->a.e->op == TILE_X_REF && x->b.e->op != TILE_X_REF ? &x->b : &x->a;
-    const bool fragment = of->e->op != TILE_X_REF;
-    const AuTileAxis *k = fragment ? tile_axis(of->e->type, of->k_name) : NULL;
-    if (x->a.by_ldmatrix || x->b.by_ldmatrix || !columns ||
-        !tile_contraction_matches(x->atom, columns, NULL, x->depth))
-        columns = NULL;
-    const AuTilePlaces *order = fragment ? (k ? k->places : NULL) : columns;
-    if (!order || tile_same_places(order, of->k_axis.places)) return;
-    x->a.k_axis.places = x->b.k_axis.places = order;
-    x->a.by_ldmatrix = x->b.by_ldmatrix = false;
-    x->a.beside = beside(l, &x->a, order), x->b.beside = beside(l, &x->b, order);
-}
-
-static bool comes_by_halves(AuLower *l, const Operand *x)
-{
-    return x->e->op == TILE_X_NAME && x->e->var && lower_held(l, x->e->var)->by_halves &&
-           tile_axis_registers(x->k_axis.places) % 4 == 0 &&
-           lower_neighbours(x->k_axis.places) % 4 == 0;
-}
-
-/* The lower halves of two bytes become a register's two numbers together, as do the upper ones: so that none changes its place, products take the
- * channels in that order. */
-static void cross(AuLower *l, Matrix *x)
-{
-    if (x->a.e->op == TILE_X_REF || x->b.e->op == TILE_X_REF) return;
-    x->a.crossed = x->b.crossed = comes_by_halves(l, &x->a) || comes_by_halves(l, &x->b);
-}
-
-/* Does the operand lie as the product takes it? Memory is read so. */
-static bool is_in_place(const Operand *x)
-{
-    if (x->e->op == TILE_X_REF) return true;
-    const AuTileAxis *k = tile_axis(x->e->type, x->k_name),
-                     *free = tile_axis(x->e->type, x->free_name);
-    return k && free && k->places && free->places &&
-           tile_same_places(k->places, x->k_axis.places) &&
-           tile_same_places(free->places, x->free_axis.places);
 }
 
 /* What the kernel IR calls the atom for these operands. Forms of an instruction follow each other: of B first, then of A. */
@@ -334,40 +246,6 @@ static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix
     return false;
 }
 
-/* Along a free axis that lies as the operand's, other than the instruction has it: which register of the sums each of the instruction's is. Of
- * those that the operand has in the same lanes the first is the first, and so on. */
-static const int32_t *registers_of_sums(AuLower *l, const Matrix *x, const Operand *o,
-                                        const AuTileAxis *sums)
-{
-    const int side = o->use == TILE_A ? 0 : 1;
-    const AuTilePlaces *own = tile_atom_places(l->arena, x->atom, TILE_C, side, sums->size),
-                       *operand = tile_atom_places(l->arena, x->atom, o->use, side, sums->size),
-                       *lies = o->free_axis.places;
-    const int32_t count = tile_axis_registers(own);
-    int32_t *out = AU_NEW_ARRAY(l->arena, int32_t, (size_t)count + 1);
-    bool *taken = AU_NEW_ARRAY(l->arena, bool, (size_t)count + 1);
-    for (int32_t q = 0; q < count; q++) {
-        const int32_t place = operand->place[tile_axis_offset(own, q)];
-        int32_t r = 0;
-        while (r < count && (taken[r] || lies->place[tile_axis_offset(sums->places, r)] != place))
-            r++;
-        if (r == count) return NULL;
-        taken[r] = true, out[q] = r;
-    }
-    return out;
-}
-
-/* A fragment's own order along its free axis, which the sums have, too; false: they have not. */
-static bool choose_free_order(AuLower *l, const Matrix *x, Operand *o, const AuTileAxis *sums,
-                              const int32_t **registers)
-{
-    const AuTileAxis *own = o->e->op == TILE_X_REF ? NULL : tile_axis(o->e->type, o->free_name);
-    if (!own || !own->places || tile_same_places(own->places, o->free_axis.places)) return true;
-    o->free_axis.places = own->places;
-    *registers = registers_of_sums(l, x, o, sums);
-    return *registers != NULL;
-}
-
 static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
 {
     const AuTileType *c = s->var->type;
@@ -379,21 +257,16 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     const int32_t rows = tile_axis(c, m)->size, columns = tile_axis(c, n)->size;
     x->atom = s->product.atom;
     x->depth = depth->size, x->tiles_m = rows / x->atom->m, x->tiles_n = columns / x->atom->n;
-    x->a = (Operand){.e = s->product.a, .use = TILE_A, .free_name = m, .k_name = k};
-    x->b = (Operand){.e = s->product.b, .use = TILE_B, .free_name = n, .k_name = k};
+    x->a = (MatrixOperand){.e = s->product.a, .use = TILE_A, .free_name = m, .k_name = k};
+    x->b = (MatrixOperand){.e = s->product.b, .use = TILE_B, .free_name = n, .k_name = k};
     x->a.free_extent = rows, x->b.free_extent = columns, x->a.depth = x->b.depth = x->depth;
     if (!prepare_operand(l, x, &x->a) || !prepare_operand(l, x, &x->b) ||
         !lower_piece(l, x->atom, TILE_C, false, &x->c) ||
         !find_row(x->atom, lower_scalar(s->product.a->type->elem), x->b.turned + 2 * x->a.turned,
                   &x->row))
         return false;
-    choose_order(l, x);
-    if (!choose_free_order(l, x, &x->a, tile_axis(c, m), &x->rows) ||
-        !choose_free_order(l, x, &x->b, tile_axis(c, n), &x->columns))
-        return false;
-    if (!is_in_place(&x->a) || !is_in_place(&x->b)) return false;
-    cross(l, x);
-    const int32_t both = 2 * VECTOR / tile_elem(s->product.a->type->elem)->bytes;
+    if (!matrix_choose_orders(l, x, tile_axis(c, m), tile_axis(c, n))) return false;
+    const int32_t both = 2 * MATRIX_VECTOR / tile_elem(s->product.a->type->elem)->bytes;
     if (x->depth % both) x->a.by_ldmatrix = x->b.by_ldmatrix = false;
     choose_pieces(l, &x->a);
     choose_pieces(l, &x->b);
@@ -433,14 +306,14 @@ bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s)
         return false;
     const uint32_t free = use == TILE_A ? 0 : 1;
     Matrix m = {.atom = atom};
-    Operand o = {.e = s->load.source,
-                 .use = use,
-                 .free_name = type->axes[free].name,
-                 .k_name = type->axes[1 - free].name,
-                 .free_extent = type->axes[free].size,
-                 .depth = type->axes[1 - free].size};
+    MatrixOperand o = {.e = s->load.source,
+                       .use = use,
+                       .free_name = type->axes[free].name,
+                       .k_name = type->axes[1 - free].name,
+                       .free_extent = type->axes[free].size,
+                       .depth = type->axes[1 - free].size};
     if (!prepare_operand(l, &m, &o) || !o.by_ldmatrix) return false;
-    m.step = 2 * VECTOR / tile_elem(type->elem)->bytes;
+    m.step = 2 * MATRIX_VECTOR / tile_elem(type->elem)->bytes;
     m.parts = m.step / m.atom->k;
     m.tiles_m = o.free_extent / m.atom->m, m.tiles_n = o.free_extent / m.atom->n;
     if (o.depth % m.step) return false;
@@ -449,7 +322,7 @@ bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s)
     for (int32_t step = 0; step < o.depth / m.step; step++) {
         ldmatrix_tiles(l, &m, &o, 0, tiles, step, parts);
         for (int32_t n = 0; n < tiles * m.parts; n++)
-            for (int32_t i = 0; i < elements_of(&o); i++) {
+            for (int32_t i = 0; i < matrix_elements(&o); i++) {
                 int32_t at_free, at_k, regs[2];
                 lower_in_piece(&o.piece, n / m.parts, step * m.parts + n % m.parts, i, &at_free,
                                &at_k);
