@@ -458,6 +458,9 @@ static const ExecCase stored_cases[] = {
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows e4m3"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},
+    /* parts of several tiles */
+    {"mha.attn", "B=1 H=2 Hk=1 S=2 T=600 D=64 E=64 slots=5", NULL, "decode forward paged i8 token invariant"},
+    {"mha.attn", "B=1 H=3 Hk=1 S=3 T=700 D=64 E=64", NULL, "decode forward i4 token invariant"},
     /* up to eight rows of the heads that share keys */
     {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 narrow"},
     {"mha.attn", "B=1 H=8 Hk=1 S=1 T=500 D=128 E=128", NULL, "decode forward i8 token narrow"},

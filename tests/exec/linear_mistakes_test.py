@@ -1,10 +1,10 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|lanes|back|wide|groups|gradients|append|stored|matrices|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|lanes|back|wide|groups|gradients|append|stored|codes|matrices|texts]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, few, wide, groups, gradients: those of packed rows, of
 few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; lanes: of few queries without matrix units; stored:
-of codes that become elements in tiles; matrices: of gradients by matrices that lie nobody knows how, which `matrices_test` finds; texts: none, but every text must be where the lists say.
+of codes that become elements in tiles; codes: of codes that become operands; matrices: of gradients by matrices that lie nobody knows how, which `matrices_test` finds; texts: none, but every text must be where the lists say.
 """
 import json
 import os
@@ -348,6 +348,15 @@ STORED = [
     ("a warp makes elements of another's rows", "key_elements.c", '"self * %d + ", share', '"(self + 1) %% 2 * %d + ", share'),
 ]
 
+CODES = [
+    ("scales are those of the tile before", "warps_codes.c", 'if (keys) warps_scales_load(x, "next(n)");', 'if (keys) warps_scales_load(x, "n");'),
+    ("slots of scales are the first", "warps_scales.c", '"page0", "slot0"', '"page0", "0 * slot0"'),
+    ("values have the scales of keys", "key_storage.c", 'n == 1 ? TILE_NAME("k_scale_ahead") : TILE_NAME("v_scale_ahead")', 'n ? TILE_NAME("k_scale_ahead") : TILE_NAME("v_scale_ahead")'),
+    ("weights have lost the scales' range", "warps_scales.c", '"%s * %d.0", scale, lanes_weight_range(x)', '"%s * %d.0", scale, 2 * lanes_weight_range(x)'),
+    ("pages go by slots alone", "warps_pages.c", '"ahead_page%u + tile_pages + where', '"ahead_page%u + 0 * tile_pages + where'),
+    ("slots go on behind a page's last", "warps_pages.c", 'slot_behind, slot_behind - page_rows)"', 'slot_behind, slot_behind)"'),
+]
+
 MATRICES = [
     ("a tile comes while others read the one before", "matrices_backward.c", 'tile_sync(t, "all"); /* nobody', "/* nobody"),
     ("pairs are made before the tile has come", "matrices_backward.c", 'warps_issue_queries(x, "m", "");\n    tile_sync(t, "all");', 'warps_issue_queries(x, "m", "");'),
@@ -372,7 +381,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + APPEND + MATRICES, folder)
+        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + CODES + APPEND + MATRICES, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -389,6 +398,7 @@ def main():
         "ordered": (ORDERED, [*scripts, "ordered"], 300),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
+        "codes": (CODES, [*scripts, "token invariant"], 300),
         "matrices": (MATRICES, ["tests/exec/matrices_test", "interpreters", source / "tests/front/examples"], 120),
         "append": (APPEND, ["tests/exec/append_test", "tiled-ir:sm_80", "kernel-ir:sm_80"], 120),
     }["".join(sys.argv[3:])]
