@@ -102,11 +102,13 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     return warps_packed_refusal(arena, p);
 }
 
-/* Are sums scaled where a maximum has grown alone? Measured with scales of tokens (an H200, us of 64 rows over 8192 keys, i8 and i4): in pages 286 and
- * 219 become 275 and 209, dense 268 and 188 275 and 187; with scales of heads it changes nothing. */
+/* Are sums scaled where a maximum has grown alone? Measured (an H200, us of 64 rows over 8192 keys): with scales of tokens in pages i8 286 and i4 219 become
+ * 275 and 209; dense i8 268 becomes 275, and with scales of heads nothing changes. */
 static bool scales_seldom(const AuProblem *p)
 {
-    return p->form == AU_FEW_NARROW && p->attn->keys.layout == AU_LAYOUT_PAGED;
+    const AuStorage *stored = p->attn->storage;
+    return p->form == AU_FEW_NARROW && p->attn->keys.layout == AU_LAYOUT_PAGED &&
+           (stored[0].by_token || stored[1].by_token);
 }
 
 const char *schedule_warps_decode_fit(AuArena *arena, const AuProblem *p, AuShape *s)
