@@ -406,6 +406,13 @@ class Stages(Case):
         programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
         written = "".join(f"// ==== {text}" for text in programs if "warps_decode" in text)
         self.assertEqual(written, (root / "tests/golden/tiled-ir/codes.tile").read_text())
+        # codes that become operands, of up to eight rows
+        options = ["--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width=D=128", "--storage=k=i4:token,v=i8:token", "--layout=T=paged", "--no-grad", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
+        written = next(f"// ==== {text}" for text in programs if "mma81616" in text and " start=" not in text.splitlines()[0])
+        self.assertEqual(written, (root / "tests/golden/tiled-ir/operands.tile").read_text())
 
         self.expect(aulec(root / "attn_scripts/gqa.attn", "--storage=e4m3:channels48", "--width=D=64", "-o", "-"), 1, "--storage: k: 64 channels do not consist of groups of 48")
 
