@@ -74,7 +74,7 @@ typedef struct Lanes {
     const AuShape *group_shape; /* warps: of the kernel of such keys; NULL: there is none */
     bool
         makes_elements; /* codes become elements in tiles of the kernel, not before it (key_storage.h) */
-    bool codes_are_operands; /* as they lie, halves of bytes, too (warps_codes.c) */
+    bool codes_are_operands; /* as they lie, halves of bytes, too (warps_operands.c) */
     bool scales_ahead
         [2]; /* of tokens' keys, values: a lane has that of one key, a tile ahead (warps_scales.c) */
 } Lanes;

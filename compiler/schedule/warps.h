@@ -78,7 +78,7 @@ bool warps_has_one_tile(const AuProblem *p, const AuShape *s); /* `K` for the nu
 void warps_code_memories(Lanes *x);
 const char *warps_brought(Lanes *x, uint32_t operand); /* "K_codes", or "K": what copies write */
 void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_forward.c */
-/* Are codes, where warps have keys of their own, operands of products without a tile of numbers? What a lane then has, in layouts of its own: of
+/* warps_operands.c: are codes, where warps have keys of their own, operands of products without a tile of numbers? What a lane then has, in layouts of its own: of
  * queries and sums; before the loop. */
 bool warps_codes_are_operands(const AuProblem *p, const AuShape *s);
 /* Is there a form of such kernels for few rows (AU_FEW_NARROW)? Its weights, as operand of the product with values. */

@@ -1,4 +1,4 @@
-/* warps_scales.c - scales of tokens, in kernels whose warps have keys of their own (warps_codes.c).
+/* warps_scales.c - scales of tokens, in kernels whose warps have keys of their own (warps_operands.c, warps_codes.c).
  *
  * A lane of a warp's scores has several keys, and four and more lanes have the same ones: where each reads scales when it needs them, 16 loads a tile
  * and as many searches of a table wait for memory. So a lane reads that of one key, a tile ahead, at the page and slot that it knows already
