@@ -87,8 +87,8 @@ static const char *parts(Lanes *x)
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     const char *blocks = tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_axis(x, 1, 1),
                                    warps_row_blocks(x));
-    const char *most = x->p->form == AU_FEW_NARROW && !x->p->balanced ? parts_of_turns(x, blocks)
-                                                                      : warps_parts_for(x, blocks);
+    if (x->p->form != AU_FEW_NARROW || x->p->balanced) return warps_parts_for(x, blocks);
+    const char *most = parts_of_turns(x, blocks);
     return x->p->attn->keys.layout || x->p->hooks->range_begins ? most : parts_with_tiles(x, most);
 }
 
