@@ -127,44 +127,42 @@ static LLVMValueRef as_pair(AuEmit *e, LLVMValueRef bits, AuScalar to)
     return LLVMBuildBitCast(e->builder, bits, LLVMVectorType(e->element[to], 2), "");
 }
 
-static LLVMValueRef pair_to_f16(AuEmit *e, LLVMValueRef codes, uint32_t n)
+/* Of pairs that are given as bits; of bf16 as a multiply-add, since sm_80 has no other sum of them. */
+static LLVMValueRef sum_of(AuEmit *e, LLVMValueRef x, LLVMValueRef y, AuScalar to)
 {
-    LLVMBuilderRef b = e->builder;
-    LLVMValueRef turned = LLVMBuildXor(b, codes, word(e, 0x80808080), "");
-    return LLVMBuildFSub(b, as_pair(e, spread(e, turned, n, 0x64, 0), AU_F16),
-                         as_pair(e, word(e, 0x64806480), AU_F16), ""); /* 1024 + 128 */
+    LLVMValueRef operands[] = {as_pair(e, x, to), as_pair(e, word(e, 0x3f803f80), AU_BF16),
+                               as_pair(e, y, to)};
+    if (to == AU_F16) return LLVMBuildFAdd(e->builder, operands[0], operands[2], "");
+    return emit_call(e, "llvm.fma", LLVMTypeOf(operands[0]), NULL, operands, 3);
 }
 
-static LLVMValueRef pair_to_bf16(AuEmit *e, LLVMValueRef codes, uint32_t n)
+static LLVMValueRef pair_of_bytes(AuEmit *e, LLVMValueRef codes, uint32_t n, AuScalar to)
 {
     const uint32_t exponents = 0xc343; /* of 128 and 256, and of -128 and -256 */
-    LLVMValueRef sum = as_pair(e, spread(e, both(e, codes, 0x7f7f7f7f), n, exponents, 0), AU_BF16),
-                 less = as_pair(e, spread(e, both(e, codes, 0x80808080), n, exponents, 1), AU_BF16),
-                 one = as_pair(e, word(e, 0x3f803f80), AU_BF16);
-    LLVMValueRef operands[] = {sum, one, less}; /* sm_80 has no other sum of bf16 */
-    return emit_call(e, "llvm.fma", LLVMTypeOf(sum), NULL, operands, 3);
+    if (to == AU_F16) {
+        LLVMValueRef turned = LLVMBuildXor(e->builder, codes, word(e, 0x80808080), "");
+        return sum_of(e, spread(e, turned, n, 0x64, 0), word(e, 0xe480e480), to); /* -1024 - 128 */
+    }
+    LLVMValueRef sum = spread(e, both(e, codes, 0x7f7f7f7f), n, exponents, 0),
+                 less = spread(e, both(e, codes, 0x80808080), n, exponents, 1);
+    return sum_of(e, sum, less, to);
 }
 
 /* Halves of bytes, shifted so that they are the lower ones: 1024 or 128 with their sign turned, less that and 8. */
 static LLVMValueRef pair_of_halves(AuEmit *e, LLVMValueRef codes, uint32_t n, bool upper,
                                    AuScalar to)
 {
-    LLVMBuilderRef b = e->builder;
-    if (upper) codes = LLVMBuildLShr(b, codes, word(e, 4), "");
-    LLVMValueRef turned = LLVMBuildXor(b, both(e, codes, 0x0f0f0f0f), word(e, 0x08080808), "");
-    if (to == AU_F16)
-        return LLVMBuildFSub(b, as_pair(e, spread(e, turned, n, 0x64, 0), to),
-                             as_pair(e, word(e, 0x64086408), to), "");
-    LLVMValueRef operands[] = {as_pair(e, spread(e, turned, n, 0x43, 0), to),
-                               as_pair(e, word(e, 0x3f803f80), to),
-                               as_pair(e, word(e, 0xc308c308), to)};
-    return emit_call(e, "llvm.fma", LLVMTypeOf(operands[0]), NULL, operands, 3);
+    const bool f16 = to == AU_F16;
+    if (upper) codes = LLVMBuildLShr(e->builder, codes, word(e, 4), "");
+    codes = LLVMBuildXor(e->builder, both(e, codes, 0x0f0f0f0f), word(e, 0x08080808), "");
+    return sum_of(e, spread(e, codes, n, f16 ? 0x64 : 0x43, 0),
+                  word(e, f16 ? 0xe408e408 : 0xc308c308), to);
 }
 
 static LLVMValueRef pair_to(AuEmit *e, AuKOp op, LLVMValueRef codes, uint32_t n, AuScalar to)
 {
-    if (op != AU_K_FROM_I8) return pair_of_halves(e, codes, n, op == AU_K_FROM_I4_HIGH, to);
-    return to == AU_F16 ? pair_to_f16(e, codes, n) : pair_to_bf16(e, codes, n);
+    return op == AU_K_FROM_I8 ? pair_of_bytes(e, codes, n, to)
+                              : pair_of_halves(e, codes, n, op == AU_K_FROM_I4_HIGH, to);
 }
 
 static bool is_of_integers(AuKOp op)

@@ -210,7 +210,6 @@ static void load_registers(AuLower *l, const Registers *x, const int32_t *regs)
         return;
     }
     AuVal all = load_vector(l, x, regs);
-    lower_held(l, x->var)->by_halves = x->s->load.halves;
     if (x->s->load.halves || (becomes_halfwords(x) && !x->packed)) {
         store_numbers(l, x, regs, all, TILE_MAX_AXES);
         return;
@@ -406,6 +405,7 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
     }
     if (lower_load_by_ldmatrix(l, s)) return;
     Registers x = load_of(s);
+    lower_held(l, s->var)->by_halves = s->load.halves;
     if (s->load.halves) {
         x.type = type_of_bytes(l, x.type, x.ref->type->axes[x.ref->type->count - 1].name);
         if (!x.type) {

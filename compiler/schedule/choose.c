@@ -75,11 +75,13 @@ bool schedule_has_form(AuArena *arena, const AuProblem *p, AuFewForm form)
     const char *why;
     const AuRowLayout *keys = &p->attn->keys;
     if (form == AU_FEW_USUAL) return true;
-    if (form == AU_FEW_NARROW) return warps_has_narrow(arena, p);
-    if (p->caps->has_private || p->queries != AU_DECODE_QUERIES || p->invariant || !keys->layout ||
-        keys->has_groups || attn_is_stored(p->attn) ||
+    const bool narrow = form == AU_FEW_NARROW; /* of codes alone, which have no other */
+    if (p->caps->has_private || p->queries != AU_DECODE_QUERIES || p->invariant ||
+        keys->has_groups || attn_is_stored(p->attn) != narrow ||
         shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED))
         return false;
+    if (narrow) return warps_has_narrow(arena, p);
+    if (!keys->layout) return false;
     of.form = AU_FEW_USUAL;
     if (!schedule_warps_decode_shape(arena, &of, &usual, &why)) return false;
     of.form = form;

@@ -22,7 +22,8 @@ typedef enum AuQueries {
 } AuQueries;
 
 /* Kernels for few rows of all heads that share keys have further forms, for calls in a layout: more blocks a processor, where sequences are many and
- * what a block begins and ends with counts; twice the rows a block, which read keys once where others read them twice. */
+ * what a block begins and ends with counts; twice the rows a block, which read keys once where others read them twice. Of keys and values that are stored as codes:
+ * half the rows, with room for three blocks a processor. */
 typedef enum AuFewForm { AU_FEW_USUAL, AU_FEW_CROWDED, AU_FEW_TALL, AU_FEW_NARROW } AuFewForm;
 enum {
     SCHEDULE_CROWD = 264

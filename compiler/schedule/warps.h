@@ -81,7 +81,7 @@ void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_f
 /* warps_operands.c: are codes, where warps have keys of their own, operands of products without a tile of numbers? What a lane then has, in layouts of its own: of
  * queries and sums; before the loop. */
 bool warps_codes_are_operands(const AuProblem *p, const AuShape *s);
-/* Is there a form of such kernels for few rows (AU_FEW_NARROW)? Its weights, as operand of the product with values. */
+/* Is there a form of such kernels for few rows (schedule_has_form, AU_FEW_NARROW)? Its weights, as operand of the product with values. */
 bool warps_has_narrow(AuArena *arena, const AuProblem *p);
 const char *warps_exchange_weights(Lanes *x, const char *weight);
 void warps_code_layouts(Lanes *x);

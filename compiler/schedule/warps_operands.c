@@ -4,7 +4,6 @@
  * keys a lane then has channels side by side, along which products add up in any order that queries have, too; of values channels that lie
  * so in the sums. Scales of heads and tokens multiply scores, weights and sums; those of groups of channels, and zero points, need elements. */
 #include "key_storage.h"
-#include "shapes.h"
 #include "warps.h"
 #include "warps_decode.h"
 
@@ -80,10 +79,7 @@ bool warps_has_narrow(AuArena *arena, const AuProblem *p)
     AuShape shape;
     const char *why;
     of.form = AU_FEW_NARROW;
-    return !p->caps->has_private && p->queries == AU_DECODE_QUERIES && !p->invariant && !p->tf32 &&
-           !p->attn->keys.has_groups && attn_is_stored(p->attn) &&
-           !shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED) && warps_copy_ahead(p) &&
-           tile_narrow_atom(p->caps, p->operand, TILE_ON_WARP) &&
+    return !p->tf32 && warps_copy_ahead(p) && tile_narrow_atom(p->caps, p->operand, TILE_ON_WARP) &&
            schedule_warps_decode_shape(arena, &of, &shape, &why) &&
            warps_codes_are_operands(&of, &shape);
 }

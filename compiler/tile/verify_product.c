@@ -12,9 +12,12 @@ static const AuTileType *sums_of(Verify *v, const AuTileStmt *s)
 static const AuTilePlaces *places_of_sums(Verify *v, const AuTileStmt *s, AuTileUse use,
                                           const AuTileAxis *free)
 {
+    const AuTilePlaces *own =
+        tile_atom_places(v->arena, s->product.atom, use, use == TILE_B, free->size);
+    if (!free->places || !own || tile_same_places(free->places, own)) return NULL;
     const AuTileType *sums = sums_of(v, s);
     const AuTileAxis *axis = sums ? tile_axis(sums, free->name) : NULL;
-    if (!axis || !axis->places || !free->places || axis->size != free->size) return NULL;
+    if (!axis || !axis->places || axis->size != free->size) return NULL;
     return tile_free_matches(s->product.atom, use, free->places, axis->places, free->size)
                ? axis->places
                : NULL;
