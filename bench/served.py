@@ -166,6 +166,8 @@ def host(a, own: Functions, case: Decode) -> dict:
     found = {}
     for name, (calls, off) in plan.items():
         off_by = off(first_of(calls[-1]())) if off else float("nan")
+        for _ in range(6 * CALLS):  # as a server that has run for a while
+            calls[0]()
         turns = []
         for _ in range(a.rounds + 2):
             torch.cuda.synchronize()

@@ -20,7 +20,9 @@ OVER_A_CACHE = "calls over a cache have"  # no gradients
 CACHED = {"T_table": "page_table", "T_groups": "groups", "T_shared": "shared", "o": "out"}  # what calls over a cache name otherwise than scripts
 NAMES = CACHED | {"T_lengths": "lengths", "k_new": "k", "v_new": "v", "k": "k_cache", "v": "v_cache"}
 
-TENSORS = {name: n for n, name in enumerate(("q", "k", "v", "T_lengths", "T_table"))}  # that calls like one before differ in
+# Tensors of a call, which those like one before differ in, as plans call them
+TENSORS = {name: n for n, name in enumerate(("q", "k", "v", "T_lengths", "T_table", "k_new", "v_new", "alibi", "sinks", "k_scale", "v_scale", "T_groups", "T_shared", "o"))}
+_calls = _again.Calls()
 
 KINDS = {name: kind for kind, name in STORED.items()}
 
@@ -124,13 +126,16 @@ def decode(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
-    key, further = None, (out, schedule, k, v, alibi, sinks, k_scale, v_scale, groups, shared)
-    if type(return_lse) is bool and all(x is None for x in further):
-        tensors = (q, k_cache, v_cache, lengths, page_table)
-        key = _again.key_of((causal, window, softcap, scale, invariant, backend), tensors)
-        made = _again.run(key, tensors)
-        if made is not None:
-            return (made[0], made[1].swapaxes(1, 2)) if return_lse else made[0]
+    step = step_of(schedule)
+    k_rate, v_rate = rate_of(k_scale), rate_of(v_scale)
+    tensors = (
+        q, k_cache, v_cache, lengths, page_table, k, v, alibi, sinks, None if k_rate is not None else k_scale, None if v_rate is not None else v_scale, groups, shared, out,
+    )
+    call = _again.like((causal, softcap, scale, invariant, backend, return_lse, step is None, k_rate, v_rate, *_again.flat(window)), tensors)
+    made = _calls.run(call, tensors, None, step)
+    if made is not None:
+        o = made[0] if out is None else out
+        return (o, made[-1].swapaxes(1, 2)) if return_lse else o
     return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     rows = "[B, most, {}]" if page_table is None else "[pages, slots, {}]"
     q = heads_first(tensor(q, "q", "[B, S, H, D]"))
@@ -157,12 +162,18 @@ def decode(
     into = None if out is None else {"o": heads_first(tensor(out, "out", "[B, S, H, E]"))}
     f = f._laid_out("T=padded" if table is None else "T=paged:groups" if prefixes else "T=paged", storage, invariant)
     with renamed("aule.decode()", NAMES):
-        results = f._outputs((q, caches["k"], caches["v"]), dict(named), into, backend, step_of(schedule))
-    if key is not None:
-        by_name = {"o": heads_first(results["o"]), "lse": results["lse"]}
-        _again.keep(key, f, f._bind((q, caches["k"], caches["v"]), named, backend), f._names.outputs, TENSORS, by_name)
+        with _again.watched(call) as runs:
+            results = f._outputs((q, caches["k"], caches["v"]), dict(named), into, backend, step)
     o = heads_first(results["o"]) if out is None else out
+    if call is not None:
+        wanted = {"o": o, "lse": results["lse"]} if return_lse else {"o": o}
+        _calls.keep(call, tensors, TENSORS, runs, wanted, step)
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
+
+
+def rate_of(scale: Any) -> int | float | None:
+    """A scale that is a number: an option of the call."""
+    return scale if type(scale) in (int, float) else None
 
 
 def step_of(given: Any) -> Any:

@@ -8,6 +8,7 @@ import weakref
 from functools import partial
 from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, TypeVar, overload
 
+from ._again import Calls, output
 from ._append import AppendNames, bind
 from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec, names_in
 from ._axes import Axis, layout_of, spellings
@@ -18,7 +19,7 @@ from ._libaule import CALL_INVARIANT
 from ._names import Names
 from ._parts import PartNames, Unfinished, by_parts
 from ._plans import WORK, Runner, arguments, number
-from ._schedules import Schedules
+from ._schedules import Schedules, Step
 from ._states import State, bind_states, check_states
 from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
 from ._together import forward_with_rows, is_given_rows
@@ -107,6 +108,7 @@ class AttentionFunction(Schedules):
         self._float_params = frozenset(p.name for p in self.parameters if "float" in p.dtype)
         self._required = tuple(p.name for p in self.parameters if p.required)
         self._check_names()
+        self._calls = Calls()
         self._others: dict[str, AttentionFunction] = {}  # the same attention of the artifact for other layouts
         self._runner = Runner(self._checked_kernels, self._names.states_out)
         self._part_names: PartNames | None = None  # read when they are first asked for, as are those of append
@@ -200,6 +202,8 @@ class AttentionFunction(Schedules):
         if axes:
             f, named = self._placed(axes, named)
             return f(*qkv, out=out, device=device, initial_state=initial_state, return_state=return_state, cu_seqlens=cu_seqlens, schedule=schedule, **named)
+        if qkv and initial_state is None and return_state is False and cu_seqlens is None and (schedule is None or isinstance(schedule, Step)):
+            return output(self, qkv, named, out, device, schedule)
         if is_given_rows(self, named):
             return forward_with_rows(self, qkv, named, None if out is None else {"o": out}, device, ("o",), torch_calls_for, schedule)["o"]
         call = self._with_work(self._bind(qkv, named, device), schedule)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, overload
 
 import numpy
 
-from . import _devices, _options
+from . import _again, _devices, _options
 from ._compiler import Compiled
 from ._errors import ArgumentError, Error
 from ._function import AttentionFunction, Results, T, check_number
@@ -20,7 +20,10 @@ from ._tensors import is_torch
 
 FLOATS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
+TENSORS = {name: n for n, name in enumerate(("q", "k", "v", "alibi", "sinks", "bias", "o"))}  # of a call, as plans call them
+
 _functions = SimpleNamespace()  # compiled attentions by their options
+_calls = _again.Calls()
 
 
 def _tensor(kind: str) -> Tensor | None:
@@ -273,6 +276,12 @@ def attention(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
+    tensors = (q, k, v, alibi, sinks, bias, out)
+    call = _again.like((causal, softcap, scale, dropout, seed, deterministic, invariant, return_lse, backend, *_again.flat(window)), tensors)
+    made = _calls.run(call, tensors)
+    if made is not None:
+        o = made[0] if out is None else out
+        return (o, made[-1]) if return_lse else o
     _check_heads(q, k, v)
     return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     f, named = _prepare(
@@ -282,10 +291,12 @@ def attention(
     if invariant:
         check_unrecorded("aule.attention()", "calls with invariant=True have", q=q, k=k, v=v, **named)
         f = f._laid_out(None, None, True)
-    if return_lse:
-        results = f._outputs((q, k, v), named, None if out is None else {"o": out}, backend)
-        return results["o"], results["lse"]
-    return f(q, k, v, out=out, device=backend, **named)
+    into = None if out is None else {"o": out}
+    with _again.watched(call) as runs:
+        results = f._outputs((q, k, v), named, into, backend) if return_lse else {"o": f(q, k, v, out=out, device=backend, **named)}
+    if call is not None and "seed" not in named:
+        _calls.keep(call, tensors, TENSORS, runs, {name: results[name] for name in ("o", "lse")[: 1 + return_lse]})
+    return (results["o"], results["lse"]) if return_lse else results["o"]
 
 
 flash_attention = attention

@@ -11,8 +11,9 @@ import ctypes
 import threading
 import time
 from array import array
+from contextlib import contextmanager
 from ctypes import c_uint32
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from . import _libaule as abi
 from ._artifact import Loaded
@@ -63,10 +64,15 @@ def arguments(operation: str, views: Mapping[str, View], params: Mapping[str, An
     return abi.Call(ctypes.sizeof(abi.Call), operation.encode(), tensors, len(views), values, len(params), None, flags)
 
 
+def packed(values: Sequence[int | float]) -> array:
+    """Values of parameters, as runs take them."""
+    return array("B", b"".join([abi.VALUE.pack(1, 0, 0, x) if isinstance(x, float) else abi.VALUE.pack(0, 0, x, 0.0) for x in values]))
+
+
 class Prepared:
     """A plan, with what has to be made anew for each run of it."""
 
-    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "_reports", "_spans", "_at")
+    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "reports", "_spans", "_at")
 
     def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple], passed: Sequence[View] = ()) -> None:
         self._library = lib = abi.library()
@@ -80,7 +86,7 @@ class Prepared:
         align = c_uint32()
         self.bytes: int = lib.plan_workspace(self._plan, ctypes.byref(align))
         self.align: int = align.value
-        self._reports: bool = device.backend != "cpu" and lib.plan_variant(self._plan).contents.checked()  # cpu: the run itself does
+        self.reports: bool = device.backend != "cpu" and lib.plan_variant(self._plan).contents.checked()  # cpu: the run itself does
 
     def __del__(self) -> None:
         if getattr(self, "_plan", None):
@@ -99,10 +105,10 @@ class Prepared:
     def run(self, words: list[int], values: Sequence[int | float], like: Any) -> None:
         """Runs with tensors at these addresses, in the order of the call; [like] says where a workspace comes from."""
         tensors = array("Q", words)
-        queue, space, space_bytes, kept = _queue(like, self.device), 0, self.bytes, None
+        queue, space, space_bytes, kept = queue_of(like, self.device), 0, self.bytes, None
         if space_bytes:
             space, kept = _workspace(like, self.device, space_bytes, self.align)
-        numbers = array("B", b"".join([abi.VALUE.pack(1, 0, 0, x) if isinstance(x, float) else abi.VALUE.pack(0, 0, x, 0.0) for x in values]))
+        numbers = packed(values)
         at = numbers.buffer_info()[0] if values else 0
         run = abi.RUN.pack(abi.RUN.size, queue, space, space_bytes, tensors.buffer_info()[0], at)
         if _is_apart(like, self.device):
@@ -111,13 +117,17 @@ class Prepared:
             torch.mps.synchronize()
         try:
             self._library.plan_run(self._plan, run)
-            if self._reports:
+            if self.reports:
                 self._library.plan_report(self._plan, run)
         finally:
             if isinstance(kept, _Buffer) or _reads_at_once(like, self.device):
                 self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back, or read
             if isinstance(kept, HostMemory):
                 give_back(kept)
+
+    def run_quietly(self, run: bytes) -> bool:
+        """What the caller packed; whether it failed, of which nothing more is told."""
+        return self._library.cdll.aule_plan_run(self._plan, run, None) != 0
 
 
 class _Buffer:
@@ -133,20 +143,47 @@ class _Buffer:
             self._library.buffer_free(self._handle)
 
 
-def _queue(like: Any, device: Device) -> int:
+class Run:
+    """A run of a plan on tensors of a call: those it reads and those it writes, in their order, and those it makes."""
+
+    def __init__(self, prepared: Prepared, operation: str, given: Mapping[str, Any], out: Mapping[str, Any], made: Mapping[str, Any], params: Mapping[str, int | float]) -> None:
+        self.prepared, self.operation, self.given, self.out, self.made, self.params = prepared, operation, given, out, made, params
+
+
+_watched = threading.local()
+
+
+@contextmanager
+def watched_runs() -> Iterator[list[Run]]:
+    """The runs of plans of this thread meanwhile."""
+    runs: list[Run] = []
+    before, _watched.runs = getattr(_watched, "runs", None), runs
+    try:
+        yield runs
+    finally:
+        _watched.runs = before
+
+
+def queue_of(like: Any, device: Device) -> int:
     """The stream on which the caller's library works; 0, the device's own queue, for copies that are ours (no [like])."""
+    return queues_of(like, device)()
+
+
+def queues_of(like: Any, device: Device) -> Callable[[], int]:
+    """What asks for it, of tensors of one device, each time that they are used."""
     if device.backend not in GPUS.values() or like is None:
-        return 0
+        return lambda: 0
     if is_torch(like):
         import torch
 
         of_number = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)  # without an object of it, which takes microseconds
-        return (of_number(like.device.index) if of_number is not None else torch.cuda.current_stream(like.device).cuda_stream) or LEGACY_STREAM
+        index = like.device.index
+        return lambda: (of_number(index) if of_number is not None else torch.cuda.current_stream(index).cuda_stream) or LEGACY_STREAM
     if is_cupy(like):
         import cupy
 
-        return cupy.cuda.get_current_stream().ptr or LEGACY_STREAM
-    return LEGACY_STREAM
+        return lambda: cupy.cuda.get_current_stream().ptr or LEGACY_STREAM
+    return lambda: LEGACY_STREAM
 
 
 def _is_apart(like: Any, device: Device) -> bool:
@@ -232,12 +269,12 @@ class Runner:
             again.made = prepared.made
             self._keep(key, again)
             again.run(words, values, like)
+            prepared = again
+        runs = getattr(_watched, "runs", None)
+        if runs is not None:
+            runs.append(Run(prepared, operation, given, out, results, params))
         del owners  # until here their memory is theirs
         return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}
-
-    def prepared(self, operation: str, given: Mapping[str, Any], params: Mapping[str, int | float], wanted: tuple[str, ...], device: str | None, gradients: bool) -> Prepared | None:
-        """What a call like one before, without tensors to write into, runs; None: it is not kept, as those on copies are not."""
-        return self._prepared.get(self._keyed(operation, given, params, {}, wanted, device, gradients)[0])
 
     def _keyed(self, operation, given, params, out, wanted, device, gradients) -> tuple[tuple, list[int], list[Any]]:
         """What calls that one plan takes have in common; addresses and offsets, and what keeps these valid."""

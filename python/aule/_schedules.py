@@ -59,10 +59,18 @@ class Step:
     def __init__(self) -> None:
         self._made: dict[Any, tuple[Any, list[Any]]] = {}  # and what says which rows are whose, so that nothing else comes to lie there
         self._before: dict[Any, tuple[Any, list[Any]]] = {}  # of the step before, whose memory is written again
+        self._known: dict[Any, Any] = {}  # lists for calls like one before (_again.py)
 
     def begin(self) -> None:
         """The next step: lists are made anew, where those of before are. In a captured graph that is part of each replay."""
-        self._before, self._made = self._made, {}
+        self._before, self._made, self._known = self._made, {}, {}
+
+    def _found(self, call: tuple) -> Any:
+        """The lists that such a call of this step was given; None: the long way finds them."""
+        return self._known.get(call)
+
+    def _remember(self, call: tuple, work: Any) -> None:
+        self._known[call] = work
 
     def of(self, f: Any, call: Any) -> Any:
         """The lists for a call; None: it makes its own, since it is traced, or of no layout."""

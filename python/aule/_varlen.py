@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy
 
-from . import _devices
+from . import _again, _devices
 from ._axes import check_most
 from ._compiler import Compiled
-from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, step_of, storage_of, tensor, whole_numbers
+from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, rate_of, step_of, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError, renamed
 from ._function import is_traced
 from ._plain import _check_heads, _flag, _prepare, check_unrecorded
@@ -18,6 +18,10 @@ from ._tensors import is_torch
 
 PACKED = ("cpu", "opencl", "levelzero", "cuda")  # backends with kernels of packed rows; elsewhere a call is one dense call for each sequence
 NAMES = CACHED | {"T_lengths": "seqused_k", "S_starts": "cu_seqlens_q", "T_starts": "cu_seqlens_k", "S_most": "max_seqlen_q", "T_most": "max_seqlen_k"}
+
+# Tensors of a call, which those like one before differ in (_again.py), as plans call them
+TENSORS = {name: n for n, name in enumerate(("q", "k", "v", "S_starts", "T_starts", "T_lengths", "T_table", "k_new", "v_new", "alibi", "sinks", "k_scale", "v_scale", "T_groups", "T_shared", "o"))}
+_calls = _again.Calls()
 
 
 def _most(given: int | None, what: str) -> int | None:
@@ -150,6 +154,20 @@ def attention_varlen(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
+    step = step_of(schedule)
+    k_rate, v_rate = rate_of(k_scale), rate_of(v_scale)
+    tensors = (
+        q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, k_new, v_new, alibi, sinks, None if k_rate is not None else k_scale,
+        None if v_rate is not None else v_scale, groups, shared, out,
+    )
+    call = None
+    if getattr(q, "is_cuda", False):  # starts on the host are read by each call
+        most = [_bound(n) if type(n) is int and n > 0 else n for n in (max_seqlen_q, max_seqlen_k)]
+        call = _again.like((*most, causal, softcap, scale, invariant, backend, return_lse, step is None, k_rate, v_rate, *_again.flat(window)), tensors)
+    made = _calls.run(call, tensors, None, step)
+    if made is not None:
+        o = made[0] if out is None else out
+        return (o, made[-1][0].swapaxes(0, 1)) if return_lse else o
     return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
     q = _by_heads(q, "q")
     if page_table is not None:
@@ -166,18 +184,22 @@ def attention_varlen(
     if invariant:
         check_unrecorded("aule.attention_varlen()", "calls with invariant=True have", q=q, k=k, v=v, **named)
     _check_starts(cu_seqlens_q, "cu_seqlens_q")
-    most = _most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")
+    most = [_most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")]
     into = None if out is None else {"o": _by_heads(out, "out")}
-    step = step_of(schedule)
-    if page_table is not None:
-        more = prefixes_of(groups, shared, page_table) | _new_rows(q, k, v, k_new, v_new)
-        results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, {"k": k_scale, "v": v_scale}, most[0], invariant, into, named | more, backend, step)
-    else:
-        for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale), ("groups", groups), ("shared", shared), ("k_new", k_new), ("v_new", v_new)):
-            if x is not None:
-                raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
-        results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named, backend, step)
+    with _again.watched(call) as runs:
+        if page_table is not None:
+            more = prefixes_of(groups, shared, page_table) | _new_rows(q, k, v, k_new, v_new)
+            scales = {"k": k_scale, "v": v_scale}
+            results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, scales, most[0], invariant, into, named | more, backend, step)
+        else:
+            for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale), ("groups", groups), ("shared", shared), ("k_new", k_new), ("v_new", v_new)):
+                if x is not None:
+                    raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
+            results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, (most[0], most[1]), invariant, into, named, backend, step)
     o = heads_first(results["o"][0]) if out is None else out
+    if call is not None:
+        names = TENSORS if cu_seqlens_k is not None else TENSORS | {"T_starts": TENSORS["S_starts"]}
+        _calls.keep(call, tensors, names, runs, {"o": o, "lse": results["lse"]} if return_lse else {"o": o}, step)
     return (o, results["lse"][0].swapaxes(0, 1)) if return_lse else o
 
 

@@ -8,8 +8,24 @@ from unittest import mock
 
 import aule
 from aule import _again
+from aule._decode import _calls
 from support import torch
 from test_decode import Case, E, H
+
+
+SCRIPT = """attention scaled {
+    q: [B, H, S, D];
+    k: [B, H, T, D];
+    v: [B, H, T, E];
+    param t: f32 = 1.0;
+    score_mod(score) = score * t;
+    online softmax;
+}"""
+
+if torch:
+
+    class Marked(torch.Tensor):
+        """Of a class that may do something else with it."""
 
 
 @unittest.skipUnless(torch, "needs torch")
@@ -17,7 +33,7 @@ class Again(unittest.TestCase):
     """Calls like one before take a short way (_again.py): to the bit the long one, and nothing goes it that should not."""
 
     def setUp(self):
-        _again._kept.clear()
+        _calls.clear()
         case = Case(16, 1, False)
         self.lengths = torch.tensor(case.lengths)
         self.q, self.k, self.v, self.table = (torch.from_numpy(x) for x in (case.q, *case.caches, case.table))
@@ -27,7 +43,7 @@ class Again(unittest.TestCase):
         return aule.decode(given.pop("q", self.q), given.pop("k_cache", self.k), given.pop("v_cache", self.v), given.pop("lengths", self.lengths), **given)
 
     def long(self, **named):
-        with mock.patch.object(_again, "key_of", return_value=None):
+        with mock.patch.object(_again, "like", return_value=None):
             return self.call(**named)
 
     def equal(self, a, b):
@@ -38,7 +54,8 @@ class Again(unittest.TestCase):
     def test_new_values_at_new_addresses(self):
         for options in ({}, {"causal": False}, {"window": (20, 0), "softcap": 3.0}, {"scale": 0.3}, {"invariant": True}):
             first = self.call(**options, return_lse=True)
-            count = len(_again._kept)
+            self.call(**options)
+            count = len(_calls)
             with mock.patch.object(aule._decode, "_prepare", side_effect=AssertionError("the long way")):
                 again = self.call(**options, return_lse=True)
                 self.assertIsNot(again[0], first[0])
@@ -47,23 +64,24 @@ class Again(unittest.TestCase):
             self.equal(alone, first[0])
             other = {"q": self.q * 2, "k_cache": self.k * 0.5, "v_cache": self.v + 1, "lengths": (self.lengths - 1).clamp(min=0), "page_table": self.table.clone()}
             self.equal(self.call(**other, **options, return_lse=True), self.long(**other, **options, return_lse=True))
-            self.assertEqual(len(_again._kept), count)
-        self.assertEqual(len(_again._kept), 5)
+            self.assertEqual(len(_calls), count)
+        self.assertEqual(len(_calls), 10)
 
     def test_others_go_the_long_way(self):
         self.call()
-        with mock.patch.object(_again, "run", wraps=_again.run) as run:
+        with mock.patch.object(_calls, "run", wraps=_calls.run) as run:
             def misses(**named):
                 run.reset_mock()
                 self.call(**named)
-                self.assertTrue(not run.called or run.call_args[0][0] not in before, named)
+                self.assertTrue(not run.called or run.call_args[0][0] is None or run.call_args[0][0].key not in before, named)
 
-            before = set(_again._kept)
+            before = set(_calls._kept)
             misses(q=self.q.repeat(1, 1, 1, 2)[..., ::2])  # other strides
             misses(q=self.q.half(), k_cache=self.k.half(), v_cache=self.v.half())
             misses(q=torch.nn.Parameter(self.q, requires_grad=False))
-            misses(out=torch.empty(*self.q.shape[:3], E))
+            misses(sinks=torch.nn.Buffer(torch.zeros(H)) if not hasattr(torch.nn, "Buffer") else torch.zeros(H).as_subclass(Marked))
             misses(sinks=torch.zeros(H))
+            misses(sinks=[0.0] * H)
             with torch.autocast("cpu", torch.bfloat16):
                 misses()
         with self.assertRaisesRegex(aule.ArgumentError, "requires a gradient"):
@@ -99,10 +117,130 @@ class Again(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, "scale requires a gradient"):
             self.call(scale=scale.requires_grad_())
 
+    def short(self, f):
+        """Nothing but the short way."""
+        with mock.patch.object(aule._plans.Runner, "run", side_effect=AssertionError("the long way")):
+            return f()
+
+    def test_new_rows(self):
+        """They are written and seen; the caches count a version more, as those know who saved them."""
+        self.k.nan_to_num_(), self.v.nan_to_num_()
+        new = {"k": torch.randn(self.q.shape[0], 1, *self.k.shape[2:]), "v": torch.randn(self.q.shape[0], 1, *self.v.shape[2:])}
+        self.call(**new)
+        for turn in range(3):
+            new = {name: torch.randn_like(x) for name, x in new.items()}
+            caches = [x.clone() for x in (self.k, self.v)]
+            want = self.long(**new, k_cache=caches[0], v_cache=caches[1])
+            before = self.k._version
+            self.equal(self.short(lambda: self.call(**new)), want)
+            self.equal((self.k, self.v), tuple(caches))
+            self.assertGreater(self.k._version, before)
+
+    def test_new_rows_that_lie_in_the_cache(self):
+        """What is read must not be written: as long as it was far from it that is known, and then looked at again."""
+        k, v = (torch.randn(self.q.shape[0], 1, *x.shape[2:]) for x in (self.k, self.v))
+        self.call(k=k, v=v)
+        self.short(lambda: self.call(k=k, v=v))
+        inside = self.k.as_strided(k.shape, k.stride())
+        with self.assertRaisesRegex(aule.ArgumentError, "overlap"):
+            self.call(k=inside, v=v)
+
+    def test_given_outputs(self):
+        out = torch.empty(*self.q.shape[:3], E)
+        want = self.long()
+        self.call(out=out)
+        out.zero_()
+        version = out._version
+        self.assertIs(self.short(lambda: self.call(out=out)), out)
+        self.equal(out, want)
+        self.assertGreater(out._version, version)
+        q = self.q.clone()
+        if q.shape == out.shape:
+            with self.assertRaisesRegex(aule.ArgumentError, "overlap"):
+                self.call(q=q, out=q)
+
+    def test_other_tensors_of_a_call(self):
+        """Sinks and slopes at new addresses; parameters of a module, under no_grad, too."""
+        for options in ({"sinks": torch.randn(H)}, {"alibi": torch.rand(H)}, {"sinks": torch.nn.Parameter(torch.randn(H))}):
+            with torch.no_grad():
+                self.call(**options)
+                other = {name: x + 1 for name, x in options.items()}
+                self.equal(self.short(lambda: self.call(**options)), self.long(**options))
+                self.equal(self.call(**other), self.long(**other))
+
+    def test_codes(self):
+        """Scales that are numbers belong to the call, those that are tensors are looked at."""
+        codes = {"k_cache": (self.k * 10).to(torch.int8), "v_cache": (self.v * 10).to(torch.int8)}
+        for k_scale, v_scale in ((0.1, 0.2), (0.3, 0.2), (torch.tensor(0.1), 0.2), (torch.rand(self.k.shape[2]), torch.rand(self.v.shape[2]))):
+            given = {**codes, "k_scale": k_scale, "v_scale": v_scale}
+            self.call(**given)
+            self.equal(self.short(lambda: self.call(**given)), self.long(**given))
+            if isinstance(k_scale, torch.Tensor):
+                k_scale += 0.5
+                self.equal(self.call(**given), self.long(**given))
+
+    def test_one_cache_for_both(self):
+        """Keys and values in the same memory first, then in their own."""
+        k, v = self.k[..., : min(self.k.shape[3], E)], self.v[..., : min(self.k.shape[3], E)]
+        k, v = (torch.empty_strided(k.shape, k.contiguous().stride()).copy_(x) for x in (k, v))
+        if k.shape != v.shape:
+            return
+        q = self.q[..., : k.shape[3]].contiguous()
+        self.call(q=q, k_cache=k, v_cache=k)
+        self.equal(self.call(q=q, k_cache=k, v_cache=v), self.long(q=q, k_cache=k, v_cache=v))
+
+    def test_steps(self):
+        """Layers of a step, which have one list; the next step has other lengths at the same place."""
+        step = aule.serving.Step()
+        for turn in range(3):
+            step.begin()
+            self.lengths.copy_((self.lengths - 1).clamp(min=0))
+            want = self.long()
+            self.equal(self.call(schedule=step), want)
+            self.equal(self.call(schedule=step), want)
+            other = (self.lengths - 2).clamp(min=0)
+            self.equal(self.call(schedule=step, lengths=other), self.long(lengths=other))
+        self.equal(self.short(lambda: self.call(schedule=step)), want)
+
+    def test_plain_attention(self):
+        q, k, v = (torch.randn(2, 4, n, 16) for n in (5, 7, 7))
+        for options in ({}, {"causal": True, "return_lse": True}, {"window": (3, 0)}, {"bias": torch.randn(5, 7)}, {"scale": 0.5, "softcap": 2.0}):
+            first = aule.attention(q, k, v, **options)
+            self.equal(self.short(lambda: aule.attention(q, k, v, **options)), first)
+            with mock.patch.object(_again, "like", return_value=None):
+                want = aule.attention(q * 2, k, v, **options)
+            self.equal(aule.attention(q * 2, k, v, **options), want)
+        inside = q.transpose(1, 2).contiguous().transpose(1, 2)  # heads inside, as results then are
+        self.equal(aule.attention(inside, k, v), aule.attention(inside, k, v))
+        dropped = [aule.attention(q, k, v, dropout=0.5) for _ in range(3)]
+        self.assertFalse(torch.equal(dropped[0], dropped[1]) and torch.equal(dropped[1], dropped[2]))
+        leaf = q.clone().requires_grad_()
+        for _ in range(2):
+            aule.attention(leaf, k, v).sum().backward()
+        self.assertEqual(leaf.grad.shape, q.shape)
+
+    def test_scripts(self):
+        """Calls of compiled attentions: parameters are numbers of the call, not of what it is like."""
+        f = aule.compile(SCRIPT)
+        q, k, v = (torch.randn(1, 2, n, 16) for n in (3, 5, 5))
+        f(q, k, v, t=0.5)
+        for t in (0.25, 1.5, 3):
+            o = f(q, k, v, t=t)
+            with mock.patch.object(_again, "like", return_value=None):
+                self.equal(o, f(q, k, v, t=t))
+        self.short(lambda: f(q, k, v, t=0.75))
+        with self.assertRaises((TypeError, aule.ArgumentError)):
+            f(q, k, v, t="0.5")
+        out = torch.empty_like(q)
+        self.assertIs(f(q, k, v, t=0.5, out=out), out)
+        self.assertIs(self.short(lambda: f(q, k, v, t=0.5, out=out)), out)
+        with self.assertRaisesRegex(aule.ArgumentError, "overlap"):
+            f(q, k, v, t=0.5, out=q)
+
     def test_wrong_numbers_are_told(self):
         """A call that fails on the short way says why on the long one."""
         self.call()
-        self.assertTrue(_again._kept)
+        self.assertTrue(len(_calls))
         wrong = self.lengths.clone()
         wrong[0] = 1 << 20
         with self.assertRaisesRegex(aule.Error, "lengths"):
@@ -112,7 +250,7 @@ class Again(unittest.TestCase):
     def test_no_more_are_kept_than_are_asked_for(self):
         for n in range(_again.MOST + 3):
             self.call(scale=0.1 + n / 1000)
-        self.assertLessEqual(len(_again._kept), _again.MOST)
+        self.assertLessEqual(len(_calls), _again.MOST)
 
     def test_threads(self):
         want = self.long()

@@ -105,7 +105,7 @@ class Torch(unittest.TestCase):
         device = types.SimpleNamespace(backend="hip")
         for stream, queue in ((STREAM, STREAM), (0, 1)):
             with mock.patch.dict(sys.modules, torch=torch_for("6.3.42131", stream)):
-                self.assertEqual(_plans._queue(Tensor("cuda", 0), device), queue)
+                self.assertEqual(_plans.queue_of(Tensor("cuda", 0), device), queue)
                 self.assertFalse(_plans._reads_at_once(Tensor("cuda", 0), device))
 
     def test_which_devices_see_it(self):
