@@ -6,7 +6,8 @@
     llm = LLM(model, attention_backend="CUSTOM")
 
 Its cache is read and written where it lies, in the order NHD or HND, in pages of multiples of 16. A step is two calls at most: one for the requests that have
-one row each, which the library puts first, and one for all others, prompts and chunks of them.
+one row each, which the library puts first, and one for all others, prompts and chunks of them. It is one call where the library captures steps of any kind in
+graphs (cudagraph_mode FULL), and where it asks for results that do not depend on the batch (VLLM_BATCH_INVARIANT).
 
 Written to the interface of vLLM 0.22 (vllm/v1/attention/backend.py and backends/registry.py of its source), and tested with a stand-in for that interface: it
 has not run inside vLLM yet.
@@ -14,10 +15,12 @@ has not run inside vLLM yet.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import vllm.envs as envs
 from torch import Tensor
 from vllm.v1.attention.backend import AttentionBackend, AttentionCGSupport, AttentionImpl, AttentionMetadata, AttentionMetadataBuilder, AttentionType, MultipleOf
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
@@ -31,6 +34,9 @@ from ._varlen import attention_varlen
 
 FP8 = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
 ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)  # rows that see each other, without a cache
+
+# From how many on it pays that requests of one row read a prefix together: of fewer, or of less, what is saved is nothing (docs/performance.md, prefixes)
+SHARING, SHARED, SPARED = 8, 256, 32768  # requests, keys of the prefix, and their product
 
 
 class AuleBackend(AttentionBackend):
@@ -83,13 +89,17 @@ class AuleBackend(AttentionBackend):
         return True
 
     @classmethod
+    def supports_batch_invariance(cls) -> bool:
+        return True
+
+    @classmethod
     def supports_attn_type(cls, attn_type: str) -> bool:
         return attn_type in (AttentionType.DECODER, *ENCODERS)
 
 
 @dataclass
 class AuleMetadata(AttentionMetadata):
-    """A step, the same for all layers. [singles]: how many of the requests, the first ones, have one row each."""
+    """A step, the same for all layers. [singles]: how many of the requests, the first ones, have one row each and a call of their own."""
 
     rows: int
     singles: int
@@ -100,33 +110,89 @@ class AuleMetadata(AttentionMetadata):
     table: Tensor
     slots: Tensor
     causal: bool
-    lists: Step = field(default_factory=Step)  # of work, which the first layer makes
+    invariant: bool = False  # results must not depend on the batch
+    prefix: dict[str, Tensor] = field(default_factory=dict)  # what says that the first keys of the singles are the same ones
+    _lists: Step = field(default_factory=Step)  # of work, which the first layer makes
+    _seen: set[Any] = field(default_factory=set)  # layers that have them
+
+    def _lists_of(self, layer: Any) -> Step:
+        """Lists of work for a layer. One that comes again begins another pass of the model, whose lengths may be others in the same memory: a capture after a
+        warm-up, the next step of a draft. Lists are then made anew, in memory of their own, since that of a warm-up does not outlive it and a graph does."""
+        if layer in self._seen:
+            self._lists, self._seen = Step(), set()
+        self._seen.add(layer)
+        return self._lists
 
 
 class AuleMetadataBuilder(AttentionMetadataBuilder):
     """Makes the tensors of a step of vLLM's: nothing is read back from the device."""
 
-    # Graphs of steps in which every request has one row: all that they read then are tensors of vLLM's own, which stay where they are
-    _cudagraph_support = AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
+    # In a graph the host knows nothing but shapes. A graph of requests with one row each, or with as many rows each as are verified, has all that it reads in
+    # tensors of vLLM's own, which stay where they are; one of any steps is one packed call (build), with the starts of its rows from such a tensor too
+    _cudagraph_support = AttentionCGSupport.ALWAYS
     reorder_batch_threshold = 1  # requests with one row come first
 
     def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        self._invariant = bool(envs.VLLM_BATCH_INVARIANT)
+        if self._invariant:
+            self._warn_of_cuts()
+
+    def _warn_of_cuts(self) -> None:
+        """A chunk of a few rows has other kernels than one of many, and where a prompt is cut may be up to other requests."""
+        cutting = {"enable_chunked_prefill": "scheduler_config", "enable_prefix_caching": "cache_config"}
+        on = [name for name, part in cutting.items() if getattr(getattr(self.vllm_config, part, None), name, False)]
+        if on:
+            warnings.warn(f"VLLM_BATCH_INVARIANT: with {' and '.join(on)} other requests may say where a prompt is cut, and bits depend on that", stacklevel=3)
+
+    def _captures_any_step(self) -> bool:
+        """Does the library capture graphs of steps of any kind? Asked in each step, since it settles that after it has made this."""
+        mode = self.vllm_config.compilation_config.cudagraph_mode
+        return mode is not None and mode.mixed_mode().name == "FULL"
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> AuleMetadata:
-        """[common_prefix_len]: of a prefix that all requests share, which saves nothing here."""
+        """[common_prefix_len]: of a prefix that all requests share, in whole pages; 0 unless :meth:`use_cascade_attention` has said that it pays."""
         common = common_attn_metadata
         if not isinstance(common.causal, (bool, int)):
             raise ArgumentError("requests that are causal and such that are not in one step (causal is a tensor) are not supported by aule", "param")
+        if getattr(common, "mm_req_doc_ranges", None) is not None:
+            raise ArgumentError("tokens of a prompt that see those behind them (mm_req_doc_ranges) are not supported by aule in its backend of vLLM", "param")
+        shared = 0 if self._invariant else common_prefix_len  # an end of a prefix would be an end of a part
+        any_step = not shared and self._captures_any_step()  # steps that share are never captured
         count = common.num_reqs
-        each = common.query_start_loc_cpu[: count + 1].diff()
-        singles = count if common.max_query_len <= 1 else int((each == 1).int().cumprod(0).sum())
+        singles = 0 if any_step or self._invariant else self._singles(common)
         starts = common.query_start_loc[: count + 1]
+        prefix = {}
+        if shared and singles > 1:  # made on the device, which the host does not wait for
+            prefix["groups"] = torch.arange(0, singles + 1, singles, dtype=torch.int32, device=starts.device)
+            prefix["shared"] = torch.full((1,), shared, dtype=torch.int32, device=starts.device)
         return AuleMetadata(
-            rows=common.num_actual_tokens, singles=singles, most=common.max_query_len, starts=starts,
+            rows=common.num_actual_tokens, singles=singles,
+            # A graph of any steps is captured with one that need not have the longest prompt
+            most=max(common.num_actual_tokens, 1) if any_step else common.max_query_len, starts=starts,
             starts_of_rest=starts[singles:] - singles if singles else starts, lengths=common.seq_lens[:count],
             table=common.block_table_tensor[:count], slots=common.slot_mapping[: common.num_actual_tokens], causal=bool(common.causal),
+            invariant=self._invariant, prefix=prefix,
         )
+
+    @staticmethod
+    def _singles(common: Any) -> int:
+        count = int(common.num_reqs)
+        if common.max_query_len <= 1:
+            return count
+        each = common.query_start_loc_cpu[: count + 1].diff()
+        singles = int((each == 1).int().cumprod(0).sum())
+        return singles if singles < count else 0  # it says that there are more rows than it has: it stands for other steps
+
+    def use_cascade_attention(
+        self, common_prefix_len: int, query_lens: Any, num_query_heads: int, num_kv_heads: int, use_alibi: bool, use_sliding_window: bool,
+        use_local_attention: bool, num_sms: int, dcp_world_size: int,
+    ) -> bool:
+        """Does it pay to read the prefix once? Rows of prompts and of drafts gain nothing, windows and chunks see little of it, and the library runs such a step
+        without graphs of the whole step."""
+        singles = int((query_lens == 1).sum())
+        excluded = self._invariant or use_sliding_window or use_local_attention or dcp_world_size > 1
+        return not excluded and singles >= SHARING and common_prefix_len >= SHARED and singles * common_prefix_len >= SPARED
 
 
 class AuleImpl(AttentionImpl):
@@ -169,7 +235,7 @@ class AuleImpl(AttentionImpl):
         query = query.view(-1, self.num_heads, self.head_size)
         if self._slopes is not None:
             self._slopes = self._slopes.to(query.device)
-        options: dict[str, Any] = {**self._options, "alibi": self._slopes, "causal": step.causal}
+        options: dict[str, Any] = {**self._options, "alibi": self._slopes, "causal": step.causal, "invariant": step.invariant}
         if self.attn_type in ENCODERS:
             keys, values = self._rows(key, value, step.rows)
             attention_varlen(query[: step.rows], keys, values, step.starts, out=o[: step.rows], **options | {"causal": False})
@@ -180,12 +246,14 @@ class AuleImpl(AttentionImpl):
             storage, given = storage_of(caches, {"k": scales.get("k_scale"), "v": scales.get("v_scale")}, keys)
             k, v = (x.transpose(0, 1)[None] for x in self._rows(key, value, step.rows))
             append(k, v, caches | given, storage=storage, slots=step.slots[None])
-        n = step.singles
+        n, options["schedule"] = step.singles, step._lists_of(self)
         if n:
-            decode(query[:n, None], keys, values, step.lengths[:n], page_table=step.table[:n], out=o[:n, None], schedule=step.lists, **options, **scales)
-        if step.rows > n:
-            rest = {"max_seqlen_q": step.most, "seqused_k": step.lengths[n:], "page_table": step.table[n:], "out": o[n : step.rows], "schedule": step.lists}
+            decode(query[:n, None], keys, values, step.lengths[:n], page_table=step.table[:n], out=o[:n, None], **step.prefix, **options, **scales)
+        if len(step.lengths) > n:
+            rest = {"max_seqlen_q": step.most, "seqused_k": step.lengths[n:], "page_table": step.table[n:], "out": o[n : step.rows]}
             attention_varlen(query[n : step.rows], keys, values, step.starts_of_rest, **rest, **options, **scales)
+        elif step.rows > n:  # that are there to fill up a step
+            o[n : step.rows].zero_()
         return output
 
     def _rows(self, key: Tensor, value: Tensor, rows: int) -> list[Tensor]:
