@@ -8,8 +8,9 @@
  * statements become as few loops over registers as their reductions allow (fuse.c). With matrix
  * units of warps all registers are written out and lanes exchange what they share; asynchronous
  * copies become those of 16 bytes a lane, or boxes of tensors. Roles become branches, pipelines
- * barriers in memory. Refused with E0810, naming the construct: conversions of layouts, products into
- * tensor memory, and what else docs/dev/lowering.md lists. */
+ * barriers in memory. Conversions of layouts are exchanges between the lanes of a warp (convert.c).
+ * Refused with E0810, naming the construct: conversions that no such exchange makes, and what else
+ * docs/dev/lowering.md lists. */
 #ifndef AU_LOWER_H
 #define AU_LOWER_H
 
