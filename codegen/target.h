@@ -54,6 +54,8 @@ typedef struct AuTarget {
      * lives in the arena. */
     bool (*emit)(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, uint32_t count,
                  const AuArch *arch, AuCodeStage stage, uint32_t optimize, AuBlob *out);
+    /* Registers of a lane that code keeps in memory, of all its kernels: of the final one or of assembly. NULL: that is not known here. */
+    uint32_t (*spilled)(const AuBlob *code);
 } AuTarget;
 
 extern const AuTarget au_target_cpu;       /* codegen/llvm/cpu.c */

@@ -114,6 +114,35 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     return good && (stage != AU_CODE_FINAL || llvm_link_code_object(arena, diags, out));
 }
 
+/* The number behind a key of the code object's notes (MessagePack, big-endian) or of their text. */
+static uint32_t number_at(const unsigned char *at, size_t length)
+{
+    enum { BYTE = 0xcc, WORD = 0xcd, LONG = 0xce, BIG = 128 };
+    if (length > 5 && at[0] == LONG)
+        return (uint32_t)at[1] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 8 | at[4];
+    if (length > 3 && at[0] == WORD) return (uint32_t)at[1] << 8 | at[2];
+    if (length > 2 && at[0] == BYTE) return at[1];
+    if (length > 1 && at[0] != ':') return at[0] < BIG ? at[0] : 0;
+    uint32_t number = 0;
+    while (length && (*at == ':' || *at == ' ')) at++, length--;
+    for (; length && *at >= '0' && *at <= '9'; at++, length--) number = number * 10 + (*at - '0');
+    return number;
+}
+
+static uint32_t spilled(const AuBlob *code)
+{
+    static const char key[] = ".vgpr_spill_count";
+    const size_t size = sizeof key - 1;
+    const unsigned char *at = code->bytes, *end = at + code->length;
+    uint32_t sum = 0;
+    while (at && (size_t)(end - at) >= size &&
+           (at = memchr(at, key[0], (size_t)(end - at) - size + 1)) != NULL) {
+        if (memcmp(at, key, size) == 0) sum += number_at(at + size, (size_t)(end - at) - size);
+        at++;
+    }
+    return sum;
+}
+
 const AuTarget au_target_hip = {
     .name = "hip",
     .on_request = true,
@@ -123,4 +152,5 @@ const AuTarget au_target_hip = {
     .arch_count = ARCHS,
     .native_math = gpu_native_math,
     .emit = emit_hip,
+    .spilled = spilled,
 };

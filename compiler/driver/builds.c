@@ -107,6 +107,9 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
         !variant_build(job->arena, job->diags, &one, job->name))
         return false;
     if (!one.schedule) return true;
+    AuVariant *asked = AU_NEW(job->arena, AuVariant);
+    *asked = *v;
+    one.asked = asked;
     AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
     if (!add_form(job, build, v, AU_FEW_TALL)) return false;
     if (!one.schedule->by_batch || v->invariant || v->balanced || v->form ||

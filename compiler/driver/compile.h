@@ -35,6 +35,10 @@ bool builds_make(AuJob *job);
 
 /* emission.c: the code of all variants. */
 bool emission_code(AuJob *job, AuCodeStage stage);
+/* Of these alone; good[n]: whether there is code of the n-th. False: not of all, and diagnostics say why. */
+bool emission_run(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage, bool *good);
+/* spills.c: other shapes for those whose code keeps registers in memory. */
+void spills_avoid(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage);
 void emission_free(AuJob *job); /* what is left of it after a jump out of it */
 /* An artifact of the code; or what a static build takes, which makes the code itself if it needs any. */
 bool emission_link(AuJob *job, AuBlob *out);

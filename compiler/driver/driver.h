@@ -45,7 +45,8 @@ typedef struct AuVariant {
     AuLowering bindings;
     AuLaunchExpr workspace[AULE_MAX_REGIONS];
     uint32_t kernel_count;
-    const char *features; /* what its code needs of the device */
+    const struct AuVariant *asked; /* what was built: this before it had kernels */
+    const char *features;          /* what its code needs of the device */
     AuBlob code;
 } AuVariant;
 

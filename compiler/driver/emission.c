@@ -95,27 +95,35 @@ static bool gather(AuJob *job, AuWork *w)
     return good;
 }
 
-bool emission_code(AuJob *job, AuCodeStage stage)
+bool emission_run(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage, bool *good)
 {
     AuWork *w = AU_NEW(job->arena, AuWork);
-    *w = (AuWork){.stage = stage,
+    *w = (AuWork){.variants = variants,
+                  .good = good,
+                  .stage = stage,
                   .optimize = job->options->optimize ? job->options->optimize - 1 : 3};
-    uint32_t most = 0;
-    for (uint32_t b = 0; b < job->build_count; b++) most += job->builds[b].count;
-    w->variants = AU_NEW_ARRAY(job->arena, AuVariant *, most + 1);
-    w->arenas = AU_NEW_ARRAY(job->arena, AuArena *, most + 1);
-    w->diags = AU_NEW_ARRAY(job->arena, AuDiags *, most + 1);
-    w->good = AU_NEW_ARRAY(job->arena, bool, most + 1);
+    w->arenas = AU_NEW_ARRAY(job->arena, AuArena *, count + 1);
+    w->diags = AU_NEW_ARRAY(job->arena, AuDiags *, count + 1);
     job->work = w;
-    for (uint32_t b = 0; b < job->build_count; b++)
-        for (uint32_t n = 0; n < job->builds[b].count; n++) {
-            w->arenas[w->count] = au_arena_new(NULL);
-            w->variants[w->count++] = &job->builds[b].variants[n];
-        }
+    while (w->count < count) w->arenas[w->count++] = au_arena_new(NULL);
     run_workers(w);
-    const bool good = gather(job, w);
+    const bool all = gather(job, w);
     emission_free(job);
-    return good;
+    return all;
+}
+
+bool emission_code(AuJob *job, AuCodeStage stage)
+{
+    uint32_t most = 0, count = 0;
+    for (uint32_t b = 0; b < job->build_count; b++) most += job->builds[b].count;
+    AuVariant **variants = AU_NEW_ARRAY(job->arena, AuVariant *, most + 1);
+    for (uint32_t b = 0; b < job->build_count; b++)
+        for (uint32_t n = 0; n < job->builds[b].count; n++)
+            variants[count++] = &job->builds[b].variants[n];
+    if (!emission_run(job, variants, count, stage, AU_NEW_ARRAY(job->arena, bool, count + 1)))
+        return false;
+    spills_avoid(job, variants, count, stage);
+    return true;
 }
 
 static const aule_module_v1 *descriptor(AuJob *job)

@@ -353,8 +353,7 @@ void shape_apply(const AuShapeRow *row, AuShape *shape)
 void shape_set(AuShape *shape, const char *schedule, const char *name, int32_t value)
 {
     for (uint32_t k = 0; k < KEYS; k++)
-        if (is_of(&keys[k], schedule) && strcmp(keys[k].name, name) == 0)
-            put(shape, &keys[k], value);
+        if (shape_is_key(k, schedule, name)) put(shape, &keys[k], value);
 }
 
 const char *shape_row_text(AuArena *arena, const AuShapeRow *row)
@@ -364,6 +363,11 @@ const char *shape_row_text(AuArena *arena, const AuShapeRow *row)
     for (uint32_t k = 0; k < KEYS; k++)
         if (row->values[k] >= 0) au_text_add(&text, " %s=%d", keys[k].name, row->values[k]);
     return au_text_str(&text);
+}
+
+bool shape_is_key(uint32_t key, const char *schedule, const char *name)
+{
+    return is_of(&keys[key], schedule) && strcmp(keys[key].name, name) == 0;
 }
 
 const char *shape_key(uint32_t key, int32_t *least, int32_t *most)

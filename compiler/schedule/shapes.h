@@ -55,6 +55,7 @@ void shape_set(AuShape *shape, const char *schedule, const char *key, int32_t va
 const char *shape_row_text(AuArena *arena, const AuShapeRow *row);
 /* "keys"; its limits. */
 const char *shape_key(uint32_t key, int32_t *least, int32_t *most);
+bool shape_is_key(uint32_t key, const char *schedule, const char *name);
 
 /* The same without the row; with [other] instead, if it is not NULL. */
 AuShapes *shapes_without(AuArena *arena, const AuShapes *shapes, const AuShapeRow *row,

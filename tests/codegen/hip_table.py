@@ -24,7 +24,8 @@ from table_page import TablePage, judge
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECURRENCES = ("gla",)  # whose widths are K and V
 # Script, type, widths.
-CONFIGURATIONS = [("mha", "f16", ("16", "32", "48", "64", "80", "128")), ("mha", "bf16", ("64", "128")), ("softcap", "f16", ("64", "128")), ("gqa", "f16", ("128",)),
+CONFIGURATIONS = [("mha", "f16", ("16", "32", "48", "64", "80", "96", "128", "160")), ("mha", "bf16", ("64", "128")), ("mha", "f32", ("64", "128")),
+                  ("softcap", "f16", ("64", "128")), ("gqa", "f16", ("128",)), ("kerple", "f16", ("64", "128")), ("alibi", "f16", ("64", "128")), ("differential", "f16", ("128",)),
                   ("documents", "f16", ("128",)), ("gla", "f32", ("64",))]
 # Of a SIMD: vector registers a lane, in what steps they are given, most waves; LDS of what waves share it, and how many SIMDs those are of.
 # AMD's ISA documents and "AMDGPU Usage", Kernel Descriptor. gfx908 has as many accumulation registers besides.

@@ -1,0 +1,87 @@
+/* spills.c - shapes that do not keep registers in memory, where the generator can tell.
+ *
+ * Rules of shapes count fragments, and what beside them was seen to do for the scripts that were tried. What a script's own functions take only the
+ * register allocator knows: where it says that code of a rule's shape spills, kernels are made once more with tiles of fewer keys, and stay if they spill
+ * less. Who asks for a shape gets it. */
+#include "compile.h"
+
+#include <string.h>
+
+enum { LEAST_KEYS = 16 };
+
+static uint32_t spilled(const AuVariant *v) { return v->target->spilled(&v->code); }
+
+/* The power of two below. */
+static int32_t fewer(int32_t keys)
+{
+    int32_t power = LEAST_KEYS;
+    while (2 * power < keys) power *= 2;
+    return power;
+}
+
+/* Schedules whose tiles of keys may have any number, and sums of as many pairs of which a lane has a part. */
+static const char *schedule_of(const AuVariant *v)
+{
+    static const char *const names[] = {"warps_forward"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        if (strncmp(v->schedule->name, names[n], strlen(names[n])) == 0) return names[n];
+    return NULL;
+}
+
+/* The same with fewer keys; false: there is none. */
+static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
+{
+    const int32_t keys = v->schedule->shape.key_tile;
+    const char *schedule = schedule_of(v);
+    if (!v->target->spilled || !v->asked || (v->row && !v->row->own) || !schedule ||
+        keys <= LEAST_KEYS || !spilled(v))
+        return false;
+    AuShapeRow row = {.which = SHAPES_FORCED,
+                      .schedule = schedule,
+                      .own = true,
+                      .matched = AU_NEW(job->arena, bool)};
+    for (uint32_t n = 0; n < SHAPE_KEYS; n++) row.values[n] = v->row ? v->row->values[n] : -1;
+    for (uint32_t n = 0; n < SHAPE_KEYS; n++)
+        if (shape_is_key(n, schedule, "keys")) row.values[n] = fewer(keys);
+    const AuDiags before = *job->diags;
+    *out = *v->asked;
+    out->asked = v->asked;
+    out->shapes = shapes_without(job->arena, out->shapes, v->row, &row);
+    const bool good = variant_try(job->arena, job->diags, out, job->name) && out->schedule &&
+                      out->schedule->shape.key_tile < keys;
+    au_diags_back(job->diags, &before);
+    return good;
+}
+
+/* One step down for each of those that spill; false: no step did any good. */
+static bool step(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage)
+{
+    bool better = false;
+    uint32_t tried = 0;
+    AuVariant *made = AU_NEW_ARRAY(job->arena, AuVariant, count + 1),
+              **at = AU_NEW_ARRAY(job->arena, AuVariant *, count + 1),
+              **of = AU_NEW_ARRAY(job->arena, AuVariant *, count + 1);
+    bool *good = AU_NEW_ARRAY(job->arena, bool, count + 1);
+    for (uint32_t n = 0; n < count; n++)
+        if (make(job, variants[n], &made[tried]))
+            at[tried] = &made[tried], of[tried++] = variants[n];
+    if (!tried) return false;
+    const AuDiags before = *job->diags;
+    emission_run(job, at, tried, stage, good);
+    au_diags_back(job->diags, &before);
+    for (uint32_t n = 0; n < tried; n++) {
+        if (!good[n] || spilled(at[n]) >= spilled(of[n])) continue;
+        at[n]->schedule->name =
+            au_format(job->arena, "%s # keys=%d: %u registers in memory", at[n]->schedule->name,
+                      of[n]->schedule->shape.key_tile, spilled(of[n]));
+        *of[n] = *at[n];
+        better = true;
+    }
+    return better;
+}
+
+void spills_avoid(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage)
+{
+    if (stage == AU_CODE_IR) return;
+    while (step(job, variants, count, stage)) {}
+}
