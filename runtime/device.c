@@ -313,10 +313,15 @@ static aule_status read_id(const char *id, size_t length, Named *named, AuSink s
     const size_t rest = length - name_length - 1;
     if (read_uuid(colon + 1, rest, named->uuid)) return AULE_OK;
     named->uuid[0] = 0;
-    if (!rt_parse_number(colon + 1, rest, MOST_DEVICES, &named->index))
-        return rt_fail(sink, AULE_ERROR_DEVICE, "'%.*s' is not a device, expected a name like %s:0",
-                       (int)length, id, named->backend->name);
-    return AULE_OK;
+    if (rt_parse_number(colon + 1, rest, MOST_DEVICES, &named->index)) return AULE_OK;
+    const char *name = named->backend->name;
+    if (named->backend->has_uuids)
+        return rt_fail(sink, AULE_ERROR_DEVICE,
+                       "'%.*s' is not a device, expected a name like %s:0, or %s:UUID, the 32 "
+                       "hexadecimal digits that `aule devices` shows",
+                       (int)length, id, name, name);
+    return rt_fail(sink, AULE_ERROR_DEVICE, "'%.*s' is not a device, expected a name like %s:0",
+                   (int)length, id, name);
 }
 
 /* The first with that UUID: a device that two drivers have is there twice. */
@@ -343,8 +348,14 @@ static aule_status find_uuid(Named *named, const aule_device_options *options, A
     return status;
 }
 
-static aule_status open_named(const char *id, size_t length, const aule_device_options *options,
-                              aule_device **device, AuSink sink)
+aule_status rt_check_id(const char *id, size_t length, AuSink sink)
+{
+    Named named;
+    return read_id(id, length, &named, sink);
+}
+
+aule_status rt_open_named(const char *id, size_t length, const aule_device_options *options,
+                          aule_device **device, AuSink sink)
 {
     Named named;
     aule_status status = read_id(id, length, &named, sink);
@@ -364,44 +375,6 @@ static aule_status threads_from_environment(uint32_t *threads, AuSink sink)
         return AULE_OK;
     return rt_fail(sink, AULE_ERROR_USAGE, "AULE_NUM_THREADS is '%s', expected 1 to %d", text,
                    AU_MOST_THREADS);
-}
-
-/* Every item of AULE_BACKEND is the name of a device that there could be. */
-static aule_status check_ids(const char *ids, AuSink sink)
-{
-    aule_error *error = NULL;
-    Named named;
-    for (const char *at = ids; at; at = strchr(at, ',')) {
-        at += at != ids;
-        size_t length = strcspn(at, ",");
-        aule_status status = read_id(at, length, &named, (AuSink){sink.memory, &error});
-        if (status) status = rt_fail(sink, status, "AULE_BACKEND: %s", aule_error_message(error));
-        aule_error_free(error);
-        if (status) return status;
-    }
-    return AULE_OK;
-}
-
-/* AULE_BACKEND: several, the first that opens; the reasons of all otherwise. */
-static aule_status open_from_environment(const char *ids, const aule_device_options *options,
-                                         aule_device **device, AuSink sink)
-{
-    aule_status status = check_ids(ids, sink);
-    if (status) return status;
-    AuText reasons = {.memory = sink.memory};
-    for (const char *at = ids; at; at = strchr(at, ',')) {
-        aule_error *error = NULL;
-        at += at != ids;
-        status = open_named(at, strcspn(at, ","), options, device, (AuSink){sink.memory, &error});
-        if (status)
-            rt_text_add(&reasons, "%s%s", reasons.length ? "; " : "", aule_error_message(error));
-        aule_error_free(error);
-        if (!status || status == AULE_ERROR_USAGE)
-            break; /* nothing falls back from a wrong value */
-    }
-    if (status) status = rt_fail(sink, status, "AULE_BACKEND: %s", rt_text_str(&reasons));
-    rt_text_free(&reasons);
-    return status;
 }
 
 /* ---- what is there */
@@ -429,8 +402,8 @@ static aule_status open_first(const aule_device_options *options, aule_device **
             rt_text_add(&reasons, "%s%s: %s", reasons.length ? "; " : "", info->id, info->reason);
         else if (options->attention && !rt_any_variant_fits(options->attention, info))
             rt_no_variant_text(&reasons, options->attention, info);
-        else if (open_named(info->id, strlen(info->id), options, device,
-                            (AuSink){sink.memory, &error}) == AULE_OK)
+        else if (rt_open_named(info->id, strlen(info->id), options, device,
+                               (AuSink){sink.memory, &error}) == AULE_OK)
             opened = true;
         else
             rt_text_add(&reasons, "%s%s", reasons.length ? "; " : "", aule_error_message(error));
@@ -469,8 +442,8 @@ aule_status aule_device_open(const char *id, const aule_device_options *options,
     status = threads_from_environment(&threads, sink);
     if (status) return status;
     if (read.threads == 0) read.threads = threads;
-    if (id) return open_named(id, strlen(id), &read, device, sink);
-    const char *ids = getenv("AULE_BACKEND");
-    return ids && *ids ? open_from_environment(ids, &read, device, sink)
-                       : open_first(&read, device, sink);
+    if (id) return rt_open_named(id, strlen(id), &read, device, sink);
+    bool is_named;
+    status = rt_open_from_environment(&read, device, &is_named, sink);
+    return is_named ? status : open_first(&read, device, sink);
 }

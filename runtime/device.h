@@ -24,4 +24,13 @@ void rt_device_release(aule_device *device);
 aule_status rt_device_open(const AuBackend *backend, uint32_t index,
                            const aule_device_options *options, aule_device **device, AuSink sink);
 
+/* Is it a name that a device of this build could have? */
+aule_status rt_check_id(const char *id, size_t length, AuSink sink);
+aule_status rt_open_named(const char *id, size_t length, const aule_device_options *options,
+                          aule_device **device, AuSink sink);
+
+/* The device that AULE_BACKEND and AULE_DEVICE name; [is_named] false: they name none, and nothing is opened. */
+aule_status rt_open_from_environment(const aule_device_options *options, aule_device **device,
+                                     bool *is_named, AuSink sink);
+
 #endif

@@ -218,8 +218,9 @@ typedef struct aule_vulkan_device {
     void *user;
 } aule_vulkan_device;
 
-/* Opens a device. [id]: "cpu", "opencl:1", or a backend's name for its first device. NULL: the environment's AULE_BACKEND if
- * set (one id, or several with commas, the first that can be opened; all must be ids), else the first available device in the order cuda, hip,
+/* Opens a device. [id]: "cpu", "opencl:1", or a backend's name for its first device. NULL: the environment's AULE_DEVICE or
+ * AULE_BACKEND if set (one id, or several with commas, the first that can be opened; all must be ids; a number in AULE_DEVICE is that device of the
+ * one backend in AULE_BACKEND), else the first available device in the order cuda, hip,
  * levelzero, opencl, metal, vulkan, cpu; a processor behind a driver's interface comes after the native `cpu`. What was asked for by
  * name and is not there is AULE_ERROR_DEVICE, with the reason: another device never takes its place. A value of AULE_NUM_THREADS that is
  * none is AULE_ERROR_USAGE, whatever the device. */

@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 7
+#define AU_BACKEND_API 8
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -65,6 +65,7 @@ typedef struct AuBackend {
     const char *name; /* "cpu": in ids of devices, and the target of artifacts */
     bool flat;        /* memory has addresses; else tensors are handles with offsets */
     bool in_bytes;    /* not flat: offsets of handles are bytes, else elements */
+    bool has_uuids;   /* its devices have UUIDs (aule_device_info), by which they are opened, too */
     const char
         *queues[AULE_QUEUE_COMMANDS + 1]; /* what a queue of each aule_queue_kind is; NULL: has
                                                     none, or all of one kind */

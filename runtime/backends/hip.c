@@ -306,6 +306,7 @@ static aule_status open_hip(AuHeap memory, uint32_t index, const aule_device_opt
 const AuBackend au_backend_hip = {
     .name = "hip",
     .dl = {kDLROCM, kDLROCMHost},
+    .has_uuids = true,
     .find = find,
     .open = open_hip,
     .rank_arch = rt_cuda_rank_arch, /* the machine's own code before that of a generic ISA */

@@ -199,6 +199,7 @@ const AuBackend au_backend_vulkan = {
     .api_version = AU_BACKEND_API,
     .name = "vulkan",
     .flat = true,
+    .has_uuids = true,
     .dl = {kDLVulkan},
     .find = rt_vulkan_find,
     .find_given = rt_vulkan_find_given,

@@ -238,12 +238,17 @@ static bool is_left_out(const aule_device_info *info, const char *only)
     return true;
 }
 
-/* Every device there is; with [only], "opencl" or "opencl:1", those that it names; without, the one that AULE_BACKEND names, if it
- * does. */
+static bool is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && *value;
+}
+
+/* Every device there is; with [only], "opencl" or "opencl:1", those that it names; without, the one that AULE_BACKEND and AULE_DEVICE
+ * name, if they do. */
 static int check_devices(Script *s, const char *only)
 {
-    const char *variable = getenv("AULE_BACKEND");
-    const bool named = !only && variable && *variable;
+    const bool named = !only && (is_set("AULE_BACKEND") || is_set("AULE_DEVICE"));
     aule_device_list *list = NULL;
     aule_error *error = NULL;
     int status = 0;

@@ -5,7 +5,7 @@
 
 // clang-format off
 #define DEVICE_HELP \
-    "  --backend cpu | opencl:0          the device; else AULE_BACKEND, else the best there is for the artifact\n" \
+    "  --backend cpu | opencl:0          the device; else AULE_BACKEND and AULE_DEVICE, else the best there is for the artifact\n" \
     "  --attention NAME                  where the artifact has several\n" \
     "  --layout T=paged                  where it has several layouts of one (aulec --serve); else the dense one\n" \
     "  --arch NAME                       only kernels for this architecture of the artifact\n" \
@@ -33,7 +33,7 @@ static const char check_help[] =
     "  --shape S=100,window=16           sizes and params of the trial\n"
     "  --attention NAME                  only this one of the script\n"
     "  --seed N                          of the random data; a whole number\n"
-    "  --backend cpu | opencl | opencl:0 only on it; else AULE_BACKEND, else every device there is\n"
+    "  --backend cpu | opencl | opencl:0 only on it; else AULE_BACKEND and AULE_DEVICE, else every device there is\n"
     "  --dtype f32 | f16 | bf16          kernels of these operands alone\n"
     "  --f32 exact | tf32                how operands of f32 are multiplied\n"
     "  --plot mask.svg                   the mask as a drawing\n";

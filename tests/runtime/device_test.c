@@ -46,6 +46,7 @@ static void test_choice(void **state)
     (void)state;
     aule_device *device;
     unsetenv("AULE_BACKEND");
+    unsetenv("AULE_DEVICE");
     expect_open_error("rocket", AULE_ERROR_DEVICE,
                       "there is no backend 'rocket', this build has cuda, hip, levelzero, opencl, "
                       "metal, vulkan, cpu");
@@ -54,6 +55,11 @@ static void test_choice(void **state)
                       "there is no cpu:1, this machine has cpu:0 alone");
     expect_open_error("cpu:", AULE_ERROR_DEVICE, "'cpu:' is not a device");
     expect_open_error("cpu:x", AULE_ERROR_DEVICE, "'cpu:x' is not a device");
+    static const char *const no_uuids[] = {"vulkan:zzz", "vulkan:0123-4567",
+                                           "vulkan:", "hip:GPU-1"};
+    for (size_t i = 0; i < sizeof no_uuids / sizeof *no_uuids; i++)
+        expect_open_error(no_uuids[i], AULE_ERROR_DEVICE,
+                          ":UUID, the 32 hexadecimal digits that `aule devices` shows");
     expect_open_error("opencl:99999", AULE_ERROR_DEVICE, "opencl");
     expect_open_error("vulkan:99999", AULE_ERROR_DEVICE, "vulkan");
     assert_int_equal(aule_device_open("cpu:0", NULL, &device, NULL), AULE_OK);
@@ -91,7 +97,58 @@ static void test_environment(void **state)
     aule_device_close(device);
     expect_open_error(NULL, AULE_ERROR_DEVICE, "AULE_BACKEND: there is no backend 'nothing'");
     unsetenv("AULE_BACKEND");
+}
 
+/* AULE_DEVICE: a whole id comes before AULE_BACKEND, a number is that device of the one backend that it names. */
+static void test_device_environment(void **state)
+{
+    (void)state;
+    aule_device *device;
+    static const struct {
+        const char *backend, *device, *why; /* why NULL: it is the processor */
+    } cases[] = {
+        {"nothing", "cpu", NULL},
+        {"cpu", "0", NULL},
+        {"cpu", "", NULL},
+        {"", "cuda:99999, cpu", NULL},
+        {"cpu", "1",
+         "AULE_BACKEND and AULE_DEVICE: there is no cpu:1, this machine has cpu:0 alone"},
+        {"nothing", "1", "AULE_BACKEND and AULE_DEVICE: there is no backend 'nothing:1'"},
+        {"cpu", "99999999999", "AULE_BACKEND and AULE_DEVICE: 'cpu:99999999999' is not a device"},
+        {"", "1",
+         "AULE_DEVICE is '1', a number: AULE_BACKEND must name the one backend whose device it is, "
+         "it is ''"},
+        {"cpu:0", "0", "AULE_BACKEND must name the one backend whose device it is, it is 'cpu:0'"},
+        {"cpu,cuda", "0", "must name the one backend whose device it is, it is 'cpu,cuda'"},
+        {"cpu", "nothing:3", "AULE_DEVICE: there is no backend 'nothing:3'"},
+        {"cpu", "cpu:3", "AULE_DEVICE: there is no cpu:3"},
+        {"cpu", "cpu:x", "AULE_DEVICE: 'cpu:x' is not a device"},
+        {"cpu", "+1", "AULE_DEVICE: there is no backend '+1'"},
+        {"cpu", "-1", "AULE_DEVICE: there is no backend '-1'"},
+        {"cpu", ":0", "AULE_DEVICE: there is no backend ':0'"},
+        {"cpu", " ", "AULE_DEVICE: there is no backend ''"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("AULE_BACKEND", cases[i].backend, 1);
+        setenv("AULE_DEVICE", cases[i].device, 1);
+        if (cases[i].why) {
+            expect_open_error(NULL, AULE_ERROR_DEVICE, cases[i].why);
+            continue;
+        }
+        assert_int_equal(aule_device_open(NULL, NULL, &device, NULL), AULE_OK);
+        assert_string_equal(aule_device_get_info(device)->id, "cpu");
+        aule_device_close(device);
+    }
+    unsetenv("AULE_BACKEND");
+    assert_int_equal(aule_device_open("cpu", NULL, &device, NULL), AULE_OK); /* not looked at */
+    aule_device_close(device);
+    unsetenv("AULE_DEVICE");
+}
+
+static void test_threads_environment(void **state)
+{
+    (void)state;
+    aule_device *device;
     static const char *const wrong[] = {"0",  "-1", "many", "4x",  "5000",
                                         " 4", "+4", "0x4",  "4.0", "18446744073709551617"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -344,6 +401,8 @@ int main(void)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_device_environment),
+        cmocka_unit_test(test_threads_environment),
         cmocka_unit_test(test_limited_processor),
         cmocka_unit_test(test_wrong_opencl_code),
         cmocka_unit_test(test_buffers_and_events),

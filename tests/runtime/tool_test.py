@@ -282,6 +282,9 @@ class Tool(unittest.TestCase):
                 self.refused(why, *command, "--backend", backend, MOCK_CUDA="devices=0")
         for ids in ("tpu", "tpu,cpu", "cpu,tpu", "cpu,", "opencl:x,cpu"):
             self.refused("AULE_BACKEND: ", "check", __file__, AULE_BACKEND=ids)
+            self.refused("AULE_DEVICE: ", "check", __file__, AULE_BACKEND="cpu", AULE_DEVICE=ids)
+        self.refused("AULE_DEVICE is '3', a number", "check", __file__, AULE_DEVICE="3")
+        self.refused("there is no cpu:3", "bench", SAMPLE, "--window", "4", "--shape", "B=1", AULE_BACKEND="cpu", AULE_DEVICE="3")
         for window in ("", "4x", " 4", "1e999", "0x", "1,5", "--"):
             self.aule("run", SAMPLE, *self.inputs, "--window=" + window, *out, status=2)
         for shape in ("", "B", "B=", "=1", "B=-1", "B=+1", "B=1.5", "B=0x1", "B=1,", ",B=1", "B=1 ", "B=99999999999999999999"):
