@@ -35,17 +35,35 @@ typedef CUresult (*GetProperties)(void *properties, CUdevice device);
 
 /* ---- the library */
 
-/* The copy that the process has, else the newest. It starts threads, so it stays. */
-static void *open_library(void)
+/* Is [cause] of opening [name] that there is no such file? A file that is damaged, or lacks what it depends on, tells of something else. */
+static bool is_absent(const char *name, const char *cause)
+{
+    return strstr(cause, name) && strstr(cause, "No such file or directory");
+}
+
+/* The copy that the process has, else the newest. It starts threads, so it stays. [why]: of the newest that is there, else of the last name. */
+static void *open_library(AuText *why)
 {
     static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"};
-    for (int loaded = 1; loaded >= 0; loaded--)
-        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-            const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | (loaded ? RTLD_NOLOAD : 0);
-            void *library = dlopen(names[n], how);
-            if (library) return library;
-        }
-    return NULL;
+    enum { NAMES = sizeof names / sizeof *names, HOW = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
+    for (size_t n = 0; n < NAMES; n++) {
+        void *library = dlopen(names[n], HOW | RTLD_NOLOAD);
+        if (library) return library;
+    }
+    AuText causes = {.memory = why->memory};
+    void *library = NULL;
+    for (size_t n = 0; !library && n < NAMES; n++) {
+        library = dlopen(names[n], HOW);
+        const char *cause = library ? "" : dlerror();
+        if (!cause) cause = "no cause given";
+        if (!causes.length && (n + 1 == NAMES || !is_absent(names[n], cause)))
+            rt_text_add(&causes, "%s", cause);
+    }
+    if (!library)
+        rt_text_add(why, "libamdhip64.so, which ROCm brings, cannot be loaded: %s",
+                    rt_text_str(&causes));
+    rt_text_free(&causes);
+    return library;
 }
 
 static bool load_function(void *library, const char *symbol, void *function, AuText *why)
@@ -60,13 +78,8 @@ static bool load_function(void *library, const char *symbol, void *function, AuT
 
 static bool load_api(AuCuda *cu, GetProperties *properties, AuText *why)
 {
-    void *library = open_library();
-    if (!library) {
-        const char *cause = dlerror(); /* of the last name */
-        rt_text_add(why, "libamdhip64.so, which ROCm brings, cannot be loaded: %s",
-                    cause ? cause : "no cause given");
-        return false;
-    }
+    void *library = open_library(why);
+    if (!library) return false;
     memset(cu, 0, sizeof *cu);
     bool fine = load_function(library, "hipGetDevicePropertiesR0600", (void *)properties, why);
 #define HIP(name, symbol) fine = load_function(library, symbol, (void *)&cu->name, why) && fine;

@@ -3,10 +3,20 @@
 
 #include <dlfcn.h>
 
-static void *open_library(const char *path, const char *name)
+/* Where macOS has it, else by its name alone. [why]: that the system's own could not be loaded, not that there is none of that name. */
+static void *open_library(const char *path, const char *name, AuText *why)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library) return library;
+#ifdef __APPLE__
+    const char *cause = dlerror();
+    rt_text_add(why, "Metal cannot be loaded: %s", cause ? cause : "no cause given");
+#else
+    rt_text_add(why, "Metal is a part of macOS, which this system is not");
+#endif
+    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library) rt_text_free(why);
+    return library;
 }
 
 static bool find(void *library, const char *name, void *function, AuText *why)
@@ -19,17 +29,11 @@ static bool find(void *library, const char *name, void *function, AuText *why)
 
 bool rt_metal_begin(MetalApi *m, AuText *why)
 {
-    void *objc = open_library("/usr/lib/libobjc.A.dylib", "libobjc.A.dylib");
-    void *metal =
-        objc ? open_library("/System/Library/Frameworks/Metal.framework/Metal", "libMetal.dylib")
-             : NULL;
-    if (!objc || !metal) {
-#ifdef __APPLE__
-        const char *cause = dlerror();
-        rt_text_add(why, "Metal cannot be loaded: %s", cause ? cause : "no cause given");
-#else
-        rt_text_add(why, "Metal is a part of macOS, which this system is not");
-#endif
+    void *objc = open_library("/usr/lib/libobjc.A.dylib", "libobjc.A.dylib", why);
+    void *metal = objc ? open_library("/System/Library/Frameworks/Metal.framework/Metal",
+                                      "libMetal.dylib", why)
+                       : NULL;
+    if (!metal) {
         if (objc) dlclose(objc);
         return false;
     }

@@ -44,6 +44,18 @@ class OldDrivers(unittest.TestCase):
                     self.assertIn(said.format(function), lines)
                     self.assertTrue(any(line.startswith("cpu ") for line in lines))
 
+    def test_damaged_libraries(self):
+        """What is told is of the file that is there, whatever names are looked for behind it."""
+        for name, said in {"libcuda.so.1": "cuda ", "libamdhip64.so.7": "hip ", "libamdhip64.so.6": "hip ", "libamdhip64.so": "hip ",
+                           "libze_loader.so.1": "levelzero ", "libvulkan.so.1": "vulkan ", "libOpenCL.so.1": "opencl "}.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / name
+                path.write_text("no library\n")
+                done = subprocess.run([AULE, "devices"], env={**os.environ, **OTHERS, "LD_LIBRARY_PATH": folder}, capture_output=True, text=True)
+                (line,) = [line for line in done.stdout.splitlines() if line.startswith(said)]
+                self.assertIn(f"{path}: ", line)
+                self.assertNotIn("No such file", line)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
