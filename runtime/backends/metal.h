@@ -59,6 +59,8 @@ MetalId rt_metal_string(const MetalApi *m, const char *text);
 /* The words of an NSString, of an NSError; "" of none. Alive as long as the pool. */
 const char *rt_metal_words(const MetalApi *m, MetalId string);
 const char *rt_metal_error(const MetalApi *m, MetalId error);
+/* Adds ", in KERNEL, of x.attn:12": what the first error that [log] tells of [text] is in, as far as they say (metal_place.c). */
+void rt_metal_place(const char *text, const char *log, AuText *said);
 
 /* Are elements of matrices where kernels expect them? (metal_probe.c) */
 typedef enum MetalPlaces {

@@ -17,17 +17,25 @@ static aule_status fail_source(const Metal *d, const char *what, MetalId error, 
                    error ? rt_metal_error(&d->api, error) : "no cause given");
 }
 
+/* What the compiler does not take. Its log names lines of the text, which nobody sees: the schedule, the kernel and the script's line come with it. */
+static aule_status fail_build(const Metal *d, const MetalProgram *p, const char *text,
+                              MetalId error, AuSink sink)
+{
+    const char *log = error ? rt_metal_error(&d->api, error) : "no cause given";
+    AuText where = {.memory = d->memory};
+    rt_metal_place(text, log, &where);
+    const aule_status status =
+        rt_fail(sink, AULE_ERROR_BUILD, "metal:%u: newLibraryWithSource of '%s'%s: %s", d->index,
+                p->variant->schedule ? p->variant->schedule : "", rt_text_str(&where), log);
+    rt_text_free(&where);
+    return status;
+}
+
 /* The source, compiled without fast math. */
-static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
+static aule_status compile(Metal *d, MetalProgram *p, const char *text, AuSink sink)
 {
     const MetalApi *m = &d->api;
-    const aule_variant_v1 *v = p->variant;
-    char *text = rt_alloc(d->memory, (size_t)v->code_bytes + 1); /* its end is not marked */
-    if (!text) return rt_fail_memory(sink);
-    memcpy(text, v->code, (size_t)v->code_bytes);
-    MetalId source = rt_metal_string(m, text);
-    rt_free(text);
-    MetalId error = NULL,
+    MetalId source = rt_metal_string(m, text), error = NULL,
             options = METAL_GET(m, MetalId, m->objc_getClass("MTLCompileOptions"), new_object);
     if (!source || !options) {
         if (options) METAL_GET(m, void, options, release);
@@ -39,8 +47,18 @@ static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
     p->library = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, MetalId, MetalId *), d->device,
                             new_library, source, options, &error);
     METAL_GET(m, void, options, release);
-    if (p->library) return AULE_OK;
-    return fail_source(d, "newLibraryWithSource", error, sink);
+    return p->library ? AULE_OK : fail_build(d, p, text, error, sink);
+}
+
+static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
+{
+    const size_t bytes = (size_t)p->variant->code_bytes;
+    char *text = rt_alloc(d->memory, bytes + 1); /* the end of the code is not marked */
+    if (!text) return rt_fail_memory(sink);
+    memcpy(text, p->variant->code, bytes);
+    const aule_status status = compile(d, p, text, sink);
+    rt_free(text);
+    return status;
 }
 
 /* NULL: [error] says why, if it does. */

@@ -27,7 +27,7 @@ static void find_kernels(MetalText *t, const char *source)
 static int write_source(const MetalText *t, const char *folder, const char *source)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/text.metal", folder);
+    snprintf(path, sizeof path, "%s/program_source", folder);
     FILE *file = fopen(path, "w");
     if (!file) return 0;
     fputs(source, file);
@@ -35,8 +35,9 @@ static int write_source(const MetalText *t, const char *folder, const char *sour
     snprintf(path, sizeof path, "%s/all.cpp", folder);
     file = fopen(path, "w");
     if (!file) return 0;
-    fprintf(file, "#include \"text.metal\"\nextern \"C\" int shim_enter(const char *name, const "
-                  "ShimThread *t)\n{\n");
+    fprintf(file,
+            "#include \"program_source\"\nextern \"C\" int shim_enter(const char *name, const "
+            "ShimThread *t)\n{\n");
     for (unsigned n = 0; n < t->count; n++)
         fprintf(file, "    if (__builtin_strcmp(name, \"%s\") == 0) return shim_call(%s, *t), 1;\n",
                 t->kernels[n], t->kernels[n]);
@@ -46,7 +47,7 @@ static int write_source(const MetalText *t, const char *folder, const char *sour
 
 static void remove_folder(const char *folder)
 {
-    static const char *const files[] = {"text.metal", "all.cpp", "all.o", "all.so", "said"};
+    static const char *const files[] = {"program_source", "all.cpp", "all.o", "all.so", "said"};
     char path[128];
     for (unsigned n = 0; n < sizeof files / sizeof *files; n++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[n]);

@@ -176,15 +176,20 @@ static void test_elapsed(void **state)
 
 /* ---- matrices: the device is asked where their elements are */
 
-static void use_matrices(bool use)
+static void use_code(const char *text)
 {
-    snprintf(with_matrices, sizeof with_matrices, "// thread_elements()\n%s", code);
     for (uint32_t n = 0; n < sample.attention.variant_count; n++) {
         aule_variant_v1 *v = &sample.variants[n];
         if (strcmp(v->target, "metal") != 0) continue;
-        v->code = use ? with_matrices : code;
-        v->code_bytes = strlen(v->code);
+        v->code = text;
+        v->code_bytes = strlen(text);
     }
+}
+
+static void use_matrices(bool use)
+{
+    snprintf(with_matrices, sizeof with_matrices, "// thread_elements()\n%s", code);
+    use_code(use ? with_matrices : code);
 }
 
 /* What is said of calls that a message does not name. */
@@ -198,7 +203,8 @@ static const struct {
     {"stringWithUTF8String:", "cannot be handed over"},
     {"MTLCompileOptions", "the source cannot be handed over"},
     {"MTLComputePipelineDescriptor", ": no cause given"},
-    {"newLibraryWithSource:options:error:", "newLibraryWithSource: told to fail"},
+    {"newLibraryWithSource:options:error:", "newLibraryWithSource of 'rows sm_80': told to fail"},
+    {"newLibraryWithSource:options:error:", "of 'places of a matrix': told to fail"},
     {"newFunctionWithName:", "the code has no kernel "},
     {"newComputePipelineStateWithDescriptor:options:reflection:error:", ": told to fail"},
     {"commandBuffer", "commandBuffer: gave none"},
@@ -414,6 +420,32 @@ static void expect_refused(int *what, int value, aule_status status, const char 
     expect_nothing_left();
 }
 
+/* What the compiler complains of is told with the schedule, the kernel and the script's line, where the text has lines. */
+static void test_code_that_is_not_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *mistake, *said;
+    } cases[] = {
+        {"    const float sum = s.",
+         "    // sample.attn:7\n    // not one: 8\n    s.missing = 1;\n",
+         "metal:0: newLibraryWithSource of 'rows sm_80', in divide, of sample.attn:7: "},
+        {"    const float sum = s.", "    s.missing = 1;\n",
+         "metal:0: newLibraryWithSource of 'rows sm_80', in divide: "}, /* the line before is weigh's */
+        {"    float sum = 0, acc", "    // <std>:13\n    s.missing = 1;\n",
+         "metal:0: newLibraryWithSource of 'rows sm_80', in weigh, of <std>:13: "},
+        {"#define ARGS", "#error text\n", "metal:0: newLibraryWithSource of 'rows sm_80': "},
+    };
+    char text[sizeof code + 128];
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const char *at = strstr(code, cases[n].before);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - code), code, cases[n].mistake, at);
+        use_code(text);
+        expect_refused(&(int){0}, 0, AULE_ERROR_BUILD, cases[n].said);
+    }
+    use_code(code);
+}
+
 /* Elements elsewhere: code with matrices is refused by name, other code runs. */
 static void test_matrices_of_other_places(void **state)
 {
@@ -585,6 +617,7 @@ int main(void)
         cmocka_unit_test(test_kinds_of_queues),
         cmocka_unit_test(test_languages),
         cmocka_unit_test(test_matrices),
+        cmocka_unit_test(test_code_that_is_not_taken),
         cmocka_unit_test(test_matrices_of_other_places),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
