@@ -334,6 +334,8 @@ class AttentionFunction(Schedules):
             Error: there are no such kernels: of a recurrence, of an online function whose ``combine`` neither stands in the script nor can be
                 derived, of an artifact that was compiled without ``--parts``.
         """
+        if "axes" in named:
+            raise TypeError(f"{self.name}.unfinished() does not take axes: parts of the keys have no layouts, their tensors are dense")
         call = self._bind(qkv, named, device)
         wanted = self._parts("unfinished").made
         unknown = sorted(set(out or ()) - set(wanted))

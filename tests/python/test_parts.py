@@ -159,6 +159,7 @@ class Parts(unittest.TestCase):
             (lambda: self.f.combine([parts[0], {name: t[:1] for name, t in parts[1].items()}], sink=x["sink"]), aule.ArgumentError, "acc has the shapes"),
             (lambda: self.f.combine({**parts[0]}, sink=x["sink"], dtype="float32"), aule.ArgumentError, "one part goes in a list"),
             (lambda: self.f.unfinished(x["q"], x["k"], x["v"], sink=x["sink"]), TypeError, "needs bias"),
+            (lambda: self.f.unfinished(x["q"], x["k"], x["v"], axes={"T": None}), TypeError, "unfinished() does not take axes: parts of the keys have no layouts"),
             (lambda: self.f.backward(self.f.combine(parts, sink=x["sink"]), x["q"]), aule.Error, "no backward pass of combine"),
         ):
             with self.subTest(words), self.assertRaises(error) as caught:
