@@ -344,6 +344,14 @@ static AuQueries queries_of(const AuProblem *p, const AuScheduleRow *row)
     return few ? AU_DECODE_QUERIES : AU_ANY_QUERIES;
 }
 
+bool schedule_takes_rows(const AuProblem *p, const char *schedule)
+{
+    const AuScheduleRow *row = NULL;
+    while ((row = next_row(schedule_family(p->attn), row)) != NULL)
+        if (strcmp(row->name, schedule) == 0) return p->queries == queries_of(p, row);
+    return false;
+}
+
 /* Of a row of text for the schedule; NULL: there is none. *why: it does not do. */
 static const AuShapeRow *given(AuArena *arena, const AuProblem *p, const AuScheduleRow *row,
                                AuShapesAre which, AuShape *shape, const char **why)

@@ -140,6 +140,35 @@ static const char *schedule_of(AuArena *arena, const AuSchedule *made)
     return au_strndup(arena, made->name, strcspn(made->name, ":"));
 }
 
+/* Who said which shape: the row that was taken, or nobody. */
+static const char *said_by(const AuProblem *p)
+{
+    const AuShapeRow *row = p->row ? *p->row : NULL;
+    if (!row) return "the schedule's rule";
+    if (row->which == SHAPES_FORCED) return "--shape";
+    return row->own ? "the compiler's table" : "--shapes";
+}
+
+/* Of a schedule without a model: by whom the shape is, and the row by which one asks for it or changes it. */
+static const char *unranked_text(AuArena *arena, const AuProblem *p, const char *schedule,
+                                 const AuShape *shape)
+{
+    AuText text = {.arena = arena};
+    const bool others = schedule_takes_rows(p, schedule);
+    au_text_add(
+        &text,
+        "// no ranking: only groups of warps on sm_90a are forecast beside other shapes; this "
+        "one is by %s%s\n",
+        said_by(p), others ? "" : ", which kernels for few queries keep");
+    if (!others) return au_text_str(&text);
+    au_text_add(&text, "// to try others: --shape=\"%s: ..\", bench/shapes.py", schedule);
+    if (!p->hooks->dot_count && !p->attn->v_in_k) /* as tables have them (shapes.def) */
+        au_text_add(&text, "; for tables: %s %s %d %d %s", p->caps->name, schedule_operand(p), p->d,
+                    p->e, shape_text(arena, schedule, shape));
+    au_text_add(&text, "\n");
+    return au_text_str(&text);
+}
+
 const char *schedule_ranking_text(AuArena *arena, const AuProblem *p, const AuSchedule *made)
 {
     AuText text = {.arena = arena};
@@ -147,10 +176,8 @@ const char *schedule_ranking_text(AuArena *arena, const AuProblem *p, const AuSc
     GroupCost taken;
     const char *schedule = schedule_of(arena, made),
                *length = schedule_length_word(schedule_length_class(p));
-    if (!schedule_forecast(p, schedule, &made->shape, &taken)) {
-        au_text_add(&text, "// no ranking: there is none of %s on %s\n", schedule, p->caps->name);
-        return au_text_str(&text);
-    }
+    if (!schedule_forecast(p, schedule, &made->shape, &taken))
+        return unranked_text(arena, p, schedule, &made->shape);
     schedule_rank(arena, p, schedule, &made->shape, &all_of);
     au_text_add(&text,
                 "// for tables: %s %s %d %d %s%s%s; forecast for %d rows: cycles of a processor "

@@ -319,6 +319,8 @@ bool schedule_has_boxes(AuArena *arena, const AuProblem *problem, AuOperation op
 bool schedule_has_short(AuArena *arena, const AuProblem *problem, AuOperation operation);
 AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *problem,
                             AuOperation operation);
+/* Are rows of text for the schedule about the kernels of the problem, or about those for more queries? */
+bool schedule_takes_rows(const AuProblem *problem, const char *schedule);
 /* "bf16", or "tf32", as operands are multiplied. */
 const char *schedule_operand(const AuProblem *problem);
 

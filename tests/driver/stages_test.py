@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -309,7 +310,7 @@ class Stages(Case):
         self.assertEqual(len(parts), 7)
         ranked = [part for part in parts if "// for tables: sm_90a bf16 128 128 causal long;" in part]
         self.assertEqual([re.search(r"sm_90a: (\w+):", part)[1] for part in ranked], ["group_forward", "group_backward"])
-        self.assertTrue(all("// no ranking: there is none of warps_" in part for part in parts if part not in ranked))
+        self.assertTrue(all("// no ranking: only groups of warps on sm_90a" in part for part in parts if part not in ranked))
         self.assertIn("    - groups=3 stages=2 held=0 keys=96  # fragments of 136 registers beside 24 others, where a consumer has 160\n", ranked[0])
         for part in ranked:
             rows = re.findall(r"^ +\d+ +([\d.]+) .*?(group_.*)$", part, re.M)
@@ -317,6 +318,30 @@ class Stages(Case):
             again = aulec(self.mha, *options, "--emit=shapes", f"--shape={rows[0][1]}")
             self.expect(again, 0)
             self.assertIn(f"taken {float(rows[0][0]):7.1f} ", again.stdout.decode())
+
+    def test_unranked_shapes(self):
+        """--emit=shapes where nothing is ranked: by whom each shape is, and a row for tables, which asks for it."""
+        options = ["--target=hip", "--arch=gfx942", "--dtype=f16", "--width=D=64", "--no-grad", "--emit=shapes", "-o", "-"]
+
+        def said(*more):
+            made = aulec(self.mha, *options, *more)
+            self.expect(made, 0)
+            return made.stdout.decode().split("// ==== ")[1:]
+
+        (many,) = [part for part in said() if "apart=0" in part]
+        self.assertIn("; this one is by the schedule's rule\n", many)
+        row = re.search(r"; for tables: (gfx942 f16 64 64 (warps_forward: .*))\n", many)
+        few = [part for part in said() if "apart=1" in part]
+        self.assertTrue(few and all("by the schedule's rule, which kernels for few queries keep\n" in part and "for tables" not in part for part in few))
+        with tempfile.TemporaryDirectory() as folder:
+            table = os.path.join(folder, "own.shapes")
+            with open(table, "w") as file:
+                file.write(row[1].replace("keys=96", "keys=64") + "\n")
+            by_table = said(f"--shapes={table}")
+        self.assertTrue(any("keys=64" in part and "; this one is by --shapes\n" in part for part in by_table))
+        self.assertTrue(any("; this one is by --shape\n" in part for part in said(f"--shape={row[2]}")))
+        made = aulec(self.mha, "--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=shapes", "-o", "-")
+        self.assertIn("; this one is by the compiler's table\n", made.stdout.decode())
 
     def test_few_packed_rows(self):
         """Golden texts: kernels of few queries that are packed, over pages, by a list of equal parts, alone, and beside many."""
