@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What Intel's offline compiler makes of modules: every one for its matrix units compiles, each kernel with all registers and nothing in private memory, and
 none spills more, has fewer products in its loop over keys or queries (DPAS), or more instructions there, than docs/dev/levelzero.md says; and what kernels
-without matrix units keep in private memory.
+without matrix units keep in private memory, on those and on dg2, whose units have other lanes.
 
-    ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--devices pvc,bmg] [--kernel forward] [--write]
+    ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--devices pvc,bmg,dg2] [--kernel forward] [--write]
 
 OCLOC is what tests/tools/ocloc.sh makes; where it is not there, this is skipped. PAGE has three tables, of bytes a subgroup that are spilled, of
 `DPAS / all instructions` of the shortest loop that has any, and of private bytes a lane, between the markers `<!-- ocloc TABLE -->` and `<!-- end -->`;
 kernels that are not in the first spill nothing, those that are not in the second have no DPAS. --write makes them anew. A compiler of another version may
-do more or less: then the tables are to be written again, and looked at. --kernel compiles the modules of that kernel alone, and no private memory is looked at.
+do more or less: then the tables are to be written again, and looked at. --kernel compiles the modules of that kernel alone.
 """
 import argparse
 import os
@@ -21,7 +21,8 @@ import tempfile
 from pathlib import Path
 
 MAGIC = 0x07230203
-DEVICES = "pvc", "bmg", "lnl"
+DEVICES = "pvc", "bmg", "lnl"  # with products of 16 lanes
+PLAIN_DEVICES = "bmg", "dg2"  # without matrix units; dg2 has products of 8 lanes alone, so that it is given no others
 PLAIN_OPTIONS = "-ze-opt-greater-than-4GB-buffer-required"  # the backend's
 OPTIONS = "-ze-opt-large-register-file " + PLAIN_OPTIONS  # for modules with matrix units
 END = "<!-- end -->"
@@ -104,23 +105,26 @@ def compiled(given, arch: str, dtype: str, width: int, devices: tuple, options: 
 
 def measure(given, folder: Path) -> dict:
     """Numbers by table and (kernel, width, type, device); what is wrong ends the program."""
+    def among(devices: tuple) -> tuple:
+        return tuple(device for device in devices if device in given.devices.split(","))
+
     tables = {"spills": {}, "loops": {}, "private": {}}
     for dtype in given.types.split(","):
         for width in map(int, given.widths.split(",")):
-            for kernel, device, fields, loop in compiled(given, "xe2", dtype, width, given.devices.split(","), OPTIONS, folder):
+            for kernel, device, fields, loop in compiled(given, "xe2", dtype, width, among(DEVICES), OPTIONS, folder):
                 if fields.get("grf_count") != "256" or int(fields.get("private_size", 0)):
                     sys.exit(f"{kernel} on {device}: {fields}; expected 256 registers and no private memory")
                 tables["spills"][kernel, width, dtype, device] = (int(fields.get("spill_size", 0)),)
                 tables["loops"][kernel, width, dtype, device] = loop
-    for dtype in PRIVATE_TYPES if not given.kernel else ():
-        for kernel, device, fields, _ in compiled(given, "levelzero10", dtype, 64, ("bmg",), PLAIN_OPTIONS, folder):
+    for dtype in [dtype for dtype in PRIVATE_TYPES if not given.kernel or dtype in given.types.split(",")]:
+        for kernel, device, fields, _ in compiled(given, "levelzero10", dtype, 64, among(PLAIN_DEVICES), PLAIN_OPTIONS, folder):
             tables["private"][kernel, 64, dtype, device] = (int(fields.get("private_size", 0)),)
     return tables
 
 
 def heads(name: str) -> list:
     if name == "private":
-        return [(dtype, "bmg") for dtype in PRIVATE_TYPES]
+        return [(dtype, device) for dtype in PRIVATE_TYPES for device in PLAIN_DEVICES]
     return [(dtype, device) for dtype in ("f16", "bf16") for device in DEVICES]
 
 
@@ -156,7 +160,7 @@ def main() -> int:
         parser.add_argument(name, type=Path)
     parser.add_argument("--widths", default="64,128")
     parser.add_argument("--types", default="f16,bf16")
-    parser.add_argument("--devices", default=",".join(DEVICES))
+    parser.add_argument("--devices", default=",".join(dict.fromkeys(DEVICES + PLAIN_DEVICES)))
     parser.add_argument("--kernel", default="", help="modules that have this one")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
@@ -165,7 +169,7 @@ def main() -> int:
         return 77
     with tempfile.TemporaryDirectory() as folder:
         tables = measure(given, Path(folder))
-    if not tables["spills"]:
+    if not any(tables.values()):
         parser.error(f"no module has a kernel {given.kernel}")
     page = given.page.read_text()
     if given.write:
