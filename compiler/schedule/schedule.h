@@ -219,7 +219,7 @@ int32_t schedule_lanes_limit(const AuProblem *problem, AuQueries queries);
 /* lanes_decode.c: most queries, 0: it is nothing for the problem; most rows of queries of the heads that share keys. */
 int32_t schedule_decode_limit(const AuProblem *problem);
 enum {
-    SCHEDULE_DECODE_ROWS = 16,
+    SCHEDULE_DECODE_ROWS = 32,
     SCHEDULE_DECODE_QUERIES = 8
 }; /* of a head; one more are faster with queries along the lanes */
 /* lanes_packed.c: the same. Of the heads that share keys as many rows as there are: what else there is has each head by itself. */
