@@ -1,7 +1,8 @@
 /* append_test.c - the operation `append` on the interpreters of both IRs, for processors, GPUs and what is known of neither: each byte of the
  * cache beside what a few lines of C make of the same numbers, gaps between rows and slots that nobody has among them.
  *
- *     append_test [RUNG...]     all, or those: "kernel-ir:sm_80" */
+ *     append_test [RUNG...]     all, or those: "kernel-ir:sm_80"
+ *     append_test orders        on two, in 50 orders of blocks and threads, the same bits in each (exec_orders.c) */
 #include "internal.h"
 
 #include "append.h"
@@ -467,9 +468,9 @@ static bool variant(Run *r, const Case *c, AuVariant *v)
     return true;
 }
 
-static bool run(const char *rung, const Case *c, const char *dtype)
+static bool run(const char *rung, const Case *c, const char *dtype, uint32_t orders)
 {
-    ExecSuite suite = {.name = rung};
+    ExecSuite suite = {.name = rung, .orders = orders};
     const ExecCase named = {.script = c->name, .sizes = ""};
     Run *r = calloc(1, sizeof *r);
     if (!r) return false;
@@ -507,14 +508,27 @@ static bool is_wanted(const char *rung, int argc, char **argv)
     return found;
 }
 
+static int run_orders(void)
+{
+    enum { ORDERS = 50 };
+    static const char *const of[] = {"kernel-ir:sm_80", "tiled-ir:sm_80"};
+    ExecTally tally = {0};
+    for (unsigned n = 0; n < 2 * sizeof cases / sizeof *cases; n++) {
+        const bool good = run(of[n % 2], &cases[n / 2], dtypes[n % 3], ORDERS);
+        *(good ? &tally.passed : &tally.failed) += 1;
+    }
+    return exec_report(&tally);
+}
+
 int main(int argc, char **argv)
 {
     ExecTally tally = {0};
+    if (argc == 2 && strcmp(argv[1], "orders") == 0) return run_orders();
     const unsigned count = sizeof cases / sizeof *cases;
     for (unsigned rung = 0; rung < sizeof rungs / sizeof *rungs; rung++)
         for (unsigned n = 0; n < count; n++) {
             if (!is_wanted(rungs[rung], argc, argv)) continue;
-            const bool good = run(rungs[rung], &cases[n], dtypes[(n + rung) % 3]);
+            const bool good = run(rungs[rung], &cases[n], dtypes[(n + rung) % 3], 0);
             *(good ? &tally.passed : &tally.failed) += 1;
         }
     return exec_report(&tally);

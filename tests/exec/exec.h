@@ -59,6 +59,8 @@ bool exec_all(ExecTally *tally, const char *device, const char *scripts, const E
 /* From now on with other numbers, and beside a plain formula whose sums over keys, queries and pairs are exact: the products of
  * libraries, which sum in parts, come near that. */
 void exec_be_strict(ExecSuite *suite, uint64_t seed);
+/* From now on interpreters run each variant in [orders] orders of blocks and threads: results that differ in a bit are a failure. */
+void exec_be_ordered(ExecSuite *suite, uint32_t orders);
 /* From now on failures are not printed, but told: what stood against the last run, "" nothing. */
 void exec_be_quiet(ExecSuite *suite);
 const char *exec_trouble(const ExecSuite *suite);

@@ -133,7 +133,7 @@ static bool run_wild(Run *r, const AuVariant *with)
         }
         for (size_t i = 0; i < shared->elements && n % 2; i++)
             exec_put_at(shared, i, odd_number(&random));
-        if (!exec_run_variant(wild, with)) return false;
+        if (!exec_run_once(wild, with)) return false;
     }
     return true;
 }
@@ -147,7 +147,7 @@ static bool run_wild_lengths(Run *r, const AuVariant *v)
         Run *wild = uneven(r, v->attn);
         Tensor *lengths = &wild->tensors[v->attn->keys.lengths];
         for (size_t i = 0; i < lengths->elements; i++) exec_put_at(lengths, i, odd_number(&random));
-        if (!exec_run_variant(wild, v)) return false;
+        if (!exec_run_once(wild, v)) return false;
     }
     return true;
 }
@@ -167,7 +167,7 @@ bool exec_uneven_groups(Run *r, const AuVariant *with, const AuVariant *without)
     }
     if (!(with->attn->keys.has_groups ? run_wild : run_wild_lengths)(stored, with) ||
         !exec_run_variant(some, with) || !exec_given_work(some, with) ||
-        !exec_run_variant(none, without))
+        !exec_run_once(none, without))
         return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + with->attn->tensor_count - own];

@@ -269,7 +269,7 @@ static bool run_tiles(Run *r, const AuVariant *v, const AuTileModule *module)
 {
     AuTileTensor tensors[MOST_TENSORS + AULE_MAX_REGIONS];
     AuTileScalar params[2 * MOST_SIZES];
-    AuTileLaunch launch = {.tensors = tensors, .params = params, .seed = 7};
+    AuTileLaunch launch = {.tensors = tensors, .params = params, .seed = 7 + r->suite->order};
     for (uint32_t n = 0; n < v->bindings.tensor_count; n++) {
         const AuLowerTensor *b = &v->bindings.tensors[n];
         const AuTileMemory *memory = argument(module, b->name);
@@ -322,7 +322,7 @@ static bool run_tiles(Run *r, const AuVariant *v, const AuTileModule *module)
     return true;
 }
 
-bool exec_run_variant(Run *r, const AuVariant *v)
+bool exec_run_once(Run *r, const AuVariant *v)
 {
     if (strncmp(r->suite->name, "tiled", 5) == 0) return run_tiles(r, v, v->schedule->module);
     if (strncmp(r->suite->name, "passed", 6) != 0) return exec_run_kernels(r, v);

@@ -129,7 +129,8 @@ static bool run_launches(Run *r, const AuVariant *v, Regions *w, Launches which,
     for (uint32_t n = 0; n < v->kernel_count; n++) {
         const bool lists = work_makes(v, v->kernels[n]);
         if (which != ALL && lists != (which == LISTS)) continue;
-        if (!run_kernel(r, v, v->kernels[n], w, n + 1, wild)) return false;
+        const uint64_t seed = n + 1 + (uint64_t)r->suite->order * AULE_MAX_LAUNCHES;
+        if (!run_kernel(r, v, v->kernels[n], w, seed, wild)) return false;
         for (uint32_t i = 0; i < AULE_MAX_REGIONS; i++)
             w->filled[i] = true; /* index lists are written as far as their counts say */
     }

@@ -69,7 +69,7 @@ static bool run_wild(Run *r, const AuVariant *few)
             before = is_packed(few->attn) ? fmax(before, next) : next;
             exec_put_at(list, i, before);
         }
-        if (!exec_run_variant(wild, few)) return false;
+        if (!exec_run_once(wild, few)) return false;
     }
     return true;
 }
@@ -86,7 +86,7 @@ bool exec_uneven_rows(Run *r, const AuVariant *few, const AuVariant *any)
         t->bytes = bytes;
     }
     if (!run_wild(r, few) || !exec_run_variant(some, few) || !exec_given_work(some, few) ||
-        !exec_run_variant(all, any))
+        !exec_run_once(all, any))
         return false;
     for (uint32_t n = own; n < r->tensor_count; n++) {
         const Tensor *t = &some->tensors[n + few->attn->tensor_count - own];

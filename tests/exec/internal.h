@@ -19,6 +19,9 @@ struct ExecSuite {
     const char *arch; /* the only one that is compiled for; NULL: as by default */
     const char *scripts;
     uint64_t seed;
+    uint32_t
+        orders; /* of blocks and threads, in which interpreters run each variant (exec_orders.c); 0: one */
+    uint32_t order; /* the present one */
     bool is_strict, is_quiet;
     char trouble[400]; /* what stood against the last run; "" nothing */
     struct {
@@ -100,6 +103,8 @@ struct AuTarget;
 struct AuArch;
 /* A variant, as the suite's name says: as the schedule made it, after the passes, or as kernels; of the architecture of that name. */
 bool exec_run_variant(Run *r, const struct AuVariant *v);
+/* The same in the suite's present order. */
+bool exec_run_once(Run *r, const struct AuVariant *v);
 bool exec_find_arch(AuArena *arena, const char *name, const struct AuTarget **target,
                     const struct AuArch **arch);
 /* exec_kernels.c: its kernels on the interpreter of the kernel IR; with the word `work` as calls that are given lists of work, too, whose outputs
