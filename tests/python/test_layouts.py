@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import unittest
 
 import numpy as np
@@ -423,6 +424,60 @@ class Packed(unittest.TestCase):
             with self.subTest(path.stem):
                 if is_softmax(path):
                     self.check(path)
+
+
+class Far(unittest.TestCase):
+    """Pools of more than 2^31 elements and 2^32 bytes: what lies behind both is what a small pool has, to the bit. Memory that nobody touches is not there."""
+
+    HEADS, SLOTS, LENGTHS = 2, 16, np.array([70, 0, 1, 33, 96], np.int32)
+    BORDER = 2**31 // (HEADS * SLOTS * SIZES["D"])  # the page whose first element is number 2^31, of 2 bytes each
+
+    def setUp(self):
+        r = np.random.default_rng(0)
+        entries, self.f = -(-96 // self.SLOTS), compiled(SCRIPTS / "gqa.attn", "T=paged")
+        # Behind the border, at it, around 2^31 bytes and at the beginning.
+        near = (0, 1, self.BORDER // 2 - 1, self.BORDER // 2, self.BORDER - 1)
+        places = np.concatenate([near, self.BORDER + np.arange(len(self.LENGTHS) * entries - len(near))])
+        self.table = r.permutation(len(places)).reshape(len(self.LENGTHS), entries).astype(np.int32)
+        self.small = [r.standard_normal((len(places), self.HEADS, self.SLOTS, SIZES["D"])).astype(np.float16) for _ in "kv"]
+        try:
+            self.large = [np.zeros((self.BORDER + len(places), *x.shape[1:]), x.dtype) for x in self.small]
+        except MemoryError:
+            self.skipTest("the system gives no 4 GB of addresses")
+        self.assertTrue(all(x.size > 2**31 and x.nbytes > 2**32 for x in self.large))
+        for x, y in zip(self.large, self.small):
+            x[places] = y
+        self.places, self.random = places, r
+
+    def rows(self, heads, count):
+        return self.random.standard_normal((len(self.LENGTHS), heads, count, SIZES["D"])).astype(np.float16)
+
+    def test_reads(self):
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for queries in (1, 3, 20, 130):
+            with self.subTest(queries):
+                q = self.rows(4, queries)
+                want = outputs(self.f, {"q": q, "k": self.small[0], "v": self.small[1], "T_lengths": self.LENGTHS, "T_table": self.table}, {})
+                far = self.places[self.table].astype(np.int32)
+                made = outputs(self.f, {"q": q, "k": self.large[0], "v": self.large[1], "T_lengths": self.LENGTHS, "T_table": far}, {})
+                self.assertTrue(want[0][0].any())
+                for x, y in zip(made, want):
+                    np.testing.assert_array_equal(x, y)
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used, 2**20, "KB: pools were copied")
+
+    def test_writes(self):
+        for slots in (False, True):
+            with self.subTest(slots=slots):
+                new, named = [self.rows(self.HEADS, 3) for _ in "kv"], [{"T_lengths": self.LENGTHS, "T_table": t} for t in (self.table, self.places[self.table].astype(np.int32))]
+                if slots:  # whole numbers of rows of the pool, which i32 has not
+                    pages = self.random.permutation(len(self.places))[: 3 * len(self.LENGTHS)].reshape(-1, 3)
+                    named = [{"slots": p * self.SLOTS + 5} for p in (pages, self.places[pages])]
+                before = [x.copy() for x in self.small]
+                for caches, more in zip((self.small, self.large), named):
+                    self.f.append(*new, *caches, **more)
+                for x, y, old in zip(self.large, self.small, before):
+                    self.assertEqual((y != old).any(3).sum(), self.HEADS * (3 * len(self.LENGTHS) if slots else np.minimum(self.LENGTHS, 3).sum()))
+                    np.testing.assert_array_equal(x[self.places], y)
 
 
 class Refused(unittest.TestCase):
