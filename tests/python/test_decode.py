@@ -586,6 +586,48 @@ class Graphs(unittest.TestCase):
         for _, made in self.replays(step, [q, *new]):
             torch.testing.assert_close(made, layers(None), rtol=0, atol=0, equal_nan=True)
 
+    def test_two_streams(self):
+        """Calls on two streams that one graph has beside each other, over the same caches and lists: as one after the other."""
+        q = torch.zeros(2, self.B, 1, H, 64, device=DEVICE, dtype=torch.bfloat16)
+        side = torch.cuda.Stream()
+
+        def one(x):
+            return aule.decode(x, *self.caches, self.lengths, page_table=self.table)
+
+        def step():
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                beside = one(q[1])
+            made = one(q[0])
+            torch.cuda.current_stream().wait_stream(side)
+            return torch.stack([made, beside])
+
+        for number, made in self.replays(step, [q], count=100):
+            torch.testing.assert_close(made, torch.stack([one(q[0]), one(q[1])]), rtol=0, atol=0, equal_nan=True)
+            for n in range(2):
+                for b in range(self.B):
+                    self.near(made[n][b], self.want(q[n][b], b), number)
+
+    def test_a_refused_call_between_replays(self):
+        """What is refused, of the plan that the graph has and of another, takes nothing from the replays behind it."""
+        q = torch.zeros(self.B, 1, H, 64, device=DEVICE, dtype=torch.bfloat16)
+        new = [torch.zeros(self.B, 1, HK, 64, device=DEVICE, dtype=torch.bfloat16) for _ in "kv"]
+        calls = []
+
+        def step(table=None, x=q):
+            return aule.decode(x, *self.caches, self.lengths, k=new[0], v=new[1], page_table=self.table if table is None else table)
+
+        def refused():
+            for wrong in ({"x": q[0]}, {"x": q[:, :, :3]}, {"table": self.table[:2]}):
+                with self.assertRaises(aule.ArgumentError):
+                    step(**wrong)
+                calls.append(wrong)
+
+        for number, made in self.replays(step, [q, *new], refused, 40):
+            for b in range(self.B):
+                self.near(made[b], self.want(q[b], b), number)
+        self.assertEqual(len(calls), 3 * 40)
+
     def test_mixed(self):
         """Packed rows: prompts in pieces beside rows that decode."""
         q = torch.zeros(70, H, 64, device=DEVICE, dtype=torch.bfloat16)
