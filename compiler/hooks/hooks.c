@@ -254,6 +254,7 @@ static void write_range(AuHookWriter *w)
         for (uint32_t n = 0; n < 4; n++) writer_count_uses(w, all[n]);
         for (uint32_t n = 0; n < 4; n++) items[n] = writer_expr(w, all[n]);
         w->hooks->needs_lists = range.needs_lists;
+        w->hooks->needs_most = range.needs_lists && attn_range_is_most(w->attn, &range);
     }
     w->hooks->range_begins = items[0]->op != TILE_X_INT || items[0]->integer > 0;
     w->hooks->full_begins = items[2]->op != TILE_X_INT || items[2]->integer > 0;

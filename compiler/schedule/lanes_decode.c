@@ -406,7 +406,8 @@ static const char *refusal(const AuProblem *p)
     if (schedule_rows_refusal(p)) return schedule_rows_refusal(p);
     if (p->attn->keys.layout == AU_LAYOUT_PACKED && !p->attn->keys.says_most)
         return "packed keys, of which no call says how many a sequence has";
-    if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
+    if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
+        return "a mask that depends on data";
     if (p->attn->v_in_k) return "values that are channels of the keys";
     return NULL;
 }

@@ -429,7 +429,8 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_parts_refusal(p);
     if (why) return why;
-    if (p->hooks->needs_lists && !p->attn->keys.has_groups) return "a mask that depends on data";
+    if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
+        return "a mask that depends on data";
     return warps_refusal_of_problem(arena, p);
 }
 

@@ -494,6 +494,8 @@ typedef struct AuRange {
 } AuRange;
 /* For a tile of queries [i0, i1). False: there is no mask, and everything takes part (as [out] says). */
 bool attn_key_range(AuAttn *a, AuRange *out);
+/* range_most.c: does a tile of all queries, where these are few, need nearly all keys, whatever data and parameters are? */
+bool attn_range_is_most(const AuAttn *a, const AuRange *keys);
 /* Queries for a tile of keys: the same with i and j exchanged; the two leaves mean j0 and j1. */
 bool attn_query_range(AuAttn *a, AuRange *out);
 

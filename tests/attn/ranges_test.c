@@ -172,6 +172,36 @@ static void test_known_masks(void **state)
     }
 }
 
+/* Of masks by data: does a tile of few queries need nearly all keys whatever data are? */
+static const struct {
+    const char *mask;
+    bool most;
+} by_data[] = {
+    {"kv_idx < T - S || table[kv_idx] == 1", true}, /* a tree of drafts */
+    {"kv_idx < T - S - 5 || table[kv_idx] == 1 && kv_idx <= " POS, true},
+    {"table[kv_idx] == 1 && kv_idx <= q_idx", false},
+    {"kv_idx < p || table[kv_idx] == 1", false}, /* as many as a parameter says */
+    {"kv_idx < T - S - p || table[kv_idx] == 1", false},
+    {"kv_idx < length[b] || table[kv_idx] == 1", false},
+    {"T - S <= kv_idx || table[kv_idx] == 1", false}, /* the last ones */
+    {"(q_idx - kv_idx) % 3 == 0", false},
+};
+
+static void test_masks_by_data(void **state)
+{
+    (void)state;
+    Random r = {13};
+    for (size_t m = 0; m < sizeof by_data / sizeof *by_data; m++) {
+        Bench b = bench_new();
+        Case *c = new_case(&b, by_data[m].mask, &r);
+        AuRange keys;
+        check_mask(&b, c, true, &keys);
+        if (!keys.needs_lists || attn_range_is_most(c->a, &keys) != by_data[m].most)
+            fail_msg("%s: %s", by_data[m].mask, keys.needs_lists ? "the other way" : "no lists");
+        bench_free(&b);
+    }
+}
+
 /* ---- random masks */
 
 static const char *random_of(Random *r, const char *const *choices, uint32_t count)
@@ -258,6 +288,7 @@ static void test_random_masks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_masks),
+                                       cmocka_unit_test(test_masks_by_data),
                                        cmocka_unit_test(test_random_masks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

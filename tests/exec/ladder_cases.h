@@ -270,6 +270,8 @@ static const ExecCase page_cases[] = {
     {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=7", NULL, "decode forward paged rows csr"},
     {"gemma_local.attn", "B=2 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged csr"},
     {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=1", NULL, "decode forward paged rows"},
+    {"../../../attn_scripts/tree.attn", "B=3 H=4 Hk=2 S=6 T=300 D=32 E=32 slots=7", NULL, "decode forward paged rows"},
+    {"../../../attn_scripts/tree.attn", "B=2 H=6 Hk=1 S=5 T=4 D=32 E=64", NULL, "decode forward padded"},
     {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged rows"},
     {"gemma_local.attn", "B=2 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded rows"},
 };
