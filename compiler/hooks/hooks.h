@@ -61,8 +61,9 @@ typedef struct AuHookSlot {
 typedef struct AuHooks {
     AuTileModule *module; /* the functions */
     bool has_mask, has_weight_mod, has_q_mod, has_k_mod, has_v_mod, has_out_mod;
-    bool needs_lists;        /* the mask depends on data */
-    bool needs_most;         /* and few queries need nearly all keys, whatever these are: no lists for them */
+    bool needs_lists; /* the mask depends on data */
+    bool
+        needs_most; /* and few queries need nearly all keys, whatever these are: no lists for them */
     bool has_bounds;         /* .. and mask_bounds tells of a tile what it can be */
     uint32_t bound_reads[2]; /* how many mask_rowN and mask_keyN there are */
     bool range_begins;       /* key_range gives a first key, else 0: windows */

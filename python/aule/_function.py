@@ -24,11 +24,9 @@ from ._states import State, bind_states, check_states
 from ._tensors import NAMES, STORED_AS, TYPES, View, heads_inside, is_torch, maker, view
 from ._together import forward_with_rows, is_given_rows
 
-
 SCRIPT_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "uint8": "u8", "bool": "bool"}
 OPERANDS = ("float32", "float16", "bfloat16")  # types that q, k, v and o may have
 TORCH_CASTS = {"float32": "float", "float16": "half", "bfloat16": "bfloat16", "int32": "int", "int64": "long", "uint8": "byte", "bool": "bool"}
-
 
 T = TypeVar("T")  # tensors of a library: what comes out is of the kind that went in
 
