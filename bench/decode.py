@@ -53,9 +53,9 @@ class Decode:
         return 2 * self.B * self.Hk * self.T * self.D * dtype.itemsize
 
 
-DENSE = [Decode(1, 1024), Decode(1, 8192), Decode(1, 65536), Decode(8, 8192), Decode(64, 1024), Decode(64, 8192), Decode(8, 8192, S=4),
+DENSE = [Decode(1, 1024), Decode(1, 8192), Decode(1, 65536), Decode(8, 8192), Decode(64, 1024), Decode(64, 8192), Decode(256, 8192), Decode(64, 65536), Decode(8, 8192, S=4),
          Decode(8, 8192, H=8), Decode(8, 8192, H=40, S=2)]
-PAGED = [Decode(1, 65536), Decode(8, 8192), Decode(64, 8192)]
+PAGED = [Decode(1, 65536), Decode(8, 8192), Decode(64, 8192), Decode(256, 8192), Decode(64, 65536)]
 HOST_DENSE = [Decode(B, T) for B in (1, 8) for T in (8192, 32768)]
 HOST_DENSE += [Decode(1, 8192, S=4), Decode(1, 8192, H=8), Decode(1, 32768, D=64), Decode(1, 65536, H=1, Hk=1), Decode(1, 65536, H=1, Hk=1, D=64)]
 HOST_PAGED = [Decode(1, 32768), Decode(8, 8192)]
