@@ -15,7 +15,7 @@ variable ``AULE_LIBRARY_PATH``, in this package, and where the system keeps its 
 """
 
 from ._artifact import Parameter, TensorSpec
-from ._axes import Axis, packed, padded, paged
+from ._axes import Axis, Positions, dense, packed, padded, paged
 from ._compiler import compile, version as compiler_version
 from ._decode import decode
 from ._devices import DeviceInfo, describe_devices, devices, get_available_backends, get_backend_info, print_backend_info
@@ -41,6 +41,7 @@ __all__ = [
     "Error",
     "LibraryError",
     "Parameter",
+    "Positions",
     "Results",
     "State",
     "TensorSpec",
@@ -51,6 +52,7 @@ __all__ = [
     "compile",
     "compiler_version",
     "decode",
+    "dense",
     "describe_devices",
     "devices",
     "flash_attention",

@@ -19,6 +19,7 @@ import numpy
 
 from . import _cache, _used
 from ._artifact import Loaded
+from ._axes import spelled
 from ._builds import builds
 from ._devices import Device, chosen
 from ._errors import CompileError, CompileWarning, Error
@@ -222,7 +223,7 @@ class Compiled(AttentionFunction):
     def _for_layout(self, layout: str, given: Collection[str]) -> AttentionFunction:
         own = self._options.get("layout")
         if own is not None:
-            if own != layout:
+            if spelled(own) != spelled(layout):
                 raise Error(f"{self.name} was compiled with layout={own!r}, and axes ask for {layout!r}: compile it without a layout", "usage")
             return self
         return self._laid_out(layout, self._options.get("storage"))

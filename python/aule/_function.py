@@ -11,7 +11,7 @@ from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, 
 from ._again import Calls, output
 from ._append import AppendNames, bind
 from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec, names_in
-from ._axes import Axis, layout_of, spellings
+from ._axes import Axis, layout_of, spelled, spellings
 from ._cache import stamp
 from ._devices import Device
 from ._errors import ArgumentError, Error
@@ -505,9 +505,9 @@ class AttentionFunction(Schedules):
         """The attention for a layout, whose inputs are [given]."""
         if set(given) <= set(self._names.inputs):
             return self
-        for spelled in spellings(layout):
-            if spelled in self._others:
-                return self._others[spelled]
+        for one in spellings(layout):
+            if one in self._others:
+                return self._others[one]
         there = f"; it has {', '.join(self._others)}" if self._others else ""
         raise Error(f"{self.name}: the artifact was compiled without --layout {layout}{there}", "unsupported")
 
@@ -694,7 +694,7 @@ def load(path: str | os.PathLike[str], attention: str | None = None, *, invarian
         made = AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}{' invariant' * invariant}", (partial(load, invariant=invariant), (place, attention)))
         made._ask_invariant(invariant)
         if "@" not in made.name:
-            made._others = {name.partition("@")[2]: load(place, name, invariant=invariant) for name in names_in(place) if name.startswith(f"{made.name}@")}
+            made._others = {spelled(name.partition("@")[2]): load(place, name, invariant=invariant) for name in names_in(place) if name.startswith(f"{made.name}@")}
         return made
     except UnicodeDecodeError as e:
         raise Error(f"{place} is damaged: a name in it is no text", "artifact") from e

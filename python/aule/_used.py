@@ -6,7 +6,7 @@ import os
 from typing import Any, Collection, Mapping
 
 from ._artifact import Loaded, names_in
-from ._axes import spellings
+from ._axes import spelled, spellings
 from ._devices import Device
 from ._errors import Error
 
@@ -45,7 +45,7 @@ def use(path: str | os.PathLike[str]) -> list[str]:
         _used[key] = {}
     for one, name in zip(opened, names):
         attention, _, layout = name.partition("@")
-        _used[one.source_hash(), attention][layout] = one
+        _used[one.source_hash(), attention][spelled(layout)] = one
     return names
 
 

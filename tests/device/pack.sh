@@ -99,6 +99,9 @@ sliding_window f16 B=1,H=4,S=500,T=500
 ROWS
 fi
 
+# Steps of a server, by single warps: kernels for few queries, joins, lists of work, batches of few and many.
+"$build/compiler/driver/aulec" "$root/attn_scripts/gqa.attn" --serve --no-grad --target cuda --arch "${arch%a}" --dtype bf16 --width D=64 -o "$out/smoke/served.so"
+
 # What racecheck is to watch, and what shows that it must be so (sanitizer_sees.cu).
 watched=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 -c 'import run; print(*run.WATCHED)')
 for so in $watched; do

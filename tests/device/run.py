@@ -32,6 +32,7 @@ WATCHED = {
     "smoke/gqa-bf16-groups-256.so": "B=1,H=2,Hk=1,S=133,T=133",
     "smoke/sliding_window-f16-groups-80.so": "B=1,H=2,S=200,T=200",
 }
+SERVED = ["--batch", "5", "--keys", "40,1,300,17", "--page", "16", "--chunk", "40", "--shape", "H=4,Hk=2"]  # `aule bench --serve`
 FOLLOWING = ("racecheck", "synccheck")  # tools for which for_sanitizer.py made NAME-watched.so
 
 # Cases of scripts_test and sums_test whose scripts are not among the examples; ends of paths.
@@ -204,6 +205,7 @@ def sanitizer():
             made = so.replace(".so", "-watched.so")
             form = made if name in FOLLOWING and (HERE / made).exists() else so
             yield watch(tool, name, f"{name} {so}", [BIN / "cuda_smoke", form, "--shape", shape, *rows[so][3:]], by_sanitizer)
+        yield watch(tool, name, f"{name} smoke/served.so", [BIN / "aule", "bench", "--serve", HERE / "smoke/served.so", "--backend", "cuda:0", *SERVED], by_sanitizer)
     for name, what, count in SEES:
         there = tool if (BIN / "sanitizer_sees").exists() else None
         yield watch(there, name, f"{name} sees {what}", [BIN / "sanitizer_sees", what], count)

@@ -52,6 +52,43 @@ class Beside(unittest.TestCase):
             with self.subTest(stem, queries=queries):
                 self.check(SCRIPTS / f"{stem}.attn", queries=queries)
 
+    def test_axes(self):
+        """What axes= says is what the layout of that name takes."""
+        path = SCRIPTS / "rope.attn"
+        case = Case(compiled(path), 16, queries=2)
+        B, plain, used = len(case.lengths), aule.compile(path), -(-case.lengths // 16)
+        rows, whole = np.arange(B, dtype=np.int32)[::-1].copy(), (case.lengths + 5).astype(np.int32)
+        table = np.concatenate([case.table[b, :n] for b, n in enumerate(used)])
+        lists = {"T_lengths": case.lengths, "T_table": case.table}
+        first, most = np.zeros(B, np.int32), int(max(case.lengths))
+        positions, pools, starts = aule.Positions(first, whole, 1), case.tensors | case.pools, starts_of(used)
+        cases = (
+            ("T=paged:rows", aule.paged(case.table, case.lengths[rows], rows=rows), lists | {"T_lengths": case.lengths[rows], "T_rows": rows}, {}),
+            ("T=paged:csr", aule.paged(table, case.lengths, starts=starts, most=most), {"T_lengths": case.lengths, "T_table": table, "T_table_starts": starts}, {"T_most": most}),
+            ("T=paged:positions", aule.paged(case.table, case.lengths, positions=positions), lists | {"T_first": first, "T_whole": whole}, {}),
+            ("T=paged:positions", aule.paged(case.table, case.lengths, positions=(first, 2 * whole, 2)), lists | {"T_first": first, "T_whole": 2 * whole}, {"T_every": 2}),
+            ("T=paged:modified", aule.paged(case.table, case.lengths, modified=True), lists, {}),
+            ("T=paged:modified:rows", aule.paged(case.table, case.lengths[rows], rows=rows, modified=True), lists | {"T_lengths": case.lengths[rows], "T_rows": rows}, {}),
+        )
+        for layout, axis, given, params in cases:
+            want = outputs(compiled(path, layout), pools | given, case.params | params, None)
+            got = outputs(plain, pools, case.params | {"axes": {"T": axis}}, None)
+            for x, y in zip(got, want):
+                self.assertFalse(np.isnan(x).any())
+                np.testing.assert_array_equal(x, y, err_msg=layout)
+        rows_of = {name: np.nan_to_num(case.tensors[name]) for name in case.keys}
+        for layout, axis, given in (("T=dense:rows", aule.dense(rows=rows), {"T_rows": rows}), ("T=padded:rows", aule.padded(case.lengths, rows=rows), {"T_lengths": case.lengths, "T_rows": rows})):
+            want = outputs(compiled(path, layout), case.tensors | rows_of | given, case.params, None)
+            for x, y in zip(outputs(plain, case.tensors | rows_of, case.params | {"axes": {"T": axis}}, None), want):
+                np.testing.assert_array_equal(x, y, err_msg=layout)
+        for wrong, error in (({"most": 3}, aule.ArgumentError), ({"positions": 3}, TypeError), ({"positions": (first,)}, TypeError), ({"modified": 1}, TypeError), ({"rows": 3}, TypeError),
+                             ({"positions": (first, whole, 1.5)}, TypeError)):
+            with self.assertRaises(error):
+                aule.paged(case.table, case.lengths, **wrong)
+        made, axis = compiled(path, "T=paged:rows:modified"), cases[-1][1]  # words in another order
+        for x, y in zip(outputs(made, pools, case.params | {"axes": {"T": axis}}, None), outputs(made, pools | cases[-1][2], case.params, None)):
+            np.testing.assert_array_equal(x, y)
+
     def check_csr(self, path, slots, device=None, **sizes):
         """The pages of all sequences in one list, no more of each than it needs; a call that says how many keys there are at most, and one that does not."""
         case = Case(compiled(path), slots, **sizes)
