@@ -93,8 +93,9 @@ def bounds_of(aulec, mask, folder):
     done = subprocess.run([aulec, path, "--target", "cuda", "--arch", "sm_80", "--dtype", "bf16", "--width=D=64", "--width=E=64", "--emit=tiled-ir"], capture_output=True, text=True)
     if done.returncode:
         return done.stderr, None
-    inlined = done.stdout.split("hooks inlined", 1)[-1]
-    found = re.search(r"^ +at = .*?^ +sure = ", inlined, re.M | re.S)
+    # Kernels for few queries, which some masks have, stand in front of those for any number
+    every = [part.split("hooks inlined", 1)[-1] for part in done.stdout.split("// ==== ")[1:]]
+    inlined, found = next(((part, at) for part in every if (at := re.search(r"^ +at = .*?^ +sure = ", part, re.M | re.S))), (None, None))
     if not found:
         return None, None
     lines = [line.strip() for line in found.group(0).splitlines()[1:-1]]
