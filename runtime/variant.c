@@ -4,30 +4,29 @@
 #include "maps.h"
 #include "module.h"
 
-/* Does [info] have all the words of [features]? [missing] receives the first that it lacks. */
-static bool has_features(const aule_device_info *info, const char *features, const char **missing,
-                         size_t *missing_length)
+/* The next word of [*features] that [info] has not, of *length bytes, behind which [*features] then is; NULL: it has all of them. */
+static const char *next_missing(const aule_device_info *info, const char **features, size_t *length)
 {
-    while (*features) {
-        size_t length = strcspn(features, " ");
-        if (length > 0 && !rt_has_word(info->features, features, length)) {
-            *missing = features;
-            *missing_length = length;
-            return false;
-        }
-        features += length + (features[length] == ' ');
+    while (**features) {
+        const char *word = *features;
+        *length = strcspn(word, " ");
+        *features = word + *length + (word[*length] == ' ');
+        if (*length > 0 && !rt_has_word(info->features, word, *length)) return word;
     }
-    return true;
+    return NULL;
+}
+
+static bool has_features(const aule_device_info *info, const char *features)
+{
+    size_t length;
+    return !next_missing(info, &features, &length);
 }
 
 /* As AuBackend.rank_arch; -1 also where features are missing. */
 static int rank_device(const aule_variant_v1 *variant, const AuBackend *backend,
                        const aule_device_info *info)
 {
-    const char *missing;
-    size_t length;
-    if (strcmp(variant->target, backend->name) != 0 ||
-        !has_features(info, variant->features, &missing, &length))
+    if (strcmp(variant->target, backend->name) != 0 || !has_features(info, variant->features))
         return -1;
     return backend->rank_arch ? backend->rank_arch(info, variant->arch) : 0;
 }
@@ -119,6 +118,21 @@ static void add_widths(AuText *text, const aule_attention_v1 *a, const AuBound *
             rt_text_add(text, "%s%s=%lld", before, a->sizes[i].name, (long long)bound->sizes[i]);
 }
 
+/* Each of them, and what the backend has to say of the first. */
+static void add_missing(AuText *text, const AuBackend *backend, const aule_device_info *info,
+                        const char *features)
+{
+    size_t length;
+    const char *first = NULL, *word, *before = " (needs ";
+    while ((word = next_missing(info, &features, &length)) != NULL) {
+        rt_text_add(text, "%s%.*s", before, (int)length, word);
+        if (!first) first = word;
+        before = " and ";
+    }
+    if (first && backend->explain) backend->explain(info, first, text);
+    rt_text_add(text, ")");
+}
+
 static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const char *operation,
                               const AuBackend *backend, const aule_device_info *info)
 {
@@ -136,13 +150,9 @@ static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const ch
         }
         rt_text_add(text, "%s", shown++ ? ", " : "");
         rt_variant_text(text, a, v);
-        const char *missing;
-        size_t length;
-        if (!other && !has_features(info, v->features, &missing, &length)) {
-            rt_text_add(text, " (needs %.*s", (int)length, missing);
-            if (backend->explain) backend->explain(info, missing, text);
-            rt_text_add(text, ")");
-        } else if (!other && backend->refuses && backend->refuses(v->arch))
+        if (!other && !has_features(info, v->features))
+            add_missing(text, backend, info, v->features);
+        else if (!other && backend->refuses && backend->refuses(v->arch))
             rt_text_add(text, " (%s)", backend->refuses(v->arch));
     }
     if (shown == 0) rt_text_add(text, "nothing for this operation");

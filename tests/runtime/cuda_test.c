@@ -103,7 +103,7 @@ static void test_choice(void **state)
         "sample: no forward kernel for device cuda:0, dtype f32, D=8, E=4, architecture "
         "sm_120; the artifact has: cuda sm_70 f32 D=8 E=4, ");
     expect_plan_error(s.attention, s.device, s.c, AULE_ERROR_UNSUPPORTED,
-                      "cuda sm_120 f32 D=8 E=4 (needs sm_120, the device is sm_90");
+                      "cuda sm_120 f32 D=8 E=4 (needs sm_120 and ptx87, the device is sm_90");
     cuda_close(&s);
 }
 
