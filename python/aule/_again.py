@@ -24,6 +24,7 @@ from ._workspaces import give_back, take
 MOST = 64  # calls that are remembered
 SEEN = 256  # places of written tensors of a call, of which it is known that nothing overlaps
 ALIGN = 256  # bytes: of what lies behind a workspace
+ROWS = ("q", "k", "v", "k_new", "v_new", "slots", "o")  # which lists of work do not depend on
 DEVICES = ("cpu", "cuda")  # whose tensors are addresses
 PLAIN = frozenset((bool, int, float, str, type(None), type))
 
@@ -150,7 +151,7 @@ class Calls:
             if type(n) is int and n >= 0:
                 words += places[n], 0
                 continue
-            x = n if type(n) is not int else step._found((call.key, *[places[m] for m in kept.lists]))
+            x = n if type(n) is not int else step._found(self._of_step(call, kept, values))
             if x is None:
                 return None
             words += x.data_ptr(), 0
@@ -162,10 +163,18 @@ class Calls:
             return None
         return _run(kept, words, numbers, tensors)
 
-    def keep(self, call: Like, tensors: Sequence[Any], names: Mapping[str, int], runs: Sequence[Run], results: Mapping[str, Any], step: Any = None) -> None:
+    def _of_step(self, call: Like, kept: _Kept, values: Sequence[int | float] | None) -> tuple:
+        """What a step's lists are for: calls of this kind, with these parameters and the lists that lie there (Step.of)."""
+        return (self, call.key, None if values is None else tuple(values), *[call.places[n] for n in kept.lists])
+
+    def keep(
+        self, call: Like, tensors: Sequence[Any], names: Mapping[str, int], runs: Sequence[Run], results: Mapping[str, Any], values: Sequence[int | float] | None = None,
+        step: Any = None,
+    ) -> None:
         """After the long way.
 
         Args:
+            values, step: as of :meth:`run`.
             names: numbers of the call's tensors, by the names of the plan's. Of one that the call does not bring the plan's is made of options alone.
             runs: what it ran.
             results: what the caller gets of what it made, by name, as the caller gets it.
@@ -178,14 +187,17 @@ class Calls:
             return
         if run.prepared.reports or run.prepared.device.backend != "cpu" and tensors[0].device.type != "cuda":
             return
+        if tensors[0].is_cuda and sys.modules["torch"].cuda.is_current_stream_capturing():  # what is kept would lie in the graph's memory
+            return
         kept = _Kept(run, tensors[0])
         if not _find_tensors(kept, run, tensors, names) or not _find_results(kept, run, tensors[0], results):
             return
         if WORK in run.given:
             if not isinstance(step, Step):
                 return
-            kept.lists = [n for n, x in enumerate(tensors) if x is not None and not x.dtype.is_floating_point]
-            step._remember((key, *[call.places[m] for m in kept.lists]), run.given[WORK])
+            told = {n for name, n in names.items() if name not in ROWS and tensors[n] is not None}
+            kept.lists = sorted(n for n in told if not tensors[n].dtype.is_floating_point)
+            step._remember(self._of_step(call, kept, values), run.given[WORK])
         if len(self._kept) >= MOST and key not in self._kept:
             self._kept.clear()
         self._kept[key] = kept
@@ -223,10 +235,10 @@ def _find_results(kept: _Kept, run: Run, first: Any, results: Mapping[str, Any])
             kept.makers.append(_with_none(make))
         elif not wanted.is_contiguous():
             return False
-        elif (wanted.shape, wanted.stride(), wanted.dtype) == (first.shape, first.stride(), first.dtype):
+        elif (wanted.shape, wanted.stride(), wanted.dtype) == (first.shape, torch.empty_like(first).stride(), first.dtype):
             kept.makers.append(torch.empty_like)  # half the time of the others
         else:
-            kept.makers.append(_with_none(partial(torch.empty, wanted.shape, dtype=wanted.dtype, device=wanted.device)))
+            kept.makers.append(_with_none(partial(torch.empty_strided, wanted.shape, wanted.stride(), dtype=wanted.dtype, device=wanted.device)))
     return True
 
 
@@ -304,5 +316,5 @@ def output(f: Any, qkv: tuple, named: dict[str, Any], out: Any, device: str | No
         else:
             o = f._forward(f._with_work(f._bind(qkv, named, device), step), ("o",), into, False)["o"]
     if call is not None:
-        f._calls.keep(call, tensors, order, runs, {"o": o}, step)
+        f._calls.keep(call, tensors, order, runs, {"o": o}, values, step)
     return o

@@ -167,7 +167,7 @@ def decode(
     o = heads_first(results["o"]) if out is None else out
     if call is not None:
         wanted = {"o": o, "lse": results["lse"]} if return_lse else {"o": o}
-        _calls.keep(call, tensors, TENSORS, runs, wanted, step)
+        _calls.keep(call, tensors, TENSORS, runs, wanted, None, step)
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
 
 

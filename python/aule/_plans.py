@@ -162,6 +162,8 @@ def watched_runs() -> Iterator[list[Run]]:
         yield runs
     finally:
         _watched.runs = before
+        if before is not None:
+            before += runs
 
 
 def queue_of(like: Any, device: Device) -> int:

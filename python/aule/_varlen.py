@@ -162,7 +162,7 @@ def attention_varlen(
     )
     call = None
     if getattr(q, "is_cuda", False):  # starts on the host are read by each call
-        most = [_bound(n) if type(n) is int and n > 0 else n for n in (max_seqlen_q, max_seqlen_k)]
+        most = [_bound(n) if type(n) is int and 0 < n < 1 << 31 else n for n in (max_seqlen_q, max_seqlen_k)]
         call = _again.like((*most, causal, softcap, scale, invariant, backend, return_lse, step is None, k_rate, v_rate, *_again.flat(window)), tensors)
     made = _calls.run(call, tensors, None, step)
     if made is not None:
@@ -199,7 +199,7 @@ def attention_varlen(
     o = heads_first(results["o"][0]) if out is None else out
     if call is not None:
         names = TENSORS if cu_seqlens_k is not None else TENSORS | {"T_starts": TENSORS["S_starts"]}
-        _calls.keep(call, tensors, names, runs, {"o": o, "lse": results["lse"]} if return_lse else {"o": o}, step)
+        _calls.keep(call, tensors, names, runs, {"o": o, "lse": results["lse"]} if return_lse else {"o": o}, None, step)
     return (o, results["lse"][0].swapaxes(0, 1)) if return_lse else o
 
 

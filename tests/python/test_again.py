@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from pathlib import Path
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
@@ -202,11 +203,47 @@ class Again(unittest.TestCase):
             self.equal(self.call(schedule=step, lengths=other), self.long(lengths=other))
         self.equal(self.short(lambda: self.call(schedule=step)), want)
 
+    def test_layers_of_a_step_that_differ(self):
+        """Lists are of an attention and its parameters: layers of two attentions with the same tensors, in one step, have their own."""
+        scripts = Path(__file__).resolve().parents[2] / "attn_scripts"
+        fs = [aule.compile(scripts / f"{name}.attn") for name in ("gqa", "rope")]
+        starts = torch.tensor([0, 5, 5, 135, 150], dtype=torch.int32)
+        q, k, v = torch.randn(1, 4, 150, 32), *torch.randn(2, 1, 2, 150, 32)
+        step = aule.serving.Step()
+        for turn in range(4):
+            starts[1:4] = torch.tensor([[5, 5, 135], [1, 60, 61], [0, 149, 150], [10, 20, 30]][turn])
+            step.begin()
+            axes = {"S": aule.packed(starts), "T": aule.packed(starts)}
+            with mock.patch.object(_again, "like", return_value=None):
+                want = [f(q, k, v, axes=axes) for f in fs]
+            for f, w in list(zip(fs, want))[:: -1 if turn == 0 else 1]:
+                self.equal(f(q, k, v, axes=axes, schedule=step), w)
+        windowed = aule.compile(scripts / "sliding_window.attn")
+        step.begin()
+        for window in (9, 100, 9, 100):
+            got = windowed(q, k, v, axes=axes, schedule=step, window=window)
+            with mock.patch.object(_again, "like", return_value=None):
+                self.equal(got, windowed(q, k, v, axes=axes, window=window))
+
+    def test_layers_with_codes(self):
+        """Caches of integers differ from layer to layer; lists do not depend on them."""
+        step, codes = aule.serving.Step(), [torch.randint(-9, 9, (2, *self.k.shape[:3], 24), dtype=torch.int8) for _ in range(3)]
+        def layer(x):
+            return self.call(k_cache=x[0][..., : self.k.shape[3]], v_cache=x[1][..., :E], k_scale=0.1, v_scale=0.1, schedule=step)
+
+        for _ in range(2):
+            step.begin()
+            for x in codes:
+                layer(x)
+        for x in codes:
+            self.short(lambda: layer(x))
+
     def test_plain_attention(self):
         q, k, v = (torch.randn(2, 4, n, 16) for n in (5, 7, 7))
         for options in ({}, {"causal": True, "return_lse": True}, {"window": (3, 0)}, {"bias": torch.randn(5, 7)}, {"scale": 0.5, "softcap": 2.0}):
             first = aule.attention(q, k, v, **options)
-            self.equal(self.short(lambda: aule.attention(q, k, v, **options)), first)
+            with mock.patch.object(aule._plain, "_prepare", side_effect=AssertionError("the long way")):
+                self.equal(self.short(lambda: aule.attention(q, k, v, **options)), first)
             with mock.patch.object(_again, "like", return_value=None):
                 want = aule.attention(q * 2, k, v, **options)
             self.equal(aule.attention(q * 2, k, v, **options), want)
