@@ -53,28 +53,31 @@ static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
     return good;
 }
 
-/* One step down for each of those that spill; false: no step did any good. */
-static bool step(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage)
+/* One step down for each of those that spill and that a step has not failed; false: no step did any good. */
+static bool step(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage, bool *failed)
 {
     bool better = false;
     uint32_t tried = 0;
     AuVariant *made = AU_NEW_ARRAY(job->arena, AuVariant, count + 1),
-              **at = AU_NEW_ARRAY(job->arena, AuVariant *, count + 1),
-              **of = AU_NEW_ARRAY(job->arena, AuVariant *, count + 1);
+              **at = AU_NEW_ARRAY(job->arena, AuVariant *, count + 1);
+    uint32_t *of = AU_NEW_ARRAY(job->arena, uint32_t, count + 1);
     bool *good = AU_NEW_ARRAY(job->arena, bool, count + 1);
-    for (uint32_t n = 0; n < count; n++)
-        if (make(job, variants[n], &made[tried]))
-            at[tried] = &made[tried], of[tried++] = variants[n];
+    for (uint32_t n = 0; n < count; n++) {
+        failed[n] = failed[n] || !make(job, variants[n], &made[tried]);
+        if (!failed[n]) at[tried] = &made[tried], of[tried++] = n;
+    }
     if (!tried) return false;
     const AuDiags before = *job->diags;
     emission_run(job, at, tried, stage, good);
     au_diags_back(job->diags, &before);
     for (uint32_t n = 0; n < tried; n++) {
-        if (!good[n] || spilled(at[n]) >= spilled(of[n])) continue;
+        AuVariant *v = variants[of[n]];
+        failed[of[n]] = !good[n] || spilled(at[n]) >= spilled(v);
+        if (failed[of[n]]) continue;
         at[n]->schedule->name =
             au_format(job->arena, "%s # keys=%d: %u registers in memory", at[n]->schedule->name,
-                      of[n]->schedule->shape.key_tile, spilled(of[n]));
-        *of[n] = *at[n];
+                      v->schedule->shape.key_tile, spilled(v));
+        *v = *at[n];
         better = true;
     }
     return better;
@@ -82,6 +85,7 @@ static bool step(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage s
 
 void spills_avoid(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage)
 {
+    bool *failed = AU_NEW_ARRAY(job->arena, bool, count + 1);
     if (stage == AU_CODE_IR) return;
-    while (step(job, variants, count, stage)) {}
+    while (step(job, variants, count, stage, failed)) {}
 }
