@@ -68,9 +68,13 @@ const char *schedule_lanes_mixed_fit(AuArena *arena, const AuProblem *p, AuShape
     return why ? why : schedule_lanes_forward_fit(arena, &many, s);
 }
 
+/* Blocks of 64 rows where 128 are usual: the chunks beside rows that decode may be short, and long ones take 3 % more (docs/dev/performance-notes.md). Matrix
+ * units want all of 128. */
 bool schedule_lanes_mixed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    const AuProblem many = schedule_problem_for(p, AU_ANY_QUERIES);
+    const AuTileAtom *atom = lanes_forward_atom(p, TILE_ON_THREAD);
+    const bool matrix = atom && atom->k > 2;
+    const AuProblem many = schedule_problem_for(p, matrix ? AU_ANY_QUERIES : AU_SOME_QUERIES);
     *why = refusal(arena, p);
     return !*why && schedule_lanes_forward_shape(arena, &many, out, why);
 }
