@@ -135,7 +135,7 @@ def _from_environment() -> str | None:
     backend, device = os.environ.get("AULE_BACKEND"), os.environ.get("AULE_DEVICE")
     if not device:
         return backend or None
-    if not device.isdigit():
+    if not (device.isascii() and device.isdigit()):
         return device
     if not backend or "," in backend or ":" in backend:
         raise Error(f"AULE_DEVICE={device} is a number: AULE_BACKEND must name the one backend whose device it is, it is {backend!r}", "device")
