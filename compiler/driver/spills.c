@@ -9,6 +9,9 @@
 
 enum { LEAST_KEYS = 16 };
 
+/* Whose tiles may have any number of keys, and sums of as many pairs of which a lane has a part. */
+static const char schedule[] = "warps_forward";
+
 static uint32_t spilled(const AuVariant *v) { return v->target->spilled(&v->code); }
 
 /* The power of two below. */
@@ -19,22 +22,12 @@ static int32_t fewer(int32_t keys)
     return power;
 }
 
-/* Schedules whose tiles of keys may have any number, and sums of as many pairs of which a lane has a part. */
-static const char *schedule_of(const AuVariant *v)
-{
-    static const char *const names[] = {"warps_forward"};
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        if (strncmp(v->schedule->name, names[n], strlen(names[n])) == 0) return names[n];
-    return NULL;
-}
-
 /* The same with fewer keys; false: there is none. */
 static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
 {
     const int32_t keys = v->schedule->shape.key_tile;
-    const char *schedule = schedule_of(v);
-    if (!v->target->spilled || !v->asked || (v->row && !v->row->own) || !schedule ||
-        keys <= LEAST_KEYS || !spilled(v))
+    if (!v->target->spilled || !v->asked || (v->row && !v->row->own) || keys <= LEAST_KEYS ||
+        strncmp(v->schedule->name, schedule, sizeof schedule - 1) != 0 || !spilled(v))
         return false;
     AuShapeRow row = {.which = SHAPES_FORCED,
                       .schedule = schedule,

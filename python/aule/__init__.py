@@ -20,7 +20,8 @@ from ._compiler import compile, version as compiler_version
 from ._decode import decode
 from ._devices import DeviceInfo, describe_devices, devices, get_available_backends, get_backend_info, print_backend_info
 from ._errors import ArgumentError, CacheWarning, CompileError, CompileWarning, Error, LibraryError
-from ._function import AttentionFunction, Results, load
+from ._function import AttentionFunction, Results
+from ._load import load
 from ._libaule import version
 from ._parts import Unfinished
 from ._plain import Attention, attention, attention_script, flash_attention

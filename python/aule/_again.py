@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from . import _libaule as abi
 from ._plans import WORK, Run, packed, queues_of, watched_runs
 from ._schedules import Step
 from ._together import forward_with_rows, is_given_rows
@@ -275,9 +274,7 @@ def _run(kept: _Kept, words: list[int], numbers: Any, tensors: Sequence[Any]) ->
         else:
             results.append(x := make(first))
             words += x.data_ptr(), 0
-    addresses = array("Q", words)
-    failed = kept.prepared.run_quietly(abi.RUN.pack(
-        abi.RUN.size, kept.queue(), space, kept.prepared.bytes, addresses.buffer_info()[0], numbers.buffer_info()[0] if numbers else 0))
+    failed = kept.prepared.run_quietly(kept.queue(), space, array("Q", words), numbers)
     if kept.byte is None and memory is not None:
         give_back(memory)
     if failed:

@@ -127,10 +127,8 @@ def decode(
         Error: no kernel for this call on this device, or the device fails.
     """
     step = step_of(schedule)
-    k_rate, v_rate = rate_of(k_scale), rate_of(v_scale)
-    tensors = (
-        q, k_cache, v_cache, lengths, page_table, k, v, alibi, sinks, None if k_rate is not None else k_scale, None if v_rate is not None else v_scale, groups, shared, out,
-    )
+    (k_rate, k_rates), (v_rate, v_rates) = rates_of(k_scale), rates_of(v_scale)
+    tensors = (q, k_cache, v_cache, lengths, page_table, k, v, alibi, sinks, k_rates, v_rates, groups, shared, out)
     call = _again.like((causal, softcap, scale, invariant, backend, return_lse, step is None, k_rate, v_rate, *_again.flat(window)), tensors)
     made = _calls.run(call, tensors, None, step)
     if made is not None:
@@ -171,9 +169,9 @@ def decode(
     return (o, results["lse"].swapaxes(1, 2)) if return_lse else o
 
 
-def rate_of(scale: Any) -> int | float | None:
-    """A scale that is a number: an option of the call."""
-    return scale if type(scale) in (int, float) else None
+def rates_of(scale: Any) -> tuple[int | float | None, Any]:
+    """A scale as a number, which is an option of the call, and as a tensor: one of both, the other None."""
+    return (scale, None) if type(scale) in (int, float) else (None, scale)
 
 
 def step_of(given: Any) -> Any:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
-from functools import partial
 from typing import Any, Callable, Collection, Dict, Literal, Mapping, Sequence, TypeVar, overload
 
 from ._again import Calls, output
 from ._append import AppendNames, bind
-from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec, names_in
-from ._axes import Axis, layout_of, spelled, spellings
-from ._cache import stamp
+from ._artifact import BACKWARD, INPUTS, PARTS, STATES, Loaded, Parameter, TensorSpec
+from ._axes import Axis, layout_of, spellings
 from ._devices import Device
 from ._errors import ArgumentError, Error
 from ._libaule import CALL_INVARIANT
@@ -669,32 +666,3 @@ def torch_calls_for(call: Call) -> Any:
     if _torch_calls is None:
         _find_torch()
     return _torch_calls if _torch_calls is not None and _torch_calls.takes(call) else None
-
-
-def load(path: str | os.PathLike[str], attention: str | None = None, *, invariant: bool = False) -> AttentionFunction:
-    """Opens an artifact that ``aulec`` wrote.
-
-    Args:
-        path: the ``.so``.
-        attention: which of its attentions; not needed if there is only one, or one with several layouts (``aulec --serve``), among which ``axes=`` of
-            calls chooses then; "mha@T=paged" is one of these.
-        invariant: as of :func:`aule.compile`; few queries over long caches are then faster with an artifact of ``aulec --invariant``.
-
-    Raises:
-        Error: not a file, not an artifact, damaged, newer than the library, or without that attention.
-    """
-    if invariant not in (0, 1) or not isinstance(invariant, (bool, int)):
-        raise ValueError(f"invariant is True or False, not {invariant!r}")
-    invariant = bool(invariant)
-    name = os.fspath(path)
-    if not name:
-        raise Error("an artifact is given as its path; this is empty", "file")
-    place = os.path.abspath(os.fsdecode(name))
-    try:
-        made = AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}{' invariant' * invariant}", (partial(load, invariant=invariant), (place, attention)))
-        made._ask_invariant(invariant)
-        if "@" not in made.name:
-            made._others = {spelled(name.partition("@")[2]): load(place, name, invariant=invariant) for name in names_in(place) if name.startswith(f"{made.name}@")}
-        return made
-    except UnicodeDecodeError as e:
-        raise Error(f"{place} is damaged: a name in it is no text", "artifact") from e

@@ -109,8 +109,7 @@ class Prepared:
         if space_bytes:
             space, kept = _workspace(like, self.device, space_bytes, self.align)
         numbers = packed(values)
-        at = numbers.buffer_info()[0] if values else 0
-        run = abi.RUN.pack(abi.RUN.size, queue, space, space_bytes, tensors.buffer_info()[0], at)
+        run = self._packed(queue, space, tensors, numbers)
         if _is_apart(like, self.device):
             import torch
 
@@ -125,9 +124,13 @@ class Prepared:
             if isinstance(kept, HostMemory):
                 give_back(kept)
 
-    def run_quietly(self, run: bytes) -> bool:
-        """What the caller packed; whether it failed, of which nothing more is told."""
-        return self._library.cdll.aule_plan_run(self._plan, run, None) != 0
+    def run_quietly(self, queue: int, space: int, tensors: array, numbers: array) -> bool:
+        """On that queue, in a workspace of the caller's; whether it failed, of which nothing more is told."""
+        return self._library.cdll.aule_plan_run(self._plan, self._packed(queue, space, tensors, numbers), None) != 0
+
+    def _packed(self, queue: int, space: int, tensors: array, numbers: array) -> bytes:
+        """A run, which has the addresses of both arrays."""
+        return abi.RUN.pack(abi.RUN.size, queue, space, self.bytes, tensors.buffer_info()[0], numbers.buffer_info()[0] if numbers else 0)
 
 
 class _Buffer:

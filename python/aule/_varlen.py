@@ -9,7 +9,7 @@ import numpy
 from . import _again, _devices
 from ._axes import check_most
 from ._compiler import Compiled
-from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, rate_of, step_of, storage_of, tensor, whole_numbers
+from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, rates_of, step_of, storage_of, tensor, whole_numbers
 from ._errors import ArgumentError, renamed
 from ._function import is_traced
 from ._plain import _check_heads, _flag, _prepare, check_unrecorded
@@ -155,15 +155,12 @@ def attention_varlen(
         Error: no kernel for this call on this device, or the device fails.
     """
     step = step_of(schedule)
-    k_rate, v_rate = rate_of(k_scale), rate_of(v_scale)
-    tensors = (
-        q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, k_new, v_new, alibi, sinks, None if k_rate is not None else k_scale,
-        None if v_rate is not None else v_scale, groups, shared, out,
-    )
+    (k_rate, k_rates), (v_rate, v_rates) = rates_of(k_scale), rates_of(v_scale)
+    tensors = (q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, k_new, v_new, alibi, sinks, k_rates, v_rates, groups, shared, out)
     call = None
     if getattr(q, "is_cuda", False):  # starts on the host are read by each call
-        most = [_bound(n) if type(n) is int and 0 < n < 1 << 31 else n for n in (max_seqlen_q, max_seqlen_k)]
-        call = _again.like((*most, causal, softcap, scale, invariant, backend, return_lse, step is None, k_rate, v_rate, *_again.flat(window)), tensors)
+        bounds = [_bound(n) if type(n) is int and 0 < n < 1 << 31 else n for n in (max_seqlen_q, max_seqlen_k)]
+        call = _again.like((*bounds, causal, softcap, scale, invariant, backend, return_lse, step is None, k_rate, v_rate, *_again.flat(window)), tensors)
     made = _calls.run(call, tensors, None, step)
     if made is not None:
         o = made[0] if out is None else out
@@ -184,7 +181,7 @@ def attention_varlen(
     if invariant:
         check_unrecorded("aule.attention_varlen()", "calls with invariant=True have", q=q, k=k, v=v, **named)
     _check_starts(cu_seqlens_q, "cu_seqlens_q")
-    most = [_most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")]
+    most = _most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")
     into = None if out is None else {"o": _by_heads(out, "out")}
     with _again.watched(call) as runs:
         if page_table is not None:
@@ -195,7 +192,7 @@ def attention_varlen(
             for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale), ("groups", groups), ("shared", shared), ("k_new", k_new), ("v_new", v_new)):
                 if x is not None:
                     raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
-            results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, (most[0], most[1]), invariant, into, named, backend, step)
+            results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named, backend, step)
     o = heads_first(results["o"][0]) if out is None else out
     if call is not None:
         names = TENSORS if cu_seqlens_k is not None else TENSORS | {"T_starts": TENSORS["S_starts"]}
