@@ -68,9 +68,6 @@ int64_t rt_bound_extent(const aule_plan *plan, uint32_t index, uint32_t axis);
 /* Of packed sequences, read at once: for host memory. */
 aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, const aule_address *at,
                                AuSink sink);
-/* The list that tensor [index] is, brought from a device whose runs are done. */
-aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_address *at,
-                          AuSink sink);
 
 /* append.c: slots of a call, likewise: each there is in the cache, and none twice. */
 aule_status rt_check_new_slots(const aule_plan *plan, const aule_address *at, AuSink sink);

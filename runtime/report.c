@@ -1,40 +1,117 @@
 /* report.c - what the kernels of checks found in a run of an artifact that was compiled with --checked: which index of the script
- * left its tensor, and by how much. See aule_check_v1. */
-#include "plan.h"
+ * left its tensor, and by how much (aule_check_v1); and what is wrong with the lists of a call, which devices take as they are. */
+#include "key_pages.h"
+#include "report.h"
+
+#include <string.h>
+
+typedef struct Report {
+    const aule_plan *plan;
+    const AuBound *bound;
+    const aule_address *at; /* lists are the host's */
+    AuSink sink;
+} Report;
 
 /* Plans are of sizes that can be evaluated. */
-static int64_t extent_of(const aule_plan *plan, const AuBound *bound, uint32_t tensor,
-                         uint32_t axis)
+static int64_t extent_of(const Report *r, uint32_t tensor, uint32_t axis)
 {
-    AuEnv env = rt_bound_env(plan->attention, bound);
+    AuEnv env = rt_bound_env(r->plan->attention, r->bound);
     aule_value value = {0};
-    const char *wrong = rt_evaluate(&rt_tensor(plan->attention, tensor)->axes[axis], &env, &value);
+    const char *wrong =
+        rt_evaluate(&rt_tensor(r->plan->attention, tensor)->axes[axis], &env, &value);
     return wrong ? 0 : value.i;
 }
 
-/* Tells of the first row whose code is not 0. */
-static aule_status look(const aule_plan *plan, const AuBound *bound, const aule_check_v1 *check,
-                        const int32_t *codes, uint64_t bytes, AuSink sink)
+/* A list of numbers of the call that is [axis] and [end]: "T_lengths"; -1: there is none. */
+static int32_t list_of_axis(const Report *r, const char *axis, const char *end)
 {
-    const aule_tensor_v1 *tensor = rt_tensor(plan->attention, check->tensor);
-    int64_t n[3];
-    for (uint32_t axis = 0; axis < 3; axis++) n[axis] = extent_of(plan, bound, check->rows, axis);
-    if (n[0] <= 0 || n[1] <= 0 || n[2] <= 0) return AULE_OK;
-    const uint64_t room = bytes / sizeof *codes / (uint64_t)n[0] / (uint64_t)n[1] / (uint64_t)n[2];
-    if (room < check->slices)
-        return rt_fail(sink, AULE_ERROR_ARTIFACT, "%s: a region of checks is too small",
-                       plan->attention->name);
-    for (int64_t block = 0; block < n[0] * n[1]; block++)
-        for (int64_t row = 0; row < n[2]; row++) {
-            const int32_t code = codes[(block * check->slices + check->slice) * n[2] + row];
-            if (code == 0) continue;
-            return rt_fail(
-                sink, AULE_ERROR_INDEX,
-                "%s: index %d on axis %u of '%s' is not in [0, %lld) (b %lld, h %lld, %s %lld)",
-                check->text, code < 0 ? code : code - 1, check->axis, tensor->name,
-                (long long)extent_of(plan, bound, check->tensor, check->axis),
-                (long long)(block / n[1]), (long long)(block % n[1]),
-                check->rows ? "kv_idx" : "q_idx", (long long)row);
+    const aule_attention_v1 *a = r->plan->attention;
+    const size_t length = strlen(axis);
+    for (uint32_t i = 0; i < a->tensor_count; i++) {
+        const aule_tensor_v1 *t = rt_tensor(a, i);
+        if (t->flags & AULE_TENSOR_BROUGHT && t->rank == 1 && r->plan->bound.tensors[i] &&
+            strncmp(t->name, axis, length) == 0 && strcmp(t->name + length, end) == 0)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+static int64_t number(const Report *r, int32_t list, int64_t n)
+{
+    return rt_i32_at(r->plan, (uint32_t)list, &r->at[list], n, 0);
+}
+
+/* Of an axis that is the script's T, of which each sequence has its own, that of sequence [b]. */
+static int64_t extent_for(const Report *r, uint32_t tensor, uint32_t axis, int64_t b)
+{
+    const aule_attention_v1 *a = r->plan->attention;
+    const int64_t all = extent_of(r, tensor, axis);
+    const int32_t size = rt_expr_size(&rt_tensor(a, tensor)->axes[axis]);
+    if (size < 0) return all;
+    char name[64];
+    const size_t length = strlen(a->sizes[size].name), most = strlen("_most");
+    if (length >= sizeof name) return all;
+    memcpy(name, a->sizes[size].name, length + 1);
+    if (length > most && strcmp(name + length - most, "_most") == 0) name[length - most] = 0;
+    const int32_t starts = list_of_axis(r, name, "_starts"),
+                  whole = list_of_axis(r, name, "_whole"),
+                  lengths = list_of_axis(r, name, "_lengths");
+    if (starts >= 0) return number(r, starts, b + 1) - number(r, starts, b);
+    return whole >= 0 ? number(r, whole, b) : lengths >= 0 ? number(r, lengths, b) : all;
+}
+
+/* Rows that a region has codes of, [b, h, slices, row]: of packed ones all lie one behind the other in one batch. */
+typedef struct Rows {
+    int64_t batch, heads, count;
+    int32_t starts; /* -1: they are not packed */
+} Rows;
+
+static Rows rows_of(const Report *r, const aule_check_v1 *check, uint64_t bytes)
+{
+    const aule_attention_v1 *a = r->plan->attention;
+    const int32_t queries = rt_list_of(a, AULE_TENSOR_STARTS_Q, 1),
+                  starts = check->rows ? rt_list_of(a, AULE_TENSOR_STARTS_K, 1) : queries;
+    Rows rows = {1, extent_of(r, check->rows, 1), 0, starts};
+    if (starts < 0)
+        rows.batch = queries < 0 ? extent_of(r, 0, 0) : extent_of(r, (uint32_t)queries, 0) - 1;
+    const int64_t blocks = rows.batch * rows.heads * check->slices;
+    if (blocks > 0) rows.count = (int64_t)(bytes / sizeof(int32_t)) / blocks;
+    return rows;
+}
+
+/* The sequence of row [*row], which becomes its number there; of rows of none there are no codes. */
+static int64_t sequence_of(const Report *r, const Rows *rows, int64_t *row)
+{
+    int64_t b = 0;
+    while (b + 2 < extent_of(r, (uint32_t)rows->starts, 0) &&
+           number(r, rows->starts, b + 1) <= *row)
+        b++;
+    *row -= number(r, rows->starts, b);
+    return b;
+}
+
+static aule_status tell(const Report *r, const aule_check_v1 *check, const Rows *rows, int32_t code,
+                        int64_t block, int64_t row)
+{
+    const int64_t b = rows->starts < 0 ? block / rows->heads : sequence_of(r, rows, &row);
+    return rt_fail(r->sink, AULE_ERROR_INDEX,
+                   "%s: index %d on axis %u of '%s' is not in [0, %lld) (b %lld, h %lld, %s %lld)",
+                   check->text, code < 0 ? code : code - 1, check->axis,
+                   rt_tensor(r->plan->attention, check->tensor)->name,
+                   (long long)extent_for(r, check->tensor, check->axis, b), (long long)b,
+                   (long long)(block % rows->heads), check->rows ? "kv_idx" : "q_idx",
+                   (long long)row);
+}
+
+/* Tells of the first row whose code is not 0. */
+static aule_status look(const Report *r, const aule_check_v1 *check, const int32_t *codes,
+                        uint64_t bytes)
+{
+    const Rows rows = rows_of(r, check, bytes);
+    for (int64_t block = 0; block < rows.batch * rows.heads; block++)
+        for (int64_t row = 0; row < rows.count; row++) {
+            const int32_t code = codes[(block * check->slices + check->slice) * rows.count + row];
+            if (code != 0) return tell(r, check, &rows, code, block, row);
         }
     return AULE_OK;
 }
@@ -57,26 +134,33 @@ static aule_status fetch(const aule_plan *plan, const AuLayout *layout, uint32_t
                  : AULE_OK;
 }
 
-aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,
-                      void *workspace, const aule_address *at, AuSink sink)
+/* Of wrong lists the kernels took a part: what they found says less than what is wrong with these. */
+static aule_status look_at_all(const Report *r, const AuLayout *layout, void *workspace)
 {
-    for (uint32_t i = 0; i < rt_check_count(plan->variant); i++) {
+    const aule_plan *plan = r->plan;
+    aule_status status = AULE_OK;
+    if (plan->device->backend->synchronize) /* else they were looked at before the run */
+        status = rt_check_sequences(plan, r->bound, r->at, r->sink);
+    for (uint32_t i = 0; i < rt_check_count(plan->variant) && !status; i++) {
         const aule_check_v1 *check = &plan->variant->checks[i];
         const int32_t *codes = NULL;
         void *copy;
-        aule_status status;
-        if (check->slices == 0) { /* where memory is the host's, they were looked at before */
-            status = plan->device->backend->synchronize
-                         ? rt_check_list(plan, check->tensor, &at[check->tensor], sink)
-                         : AULE_OK;
-            if (status) return status;
-            continue;
-        }
-        status = fetch(plan, layout, check->region, workspace, &copy, &codes, sink);
-        if (!status)
-            status = look(plan, bound, check, codes, layout->region_bytes[check->region], sink);
+        if (check->slices == 0) continue; /* a list */
+        status = fetch(plan, layout, check->region, workspace, &copy, &codes, r->sink);
+        if (!status) status = look(r, check, codes, layout->region_bytes[check->region]);
         rt_free(copy);
-        if (status) return status;
     }
-    return AULE_OK;
+    return status;
+}
+
+aule_status rt_report(const aule_plan *plan, const AuBound *bound, const AuLayout *layout,
+                      void *workspace, const aule_address *at, AuSink sink)
+{
+    AuHostLists lists;
+    if (!rt_check_count(plan->variant)) return AULE_OK;
+    aule_status status = rt_host_lists(plan, at, &lists, sink);
+    const Report r = {plan, bound, lists.at, sink};
+    if (!status) status = look_at_all(&r, layout, workspace);
+    rt_host_lists_free(&lists);
+    return status;
 }

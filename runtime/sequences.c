@@ -1,7 +1,7 @@
 /* sequences.c - see plan.h: what cu_seqlens and slots say of sequences, and lengths and tables of keys. How many elements there
  * must be is a matter of shapes (signature.c); the values are read where memory is the host's and a run is done when it returns,
- * and of artifacts that were compiled with --checked by the report of a run. Kernels on devices take what they find as a part of
- * the tensors, so that no value makes a wild address. */
+ * and of artifacts that were compiled with --checked by the report of a run, which brings them there (report_lists.c). Kernels on
+ * devices take what they find as a part of the tensors, so that no value makes a wild address. */
 #include "key_pages.h"
 
 #include <stdio.h>
@@ -27,7 +27,6 @@ typedef struct List {
     uint32_t index; /* of the tensor */
     int64_t count, stride;
     const char *first;
-    void *copy; /* of what a device has */
 } List;
 
 static int64_t element(const List *list, int64_t n)
@@ -37,37 +36,12 @@ static int64_t element(const List *list, int64_t n)
     return value;
 }
 
-static List list_from(const aule_plan *plan, uint32_t index, const char *first)
+static List host_list(const aule_plan *plan, uint32_t index, const aule_address *at)
 {
     return (List){.index = index,
                   .count = rt_bound_extent(plan, index, 0),
                   .stride = plan->bound.strides[index][0],
-                  .first = first};
-}
-
-static List host_list(const aule_plan *plan, uint32_t index, const aule_address *at)
-{
-    return list_from(plan, index, (const char *)at->data + at->byte_offset);
-}
-
-static aule_status read_list(const aule_plan *plan, uint32_t index, const aule_address *at,
-                             List *list, AuSink sink)
-{
-    const AuBackend *backend = plan->device->backend;
-    if (!backend->synchronize) {
-        *list = host_list(plan, index, at);
-        return AULE_OK;
-    }
-    *list = list_from(plan, index, NULL);
-    if (list->count <= 0) return AULE_OK;
-    const int64_t bytes = sizeof(int32_t), far = (list->count - 1) * list->stride * bytes,
-                  before = far < 0 ? -far : 0;
-    const uint64_t all = (uint64_t)((far < 0 ? -far : far) + bytes);
-    list->copy = rt_alloc(sink.memory, all);
-    if (!list->copy) return rt_fail_memory(sink);
-    list->first = (const char *)list->copy + before;
-    return backend->download(plan->device->state, at->data, at->byte_offset - (uint64_t)before,
-                             list->copy, all, sink);
+                  .first = (const char *)at->data + at->byte_offset};
 }
 
 /* How many rows a sequence may have, and how a message says why. */
@@ -142,18 +116,15 @@ static aule_status check_slots(const aule_plan *plan, const List *list, AuSink s
     return AULE_OK;
 }
 
-aule_status rt_check_list(const aule_plan *plan, uint32_t index, const aule_address *at,
-                          AuSink sink)
+/* Of a recurrence. */
+static aule_status check_list(const aule_plan *plan, uint32_t index, const aule_address *at,
+                              AuSink sink)
 {
     const uint32_t role = rt_tensor(plan->attention, index)->role;
-    List list;
     if (!plan->bound.tensors[index]) return AULE_OK;
-    aule_status status = read_list(plan, index, at, &list, sink);
-    if (!status && role == AULE_ROLE_SEQUENCES && list.count > 0)
-        status = check_values(plan, &list, sink);
-    if (!status && role == AULE_ROLE_SLOTS) status = check_slots(plan, &list, sink);
-    rt_free(list.copy);
-    return status;
+    const List list = host_list(plan, index, at);
+    if (role == AULE_ROLE_SLOTS) return check_slots(plan, &list, sink);
+    return list.count > 0 ? check_values(plan, &list, sink) : AULE_OK;
 }
 
 /* ---- rows of queries and of keys in layouts */
@@ -474,7 +445,7 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
         const uint32_t role = rt_tensor(a, i)->role;
         if (role == AULE_ROLE_SEQUENCES || role == AULE_ROLE_SLOTS)
-            status = rt_check_list(plan, i, &at[i], sink);
+            status = check_list(plan, i, &at[i], sink);
         if (!status && is_list(rt_tensor(a, i), STARTS, 1) && plan->bound.tensors[i])
             status = check_starts(plan, bound, i, &at[i], sink);
     }

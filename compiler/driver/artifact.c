@@ -295,12 +295,18 @@ static const char *place_of(Artifact *x, AuSpan span)
     return au_format(x->arena, "%s:%u:%u", slash ? slash + 1 : p.file, p.line, p.column);
 }
 
-/* Indices of the script, and the lists that a recurrence takes beside its tensors. */
+/* What a layout brings that says of sequences: all but scales. */
+static bool is_list(const AuTensorRow *t, uint32_t role)
+{
+    return t->role == role || t->flags & AULE_TENSOR_SEQUENCES;
+}
+
+/* Indices of the script, and the lists that a recurrence or a layout takes beside the tensors. */
 static const aule_check_v1 *checks_of(Artifact *x, const AuAttentionBuild *build,
                                       const AuVariant *v, uint32_t *count)
 {
     const uint32_t role = v->operation == AU_STEP ? AULE_ROLE_SLOTS : AULE_ROLE_SEQUENCES;
-    aule_check_v1 *list = NEW_LIST(x, aule_check_v1, v->checks.count + 1);
+    aule_check_v1 *list = NEW_LIST(x, aule_check_v1, v->checks.count + build->tensor_count);
     for (uint32_t n = 0; n < v->checks.count; n++) {
         const AuCheck *c = &v->checks.at[n];
         list[n] = (aule_check_v1){.text = place_of(x, c->span),
@@ -313,7 +319,7 @@ static const aule_check_v1 *checks_of(Artifact *x, const AuAttentionBuild *build
     }
     *count = v->checks.count;
     for (uint32_t n = 0; v->checked && n < build->tensor_count; n++)
-        if (build->tensors[n].role == role)
+        if (is_list(&build->tensors[n], role))
             list[(*count)++] = (aule_check_v1){.text = place_of(x, v->attn->span), .tensor = n};
     return list;
 }

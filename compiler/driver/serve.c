@@ -139,8 +139,7 @@ static bool are_carried(AuChoice *c, const aulec_options *o)
                 "target %s has no kernels of layouts yet; cpu, opencl, levelzero and cuda have",
                 without->name));
     if (c->is_static) return refuse_option(c, o, "not of static builds yet");
-    if (o->checked) return refuse_option(c, o, "not with --checked yet");
-    if (o->parts) return refuse_option(c, o, "not with --parts yet");
+    if (o->parts && o->serve) return refuse_option(c, o, "not with --parts yet");
     return true;
 }
 

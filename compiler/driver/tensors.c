@@ -136,6 +136,19 @@ static bool gives_size(AuAttn *a, const bool *joined, uint32_t size)
     return false;
 }
 
+/* What parts of queries in a layout do not say: which sequence a packed row is of, and how many rows a sequence has. */
+static const char *of_sequence(const AuAttn *a, const AuNode *node)
+{
+    const AuRowLayout *rows = &a->queries;
+    if (rows->layout && node->op == AU_OP_SIZE &&
+        node->integer == attn_at(a, a->tensors[0].axes[2])->integer)
+        return "how many queries a sequence has";
+    if (rows->layout != AU_LAYOUT_PACKED || node->op != AU_OP_INDEX) return NULL;
+    return node->integer == AU_AX_B   ? "which sequence a row is of"
+           : node->integer == AU_AX_Q ? "a row's number in its sequence"
+                                      : NULL;
+}
+
 const char *driver_parts_refusal(AuArena *arena, AuAttn *a)
 {
     if (!a->online) return "states of parts in sequence are state_in and state_out";
@@ -147,6 +160,9 @@ const char *driver_parts_refusal(AuArena *arena, AuAttn *a)
     const uint32_t count = a->node_count; /* heads may be a node of their own */
     for (uint32_t n = 1; n < count; n++) {
         const AuNode *node = &a->nodes[n];
+        const char *lacks = mark[n] ? of_sequence(a, node) : NULL;
+        if (lacks)
+            return au_format(arena, "what follows the sums asks for %s, which no part says", lacks);
         if (mark[n] && node->op == AU_OP_SIZE && a->sizes[node->integer].fixed < 0 &&
             !gives_size(a, joined, (uint32_t)node->integer))
             return au_format(arena, "what follows the sums asks for the size %s, which no part has",
@@ -309,6 +325,7 @@ static bool is_of_queries(const AuTensorRow *row)
     case AULE_ROLE_KEPT:
     case AULE_ROLE_KEPT_ROW:
     case AULE_ROLE_DOUT:
+    case AULE_ROLE_PART_OUT:
     case AULE_ROLE_DFINAL: return true;
     }
     return is_of(row, "q", "dq", "q", "dq");
@@ -357,6 +374,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
             driver_place_codes(a, tensor, r.at[n].axes);
         }
         if (of_keys || is_of_queries(&r.at[n])) driver_place_rows(a, of_keys, r.at[n].axes);
+        if (role == AULE_ROLE_PART) driver_place_rows(a, false, r.at[n].axes + 1); /* behind N */
     }
     *count = r.count;
     return r.at;

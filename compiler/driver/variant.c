@@ -205,8 +205,10 @@ static bool add_checks(AuArena *arena, AuDiags *diags, AuVariant *v, const AuPro
         return false;
     }
     for (uint32_t n = 0; n < v->checks.count; n++) v->checks.at[n].region += s->region_count;
-    for (uint32_t n = 0; n < checks->region_count; n++)
+    for (uint32_t n = 0; n < checks->region_count; n++) {
+        s->zeroed[s->region_count] = checks->zeroed[n];
         s->regions[s->region_count++] = checks->regions[n];
+    }
     return true;
 }
 

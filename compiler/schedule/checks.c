@@ -10,7 +10,7 @@
  * above it. Reads whose index or condition asks for scores, products or rows are left out: they are
  * known in the midst of the other kernels only. */
 #include "hook_writer.h"
-#include "lanes.h"
+#include "key_layout.h"
 
 #include <math.h>
 #include <string.h>
@@ -253,6 +253,14 @@ static void write_hook(AuHookWriter *w, const Site *site, uint32_t n)
     writer_finish(w, &x, 1);
 }
 
+static LanesSide side_of(uint32_t rows) { return rows ? LANES_KEYS : LANES_QUERIES; }
+
+/* Where rows of a side end: in a layout, those of the sequence. */
+static const char *end_of(Lanes *x, uint32_t rows)
+{
+    return rows ? lanes_key_end(x) : lanes_query_end(x);
+}
+
 /* Loops over all that the code of check<n> depends on beside its row. */
 static void search(Lanes *x, const Finder *f, uint32_t n)
 {
@@ -262,21 +270,24 @@ static void search(Lanes *x, const Finder *f, uint32_t n)
     const char *row = rows ? "j" : "i", *code = tile_text(t, "code%u", n);
     const bool keys = !rows && (axes & AU_AX_KV), channels = axes & AU_AX_C;
     tile_frag(t, code, "i32[r:%d] @ along_lanes = 0", x->p->caps->lanes);
-    if (keys) tile_for_range(t, "j", "0", lanes_axis(x, 1, 2));
+    if (keys) tile_for_range(t, "j", "0", end_of(x, 1));
     if (channels)
         tile_for_range(t, "c", "0", tile_text(t, "%d", f->sites[n].width ? x->p->e : x->p->d));
     tile_set(t, code, "where(%s == 0 && %s < %s, check%u(b, h, %s, %s, %s), %s)", code, row,
-             lanes_axis(x, rows, 2), n, rows ? "0" : "i", rows || keys ? "j" : "0",
+             end_of(x, rows), n, rows ? "0" : "i", rows || keys ? "j" : "0",
              channels ? "c" : "0", code);
     if (channels) tile_end(t);
     if (keys) tile_end(t);
 }
 
+/* Codes lie as rows do: packed ones of all sequences one behind the other. Rows of no sequence have none, so that the region is zero before. */
 static void kernel(Lanes *x, Finder *f, uint32_t rows)
 {
     static const char *const names[] = {"queries", "keys", "values"};
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes;
+    const LanesSide side = side_of(rows);
+    const AuRowLayout *layout = rows ? &x->p->attn->keys : &x->p->attn->queries;
     const char *region = tile_text(t, "outside_%s", names[rows]), *length = lanes_axis(x, rows, 2);
     uint32_t slices = 0;
     for (uint32_t n = 0; n < f->count; n++)
@@ -289,21 +300,24 @@ static void kernel(Lanes *x, Finder *f, uint32_t rows)
         if (f->sites[n].check.rows == rows) f->sites[n].check.slices = slices;
     tile_kernel(t, tile_text(t, "check_%s", names[rows]));
     lanes_arguments(x);
-    tile_arg(t, region, TILE_OUT, "i32[b:%s, h:%s, n:%u, r:%s]", lanes_axis(x, rows, 0),
+    tile_arg(t, region, TILE_OUT, "i32[b:%s, h:%s, n:%u, r:%s]", lanes_row_batch(x, side),
              lanes_axis(x, rows, 1), slices, length);
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", length, lanes, lanes_axis(x, rows, 1),
               lanes_axis(x, rows, 0));
+    lanes_let_key_length(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_set(t, rows ? "j" : "i", "nb * %d + iota(r:%d)", lanes, lanes);
     for (uint32_t n = 0; n < f->count; n++) {
         if (f->sites[n].check.rows != rows) continue;
         search(x, f, n);
-        tile_store(t, "code%u -> %s[b, h, %u, nb * %d +: %d] clip", n, region,
-                   f->sites[n].check.slice, lanes, lanes);
+        tile_store(t, "code%u -> %s[%s, h, %u, %s] clip", n, region, lanes_row_b(x, side),
+                   f->sites[n].check.slice,
+                   lanes_row_span(x, side, tile_text(t, "nb * %d +: %d", lanes, lanes), NULL,
+                                  NULL));
     }
     tile_end(t);
     tile_end(t);
-    lanes_region(x, region);
+    (layout->layout ? lanes_zeroed_region : lanes_region)(x, region);
 }
 
 bool schedule_checks(AuArena *arena, AuDiags *diags, const AuProblem *p, AuChecks *out)

@@ -159,12 +159,20 @@ void lanes_part_arguments(Lanes *x, const char *parts)
     AuTileBuild *t = x->t;
     const char *rows =
         tile_text(t, "f32[%sb:%s, h:%s, q:%s", parts ? tile_text(t, "part:%s, ", parts) : "",
-                  lanes_axis(x, 0, 0), lanes_axis(x, 0, 1), lanes_axis(x, 0, 2));
+                  lanes_row_batch(x, LANES_QUERIES), lanes_axis(x, 0, 1), lanes_axis(x, 0, 2));
     const char *suffix = parts ? "_parts" : "";
     const AuTileMode how = parts ? TILE_IN : TILE_OUT;
     tile_arg(t, tile_text(t, "part_acc%s", suffix), how, "%s, e:%d]", rows, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_arg(t, tile_text(t, "part_%u%s", n, suffix), how, "%s]", rows);
+}
+
+void lanes_written_arguments(Lanes *x)
+{
+    if (x->p->unfinished)
+        lanes_part_arguments(x, NULL);
+    else
+        lanes_result_arguments(x);
 }
 
 /* Of packed queries: blocks that there are, in the list's order. */
@@ -191,10 +199,7 @@ void lanes_forward_head_of(Lanes *x, const char *head)
     lanes_changed_arguments(x, 0);
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);
     if (lanes_is_packed(x, LANES_QUERIES)) lanes_work_argument(x, LANES_QUERIES);
-    if (x->p->unfinished)
-        lanes_part_arguments(x, NULL);
-    else
-        lanes_result_arguments(x);
+    lanes_written_arguments(x);
     if (lanes_is_packed(x, LANES_QUERIES)) {
         grid_of_items(x, head, heads);
     } else {
@@ -352,13 +357,12 @@ void lanes_store_rest(Lanes *x, const char *place)
     lanes_store_finals_at(x, place);
 }
 
-void lanes_store_part(Lanes *x)
+void lanes_store_part(Lanes *x, const char *place)
 {
     AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "[b, h, %s +: %d", lanes_first_row(x), x->rows);
-    tile_store(t, "acc -> part_acc%s, :] clip", rows);
+    tile_store(t, "acc -> part_acc[%s, :] clip", place);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> part_%u%s] clip", n, n, rows);
+        tile_store(t, "state%u -> part_%u[%s] clip", n, n, place);
 }
 
 void lanes_part_regions(Lanes *x, const char *name)

@@ -398,7 +398,7 @@ void lanes_rest_kernel(Lanes *of)
                *end = lanes_queries_are_padded(x) ? "q_length" : "q_end";
     tile_kernel(t, "rest");
     lanes_arguments(x);
-    lanes_result_arguments(x);
+    lanes_written_arguments(x);
     rest_grid(x);
     lanes_let_key_length(x);
     tile_role(t, "core", lanes_shares_tiles(x) ? x->shape->executors : 0, lanes_executor(x), 0);
@@ -407,9 +407,14 @@ void lanes_rest_kernel(Lanes *of)
     sums_of_rows(x, "acc", "e", x->p->e, " = 0.0");
     lanes_declare_rows(x);
     lanes_begin_states(x);
-    lanes_end(x, "acc");
-    lanes_store_rest(x, tile_text(t, "%s, h, %s +: %d from %s to %s", lanes_row_b(x, LANES_QUERIES),
-                                  lanes_first_row(x), x->rows, end, all));
+    const char *rows = tile_text(t, "%s, h, %s +: %d from %s to %s", lanes_row_b(x, LANES_QUERIES),
+                                 lanes_first_row(x), x->rows, end, all);
+    if (x->p->unfinished) {
+        lanes_store_part(x, rows);
+    } else {
+        lanes_end(x, "acc");
+        lanes_store_rest(x, rows);
+    }
     tile_end(t);
     tile_end(t);
     tile_end(t);

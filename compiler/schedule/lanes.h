@@ -189,8 +189,9 @@ void lanes_store_rest(Lanes *x, const char *place);
 void lanes_store_zeros(Lanes *x, const char *place, const char *columns);
 void lanes_store_finals_at(Lanes *x, const char *place);
 void lanes_store_finals_when(Lanes *x, const char *place, const char *when); /* of single rows */
-/* Instead of both, of the operation `unfinished`: sums and states as they are. */
-void lanes_store_part(Lanes *x);
+/* Instead of both, of the operation `unfinished`: sums and states as they are, at "b, h, rows". */
+void lanes_store_part(Lanes *x, const char *place);
+void lanes_written_arguments(Lanes *x); /* what the operation writes: results, or a part */
 void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */
 /* acc and states become those joined with part `part` of these tensors, whose names are "acc", "state%u", at [at], "part, b, h, rows". */
 void lanes_join_part(Lanes *x, const char *acc, const char *state, const char *at);

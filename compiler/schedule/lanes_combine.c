@@ -5,8 +5,11 @@
  *     out, finals = online_end(acc, state)
  *
  * One kernel, which reads each part once. A lane holds a whole row, so that online functions, whatever they say, and an out_mod's
- * sums over channels are those of forward kernels. Parts are joined one after the other: a result is the same bits every time. */
-#include "lanes.h"
+ * sums over channels are those of forward kernels. Parts are joined one after the other: a result is the same bits every time.
+ *
+ * Rows of packed queries are those of one batch: nothing that follows the sums asks which sequence they are of
+ * (driver_parts_refusal), and parts of rows that are of none say that they have no pair. */
+#include "key_layout.h"
 
 /* Only inputs that what follows the sums reads are passed; other tensors are arguments of no kernel. */
 static void arguments(Lanes *x)
@@ -29,7 +32,7 @@ static void kernel(Lanes *x)
     tile_kernel(t, "combine");
     arguments(x);
     tile_grid(t, "mb: cdiv(%s, %d), h: %s, b: %s", lanes_axis(x, 0, 2), x->block,
-              lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
+              lanes_axis(x, 0, 1), lanes_row_batch(x, LANES_QUERIES));
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "acc", "%s = 0.0", fragment);
     tile_frag(t, "further", "%s", fragment);
@@ -40,8 +43,9 @@ static void kernel(Lanes *x)
     lanes_join_part(x, "part_acc_parts", "part_%u_parts", lanes_part_place(x));
     tile_end(t);
     lanes_results(x);
-    tile_store(t, "%s(out) -> o[b, h, %s +: %d, :] clip", x->operand, lanes_first_row(x), x->rows);
-    lanes_store_finals(x);
+    const char *rows = tile_text(t, "b, h, %s +: %d", lanes_first_row(x), x->rows);
+    tile_store(t, "%s(out) -> o[%s, :] clip", x->operand, rows);
+    lanes_store_finals_at(x, rows);
     tile_end(t);
     tile_end(t);
 }

@@ -146,7 +146,7 @@ void lanes_forward_kernel(Lanes *x)
     tile_end(t);
     lanes_scale_values(x);
     if (x->p->unfinished) {
-        lanes_store_part(x);
+        lanes_store_part(x, lanes_query_place(x));
     } else {
         lanes_results(x);
         tile_store(t, "%s(out) -> o[%s, :] clip", x->operand, lanes_query_place(x));

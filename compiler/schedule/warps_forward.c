@@ -170,7 +170,7 @@ void warps_forward_kernel(Lanes *x)
     warps_forward_loop(x);
     lanes_scale_values(x);
     if (x->p->unfinished)
-        lanes_store_part(x);
+        lanes_store_part(x, lanes_query_place(x));
     else if (x->shape->keys_apart)
         warps_join_results(x);
     else {

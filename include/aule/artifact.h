@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 19
+#define AULE_VERSION_MINOR 20
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -164,6 +164,8 @@ typedef struct aule_tensor_v1 {
 #define AULE_TENSOR_BROUGHT                                                                        \
     (AULE_TENSOR_LISTS | AULE_TENSOR_TABLE_STARTS | AULE_TENSOR_FIRST | AULE_TENSOR_WHOLE |        \
      AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_GROUPS | AULE_TENSOR_SHARED | AULE_TENSOR_SPREADS)
+/* Of these, what says of sequences where they are. */
+#define AULE_TENSOR_SEQUENCES (AULE_TENSOR_BROUGHT & ~AULE_TENSOR_SPREADS)
 
 typedef struct aule_param_v1 {
     uint32_t struct_size;
@@ -278,8 +280,10 @@ typedef struct aule_fixed_v1 {
 /* With --checked (since 1.1): an index of a read in the script, which the first launches look at. The
  * region holds i32[b, h, slices, row], b, h and row being the first three axes of the tensor [rows]; after
  * the launches, element [.., slice, ..] is 0, or, for some pair of that row, the index that lies outside
- * of axis [axis] of [tensor]: itself if it is negative, else plus 1. Since 1.8 [slices] 0: no kernel looks; the values
- * of [tensor], a list of role SEQUENCES or SLOTS, are looked at after the run. */
+ * of axis [axis] of [tensor]: itself if it is negative, else plus 1. Of rows that are packed b has one element and row counts all of
+ * them; of others in a layout there are as many b as sequences, and as many rows as one has room for (since 1.20). Since 1.8 [slices] 0:
+ * no kernel looks; the values of [tensor], a list of role SEQUENCES or SLOTS, since 1.20 also one of AULE_TENSOR_SEQUENCES, are
+ * looked at after the run. */
 typedef struct aule_check_v1 {
     const char *text; /* where the script says so: "docs.attn:12:31" */
     uint32_t tensor, axis;

@@ -122,7 +122,7 @@ class Checked(Case):
             for place, (clause, row) in READS.items() if target != "opencl" else list(READS.items())[:1]:
                 with self.subTest(f"{place} on {target}"):
                     done = self.run_it(self.compiled(clause, target, "--checked", "--no-grad"), target, False)
-                    self.assertEqual(done.returncode, 1)
+                    self.assertEqual(done.returncode, 1, done.stderr)
                     where = f"docs.attn:7:{5 + clause.index('table')}"
                     number = 0 if place in ("score_mod", "mask", "weight_mod") else 7
                     self.assertIn(f"{where}: index 13 on axis 0 of 'table' is not in [0, 8) (b 1, h 0, {row} {number})", done.stderr)
@@ -132,7 +132,7 @@ class Checked(Case):
         self.indices(-3)
         target = devices()[0]
         done = self.run_it(self.compiled(READS["score_mod"][0], target, "--checked", "--no-grad"), target, False)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("index -3 on axis 0 of 'table' is not in [0, 8)", done.stderr)
 
     def test_what_is_not_chosen_does_not_count(self):
@@ -202,7 +202,7 @@ class Lists(Case):
             for what, (lists, message) in self.WRONG.items():
                 with self.subTest(f"{what} on {target}"):
                     done = self.run_lists(artifact, target, lists)
-                    self.assertEqual(done.returncode, 1)
+                    self.assertEqual(done.returncode, 1, done.stderr)
                     self.assertIn("r: " + message, done.stderr)
             with self.subTest(f"right on {target}"):
                 done = self.run_lists(artifact, target, [0, 5, 5, 19])
@@ -210,7 +210,7 @@ class Lists(Case):
                 self.assertIn("checks 1 lists", subprocess.run([AULE, "inspect", artifact], capture_output=True, text=True).stdout)
             with self.subTest(f"gradients on {target}"):
                 done = self.run_lists(artifact, target, [0, 12, 5, 19], "--dout", self.inputs["do"])
-                self.assertEqual(done.returncode, 1)
+                self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("cu_seqlens decreases", done.stderr)
 
     def test_without_it_devices_take_them_as_parts_of_the_tensors(self):
@@ -218,6 +218,139 @@ class Lists(Case):
             self.given(name, (1, 2, 19, 8))
         for target in devices()[1:]:
             self.assertEqual(self.run_lists(self.artifact(target, "--no-grad"), target, [0, 12, 5, 19]).returncode, 0)
+
+
+class Layouts(Case):
+    """Rows in layouts: an index is told with the numbers of its own sequence; what lies behind the end of one does not count; and of lists
+    that say where sequences are, what is wrong with them, on devices, too."""
+
+    B, ROOM = 3, 24
+    LENGTHS, QUERIES = [24, 11, 0], [5, 9, 2]  # the last sequence has no keys
+    SLOTS = 4
+    CLAUSES = {
+        "of a key": ("score_mod(s, b) = s + table[x[b, kv_idx]];", "q_idx 0"),
+        "of a key's row": ("v_mod(row, b) = row * table[x[b, kv_idx]];", "kv_idx 7"),
+        "of a query": ("q_mod(row, b) = row * table[y[b, q_idx]];", "q_idx 4"),
+    }
+    LAYOUTS = ("T=padded", "T=padded:rows", "T=paged", "T=paged:csr", "S=packed,T=packed", "S=packed,T=paged", "S=packed:most,T=paged", "S=padded")
+
+    def artifact(self, clause, target, layout, *options):
+        script = self.folder / "rows.attn"
+        script.write_text(HEAD + "    input x: i32[B, T];\n    input y: i32[B, S];\n    input table: f32[N];\n    " + clause + "\n    online softmax;\n}\n")
+        artifact = self.folder / f"rows-{target}.so"
+        done = subprocess.run([AULEC, script, "--target", target, "--dtype", "f32", "--width", "D=8;E=8", "-O1", "--no-grad", "--layout", layout,
+                               *ARCH.get(target, []), *options, "-o", artifact], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return artifact
+
+    @staticmethod
+    def starts(lengths):
+        return [sum(lengths[:n]) for n in range(len(lengths) + 1)]
+
+    def calls(self, layout, bad=None, behind=None, **lists):
+        """Tensors of a call. [bad]: at key 7, and at query 4, of sequence 1; [behind]: where no sequence has one. [lists]: others than the right ones."""
+        packed_q, packed_k, paged = "S=packed" in layout, "T=packed" in layout, "T=paged" in layout
+        padded_q = "S=padded" in layout
+        keys = self.LENGTHS if not padded_q else [self.ROOM] * self.B
+        queries = self.QUERIES if packed_q or padded_q else [9] * self.B
+        rows = {"x": (keys, packed_k, self.ROOM, 7), "y": (queries, packed_q, 9, 4)}
+        self.inputs = {}
+        for name, (lengths, packed, room, at) in rows.items():
+            values = [[self.random.randrange(N) if n < lengths[b] else behind or 0 for n in range(lengths[b] if packed else room)] for b in range(self.B)]
+            if bad is not None:
+                values[1][at] = bad
+            flat = sum(values, [])
+            if packed:
+                flat += [behind or 0] * 3
+            self.given(name, (1, len(flat)) if packed else (self.B, room), flat)
+        self.given("table", (N,))
+        total_q, total_k = sum(queries) + 3, sum(keys) + 3
+        self.given("q", (1, 2, total_q, 8) if packed_q else (self.B, 2, 9, 8))
+        pages = self.B * self.ROOM // self.SLOTS
+        for name in ("k", "v"):
+            self.given(name, (pages, 2, self.SLOTS, 8) if paged else (1, 2, total_k, 8) if packed_k else (self.B, 2, self.ROOM, 8))
+        numbers = {}
+        if packed_q:
+            numbers["S_starts"] = self.starts(queries)
+        if packed_k:
+            numbers["T_starts"] = self.starts(keys)
+        elif not padded_q:
+            numbers["T_lengths"] = keys
+        if padded_q:
+            numbers["S_lengths"] = queries
+        if ":rows" in layout:
+            numbers["T_rows"] = [0, 1, 2]
+        if paged:
+            numbers["T_table"] = list(range(pages))
+        if ":csr" in layout:
+            numbers["T_table_starts"] = [0, pages // 3, 2 * pages // 3, pages]
+        for name, values in (numbers | lists).items():
+            line = name == "T_table" and ":csr" not in layout
+            self.given(name, (self.B, len(values) // self.B) if line else (len(values),), values)
+        self.most = ["--S_most", "9"] if ":most" in layout else []
+
+    def run_rows(self, artifact, target):
+        named = [word for name, path in self.inputs.items() for word in ("--" + name, path)]
+        return subprocess.run([AULE, "run", artifact, *named, *self.most, "--backend", target, "-o", self.folder / "out"], capture_output=True, text=True,
+                              timeout=120)
+
+    def test_indices_have_the_numbers_of_their_sequence(self):
+        for target in devices():
+            for layout in self.LAYOUTS if target == "cpu" else self.LAYOUTS[2:6:3]:
+                clauses = self.CLAUSES if target == "cpu" else list(self.CLAUSES)[:1]
+                for what in clauses:
+                    clause, row = self.CLAUSES[what]
+                    with self.subTest(f"{what}, {layout}, {target}"):
+                        artifact = self.artifact(clause, target, layout, "--checked")
+                        self.calls(layout, N + 5)
+                        done = self.run_rows(artifact, target)
+                        self.assertEqual(done.returncode, 1, done.stderr)
+                        self.assertIn(f"rows.attn:8:{5 + clause.index('table')}: index 13 on axis 0 of 'table' is not in [0, 8) (b 1, h 0, {row})", done.stderr)
+                        self.calls(layout, behind=N + 5)
+                        done = self.run_rows(artifact, target)
+                        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_axis_ends_where_the_sequence_does(self):
+        """`T` in an index is the sequence's own, whatever the tensor has room for."""
+        clause = "score_mod(s, b) = s + where(q_idx == 3, f32(x[b, kv_idx + 1]), 0.0);"
+        for layout, length in (("T=padded", 24), ("T=paged", 24), ("S=packed,T=packed", 24)):
+            with self.subTest(layout):
+                self.calls(layout)
+                done = self.run_rows(self.artifact(clause, "cpu", layout, "--checked"), "cpu")
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"index {length} on axis 1 of 'x' is not in [0, {length}) (b 0, h 0, q_idx 3)", done.stderr)
+
+    def test_what_is_right_gives_the_same_bits(self):
+        clause = " ".join(clause for clause, _ in self.CLAUSES.values())
+        for target in devices():
+            for layout in self.LAYOUTS if target == "cpu" else self.LAYOUTS[2:3]:
+                with self.subTest(f"{layout}, {target}"):
+                    self.calls(layout)
+                    self.assertEqual(self.run_rows(self.artifact(clause, target, layout), target).returncode, 0)
+                    unchecked = self.results()
+                    done = self.run_rows(self.artifact(clause, target, layout, "--checked"), target)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertEqual(self.results(), unchecked)
+
+    def test_wrong_lists_are_named(self):
+        wrong = [
+            ("T=padded", {"T_lengths": [24, 25, 0]}, "T_lengths[1] is 25, k reaches to 24"),
+            ("T=paged", {"T_lengths": [24, 11, -1]}, "T_lengths[2] is -1, the table reaches to 24"),
+            ("T=paged", {"T_table": [0, 1, 2, 3, 4, 99] + list(range(12))}, "T_table[0, 5] is 99, there are 18 pages (keys from 20 on)"),
+            ("S=packed,T=packed", {"S_starts": [0, 9, 5, 16]}, "S_starts decreases at 2: 5 after 9"),
+            ("S=packed,T=packed", {"T_starts": [0, 24, 35, 99]}, "T_starts[3] is 99, k has 38 rows"),
+            ("S=padded", {"S_lengths": [5, 10, 2]}, "S_lengths[1] is 10, q has 9 rows"),
+        ]
+        clause = self.CLAUSES["of a key"][0]
+        for target in devices():
+            for layout, lists, message in wrong:
+                with self.subTest(f"{message}, {target}"):
+                    self.calls(layout, **lists)
+                    done = self.run_rows(self.artifact(clause, target, layout, "--checked"), target)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertIn("a: " + message, done.stderr)
+                    said = subprocess.run([AULE, "inspect", self.folder / f"rows-{target}.so"], capture_output=True, text=True).stdout
+                    self.assertRegex(said, r"checks 1 indices, checks \d lists\n")
 
 
 class Empty(Case):
@@ -242,7 +375,7 @@ class Empty(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(set(self.results()["o.npy"][-4 * prod(SHAPES["do"]):]), {0})
         done = self.run_it(self.compiled("score_mod(s, b) = s + table[x[b, q_pos]];", target), target)  # of the keys' axis, but not along it
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("docs.attn:7: axis 1 of 'x', which is read here, has elements, with T = 0", done.stderr)
 
 
