@@ -6,7 +6,8 @@
 #include "plan.h"
 
 typedef struct AuHostLists {
-    aule_address at[AULE_MAX_TENSORS]; /* of lists where the host reads them; of other tensors where they are */
+    aule_address at
+        [AULE_MAX_TENSORS]; /* of lists where the host reads them; of other tensors where they are */
     void *copies[AULE_MAX_TENSORS];
     uint32_t count;
 } AuHostLists;

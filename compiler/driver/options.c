@@ -285,10 +285,9 @@ static bool choose_parts(AuChoice *c, uint32_t parts)
 
 static bool choose_append(AuChoice *c, const aulec_options *o)
 {
-    if (!o->append || (!c->is_static && !o->checked)) return true;
-    au_error(c->diags, AU_E0601, (AuSpan){0}, "--append: %s",
-             o->checked ? "not with --checked yet"
-                        : "it is for artifacts: static builds have no function of 'append'");
+    if (!o->append || !c->is_static) return true;
+    au_error(c->diags, AU_E0601, (AuSpan){0},
+             "--append: it is for artifacts: static builds have no function of 'append'");
     return false;
 }
 
@@ -368,8 +367,6 @@ static bool choose_storage(AuChoice *c, const aulec_options *o)
         "target %s has no kernels of stored types yet; cpu, opencl, levelzero and cuda have";
     if (without) return refuse_storage(c, o, au_format(c->arena, lacks, without->name));
     if (c->is_static) return refuse_storage(c, o, "not of static builds yet");
-    if (o->checked) return refuse_storage(c, o, "not with --checked yet");
-    if (o->parts) return refuse_storage(c, o, "not with --parts yet");
     return true;
 }
 

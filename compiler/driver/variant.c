@@ -454,10 +454,9 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
         v->schedule->name = au_format(arena, "%s # few queries, too: %s", v->schedule->name, why);
     v->features = v->arch->features;
     const uint32_t own = v->schedule->region_count;
-    if (v->checked &&
-        v->operation != AU_COMBINE && /* unfinished looks at all that the script reads */
-        !add_checks(arena, diags, v, &problem))
-        return false;
+    /* unfinished looks at all that the script reads for combine; append is given no queries. */
+    const bool reads = v->operation != AU_COMBINE && v->operation != AU_APPEND;
+    if (v->checked && reads && !add_checks(arena, diags, v, &problem)) return false;
     const char *banner =
         au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s %s\nschedule: %s",
                   source_name, a->name, operand_name(v), problem.d, problem.e, v->target->name,

@@ -274,8 +274,8 @@ static void search(Lanes *x, const Finder *f, uint32_t n)
     if (channels)
         tile_for_range(t, "c", "0", tile_text(t, "%d", f->sites[n].width ? x->p->e : x->p->d));
     tile_set(t, code, "where(%s == 0 && %s < %s, check%u(b, h, %s, %s, %s), %s)", code, row,
-             end_of(x, rows), n, rows ? "0" : "i", rows || keys ? "j" : "0",
-             channels ? "c" : "0", code);
+             end_of(x, rows), n, rows ? "0" : "i", rows || keys ? "j" : "0", channels ? "c" : "0",
+             code);
     if (channels) tile_end(t);
     if (keys) tile_end(t);
 }
@@ -310,10 +310,10 @@ static void kernel(Lanes *x, Finder *f, uint32_t rows)
     for (uint32_t n = 0; n < f->count; n++) {
         if (f->sites[n].check.rows != rows) continue;
         search(x, f, n);
-        tile_store(t, "code%u -> %s[%s, h, %u, %s] clip", n, region, lanes_row_b(x, side),
-                   f->sites[n].check.slice,
-                   lanes_row_span(x, side, tile_text(t, "nb * %d +: %d", lanes, lanes), NULL,
-                                  NULL));
+        tile_store(
+            t, "code%u -> %s[%s, h, %u, %s] clip", n, region, lanes_row_b(x, side),
+            f->sites[n].check.slice,
+            lanes_row_span(x, side, tile_text(t, "nb * %d +: %d", lanes, lanes), NULL, NULL));
     }
     tile_end(t);
     tile_end(t);

@@ -192,7 +192,7 @@ void lanes_store_finals_when(Lanes *x, const char *place, const char *when); /* 
 /* Instead of both, of the operation `unfinished`: sums and states as they are, at "b, h, rows". */
 void lanes_store_part(Lanes *x, const char *place);
 void lanes_written_arguments(Lanes *x); /* what the operation writes: results, or a part */
-void lanes_result_arguments(Lanes *x); /* o, [o_kept,] finals */
+void lanes_result_arguments(Lanes *x);  /* o, [o_kept,] finals */
 /* acc and states become those joined with part `part` of these tensors, whose names are "acc", "state%u", at [at], "part, b, h, rows". */
 void lanes_join_part(Lanes *x, const char *acc, const char *state, const char *at);
 void lanes_part_regions(Lanes *x, const char *name); /* NAME_acc, NAME_state0.. */

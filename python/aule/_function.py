@@ -313,7 +313,9 @@ class AttentionFunction(Schedules):
 
     # ---- keys in several places
 
-    def unfinished(self, *qkv: T, out: Mapping[str, T] | None = None, device: str | None = None, **named: Any) -> Unfinished[T]:
+    def unfinished(
+        self, *qkv: T, out: Mapping[str, T] | None = None, device: str | None = None, axes: Mapping[str, Axis] | None = None, **named: Any,
+    ) -> Unfinished[T]:
         """The attention of some of the keys, not yet finished: what :meth:`combine` makes the attention of all of them of.
 
         For caches that lie on several devices (ring attention), a prefix that many sequences share, splits of a long row. What the script says by
@@ -324,13 +326,17 @@ class AttentionFunction(Schedules):
             qkv: as in :meth:`__call__`, with some of the keys: k [B, Hk, T, D], and v, of any T, 0 too.
             out: tensors to write into, by name, as slices of [N, B, H, S, E] that combine then takes as they are; new ones are made for the rest.
             device, named: as in :meth:`__call__`.
+            axes: as in :meth:`__call__`: keys padded or in pages, or some positions of a longer sequence; of packed queries parts have one batch, as q
+                has. :meth:`combine` takes all of them as they are, of any layouts of keys.
 
         Raises:
             Error: there are no such kernels: of a recurrence, of an online function whose ``combine`` neither stands in the script nor can be
                 derived, of an artifact that was compiled without ``--parts``.
         """
-        if "axes" in named:
-            raise TypeError(f"{self.name}.unfinished() does not take axes: parts of the keys have no layouts, their tensors are dense")
+        if axes:
+            f, named = self._placed(axes, named)
+            if f is not self:
+                return f.unfinished(*qkv, out=out, device=device, **named)
         call = self._bind(qkv, named, device)
         wanted = self._parts("unfinished").made
         unknown = sorted(set(out or ()) - set(wanted))

@@ -142,7 +142,7 @@ class BadScripts(Case):
         self.assertEqual(list(dict.fromkeys(re.findall(r"^// ==== (\S+),", stage.stdout.decode(), re.M))), ["gqa@S=packed,T=paged", "gqa"])
         for words, status, *said in (
             (["--serve", "--layout=T=paged"], 2, "--layout T=paged: it is asked for twice"), (["--layout=T=paged;T=paged"], 2, "it is asked for twice"),
-            (["--layout=T=paged;"], 2, "unknown layout ''"), (["--serve", "--checked"], 2, "--serve: not with --checked yet"),
+            (["--layout=T=paged;"], 2, "unknown layout ''"),
             (["--serve", "--parts"], 2, "--serve: not with --parts yet"), (["--serve", "--emit=obj"], 2, "--serve: not of static builds yet"),
             (["--serve", "--storage=i4:channels48"], 1, "64 channels do not consist of groups of 48", "--serve asks for it, as gqa@T=padded"),
         ):

@@ -6,6 +6,7 @@ Standard library only. With AULE_TEST_DEVICE=cuda (or hip: tests/emulate) on tha
 import os
 import platform
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -42,11 +43,13 @@ PROTECTED = {
 }
 
 
+KINDS = {"f": "<f4", "i": "<i4", "q": "<i8", "B": "|u1"}  # struct's letters
+
+
 def write_npy(path, shape, values, letter):
-    text = f"{{'descr': '<{letter}4', 'fortran_order': False, 'shape': {shape + (0,) if not shape else tuple(shape)}, }}"
+    text = f"{{'descr': '{KINDS[letter]}', 'fortran_order': False, 'shape': {shape + (0,) if not shape else tuple(shape)}, }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
-    body = struct.pack(f"<{len(values)}{'f' if letter == 'f' else 'i'}", *values)
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + body)
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + struct.pack(f"<{len(values)}{letter}", *values))
 
 
 def devices():
@@ -64,8 +67,8 @@ class Case(unittest.TestCase):
         self.random = random.Random(1)
         self.inputs = {}
 
-    def given(self, name, shape, values=None):
-        letter = "f" if values is None else "i"
+    def given(self, name, shape, values=None, letter=None):
+        letter = letter or ("f" if values is None else "i")
         if values is None:
             values = [self.random.gauss(0, 1) for _ in range(prod(shape))]
         write_npy(self.folder / f"{name}.npy", shape, values, letter)
@@ -158,11 +161,7 @@ class Checked(Case):
         self.assertEqual(made.returncode, 0, made.stderr)
         results = []
         for wide in (0, 1 << 32):
-            values = struct.pack("<37q", *(n % N + wide for n in range(37)))
-            head = "{'descr': '<i8', 'fortran_order': False, 'shape': (37,), }"
-            head += " " * (-(len(head) + 11) % 64) + "\n"
-            self.inputs["x"] = self.folder / "x.npy"
-            self.inputs["x"].write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + values)
+            self.given("x", (37,), [n % N + wide for n in range(37)], "q")
             done = self.run_it(artifact, target, False)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             results.append(self.results()["o.npy"])
@@ -351,6 +350,59 @@ class Layouts(Case):
                     self.assertIn("a: " + message, done.stderr)
                     said = subprocess.run([AULE, "inspect", self.folder / f"rows-{target}.so"], capture_output=True, text=True).stdout
                     self.assertRegex(said, r"checks 1 indices, checks \d lists\n")
+
+
+class Caches(Layouts):
+    """Of `--append`, codes and a server's layouts: what is told is the same, and slots are looked at on devices, too."""
+
+    test_indices_have_the_numbers_of_their_sequence = test_an_axis_ends_where_the_sequence_does = None  # those of Layouts
+    test_what_is_right_gives_the_same_bits = test_wrong_lists_are_named = None
+
+    def test_codes(self):
+        for target in devices():
+            with self.subTest(target):
+                artifact = self.artifact(self.CLAUSES["of a key's row"][0], target, "T=paged", "--checked", "--storage", "e4m3")
+                self.calls("T=paged", N + 5)
+                for name in ("k", "v"):
+                    self.given(name, (18, 2, self.SLOTS, 8), [self.random.randrange(112) for _ in range(18 * 2 * self.SLOTS * 8)], "B")
+                    self.given(name + "_scale", (self.B, 2, 1, 1))
+                done = self.run_rows(artifact, target)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("is not in [0, 8) (b 1, h 0, kv_idx 7)", done.stderr)
+
+    def test_new_rows(self):
+        for target in devices():
+            with self.subTest(target):
+                artifact = self.artifact(self.CLAUSES["of a key"][0], target, "T=paged", "--checked", "--append")
+                for slots, wrong in (([4, 9, -1], None), ([4, 9, 4], "slots[0, 0] and slots[2, 0] are both 4"), ([4, 99, 5], "slots[1, 0] is 99")):
+                    self.calls("T=paged")
+                    for name in ("q", "x", "y", "table", "T_lengths", "T_table"):
+                        self.inputs.pop(name)
+                    for name in ("k_new", "v_new"):
+                        self.given(name, (self.B, 2, 1, 8))
+                    self.given("slots", (3, 1), slots, "q")
+                    self.most = ["--operation", "append"]
+                    done = self.run_rows(artifact, target)
+                    self.assertEqual(done.returncode, 1 if wrong else 0, done.stderr)
+                    self.assertIn(wrong or "", done.stderr)
+
+    def test_a_server(self):
+        script, artifact = self.folder / "rows.attn", self.folder / "served.so"
+        script.write_text(HEAD + "    input table: f32[N];\n    score_mod(s) = s + table[kv_idx];\n    online softmax;\n}\n")
+        done = subprocess.run([AULEC, script, "--serve", "--checked", "--target", "cpu", "--dtype", "f32", "--width", "D=8;E=8", *ARCH.get("cpu", []), "-o", artifact],
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = subprocess.run([AULE, "inspect", artifact], capture_output=True, text=True).stdout
+        lists = re.findall(r"^attention (\S+)$|kernel forward: .*(checks 1 indices(?:, checks \d lists)?)", said, re.MULTILINE)
+        found = {}
+        for name, checks in lists:
+            if name:
+                found[name] = []
+            else:
+                found[list(found)[-1]].append(checks)
+        self.assertEqual({name: set(checks) for name, checks in found.items()}, {
+            "a": {"checks 1 indices"}, "a@T=padded": {"checks 1 indices, checks 1 lists"}, "a@T=paged": {"checks 1 indices, checks 2 lists"},
+            "a@S=packed:most,T=paged": {"checks 1 indices, checks 3 lists"}, "a@S=packed:most,T=packed:most": {"checks 1 indices, checks 2 lists"}})
 
 
 class Empty(Case):

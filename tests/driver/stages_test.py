@@ -420,7 +420,6 @@ class Stages(Case):
         written = "".join(f"// ==== {text}" for text in programs if "lanes_append" in text)
         self.assertEqual(written, (root / "tests/golden/tiled-ir/append.tile").read_text())
         self.expect(aulec(root / "attn_scripts/gqa.attn", "--append", "--emit=obj", "-o", "-"), 2, "--append: it is for artifacts: static builds have no function of 'append'")
-        self.expect(aulec(root / "attn_scripts/gqa.attn", "--append", "--checked", "-o", "-"), 2, "--append: not with --checked yet")
 
     def test_codes_that_become_elements(self):
         """A golden text: the kernel of few queries over keys with scales along channels, and values of 4 bits with zero points."""

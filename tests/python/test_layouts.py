@@ -542,8 +542,6 @@ class Refused(unittest.TestCase):
         ):
             with self.subTest(script), self.assertRaisesRegex(aule.CompileError, message):
                 aule.compile(SCRIPTS / script, layout=layout)
-        with self.assertRaisesRegex(aule.CompileError, "not with --checked yet"):
-            aule.compile(SCRIPTS / "gqa.attn", layout="T=paged", checked=True)
         with self.assertRaisesRegex(TypeError, "layout is"):
             aule.compile(SCRIPTS / "gqa.attn", layout={"T": "paged"})
 

@@ -6,6 +6,7 @@ import unittest
 import numpy as np
 
 import aule
+from support import DEVICE, OTHERS
 
 try:
     import torch
@@ -159,7 +160,7 @@ class Parts(unittest.TestCase):
             (lambda: self.f.combine([parts[0], {name: t[:1] for name, t in parts[1].items()}], sink=x["sink"]), aule.ArgumentError, "acc has the shapes"),
             (lambda: self.f.combine({**parts[0]}, sink=x["sink"], dtype="float32"), aule.ArgumentError, "one part goes in a list"),
             (lambda: self.f.unfinished(x["q"], x["k"], x["v"], sink=x["sink"]), TypeError, "needs bias"),
-            (lambda: self.f.unfinished(x["q"], x["k"], x["v"], axes={"T": None}), TypeError, "unfinished() does not take axes: parts of the keys have no layouts"),
+            (lambda: self.f.unfinished(x["q"], x["k"], x["v"], axes={"T": None}), TypeError, "axes"),
             (lambda: self.f.backward(self.f.combine(parts, sink=x["sink"]), x["q"]), aule.Error, "no backward pass of combine"),
         ):
             with self.subTest(words), self.assertRaises(error) as caught:
@@ -190,3 +191,138 @@ class Parts(unittest.TestCase):
         with self.assertRaises(aule.ArgumentError) as caught:
             self.f.combine(parts, sink=x["sink"])
         self.assertIn("combine has none", str(caught.exception))
+
+
+CAUSAL = """
+attention shared_out {
+    q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E];
+    input sink: f32[H];
+    score_mod(s) = s * rsqrt(D);
+    mask(b, h, i, j) = j <= q_pos && j > q_pos - 19;
+    online softmax_sink(sink[h]);
+}
+"""
+OF_A_SEQUENCE = PLAIN.replace("online softmax;", "input gate: f32[B]; out_mod(row, b) = row * gate[b]; online softmax;")
+
+
+class Layouts(unittest.TestCase):
+    """Keys of several caches, padded, in pages and packed, each left unfinished by itself: joined, the attention of all of them."""
+
+    WHOLE, QUERIES, RANKS, SLOTS = [23, 6, 0, 40], [4, 3, 2, 1], 3, 4
+
+    def setUp(self):
+        r = np.random.default_rng(7)
+        self.q = [r.standard_normal((1, H, n, D)).astype(np.float32) for n in self.QUERIES]
+        self.k, self.v = ([r.standard_normal((1, HK, n, w)).astype(np.float32) for n in self.WHOLE] for w in (D, E))
+        self.sink = r.standard_normal(H).astype(np.float32)
+        f = aule.compile(CAUSAL)
+        self.wanted = [f.forward(q, k, v, sink=self.sink) for q, k, v in zip(self.q, self.k, self.v)]
+
+    def shard(self, rank):
+        """Keys of a rank, which has every third position: rows of each sequence, and how many there are."""
+        own = [[x[0, :, rank :: self.RANKS] for x in side] for side in (self.k, self.v)]
+        lengths = np.array([x.shape[1] for x in own[0]], np.int32)
+        first = np.minimum(rank, self.WHOLE).astype(np.int32)
+        return own, lengths, aule.Positions(first, np.array(self.WHOLE, np.int32), self.RANKS)
+
+    def padded(self, rank):
+        own, lengths, positions = self.shard(rank)
+        made = []
+        for side, width in zip(own, (D, E)):
+            made.append(np.full((len(side), HK, 20, width), np.nan, np.float32))
+            for b, x in enumerate(side):
+                made[-1][b, :, : x.shape[1]] = x
+        return *made, aule.padded(lengths, positions=positions)
+
+    def paged(self, rank):
+        k, v, axis = self.padded(rank)
+        batch, entries = len(k), 20 // self.SLOTS
+        table = np.random.default_rng(rank).permutation(batch * entries).reshape(batch, entries).astype(np.int32)
+        pools = []
+        for x in (k, v):
+            pool = np.empty((batch * entries, HK, self.SLOTS, x.shape[3]), np.float32)
+            pool[table] = x.reshape(batch, HK, entries, self.SLOTS, -1).transpose(0, 2, 1, 3, 4)
+            pools.append(pool)
+        _, lengths, positions = self.shard(rank)
+        return *pools, aule.paged(table, lengths, positions=positions)
+
+    def queries(self, packed):
+        """Rows of all sequences, and of none behind them, whose values no result has; or as many for each, those of the longest."""
+        if packed:
+            starts = np.cumsum([0, *self.QUERIES]).astype(np.int32)
+            return np.concatenate([x[0] for x in self.q] + [np.full((H, 3, D), np.nan, np.float32)], 1)[None], {"S": aule.packed(starts)}
+        made = np.full((len(self.q), H, max(self.QUERIES), D), np.nan, np.float32)
+        for b, x in enumerate(self.q):
+            made[b, :, : x.shape[2]] = x[0]
+        return made, {"S": aule.padded(np.array(self.QUERIES, np.int32))}
+
+    def rows_of(self, result, packed, b):
+        if not packed:
+            return result[b : b + 1, :, : self.QUERIES[b]]
+        first = sum(self.QUERIES[:b])
+        return result[:, :, first : first + self.QUERIES[b]]
+
+    def test_shards_by_turns(self):
+        f = aule.compile(CAUSAL)
+        for device in ([None, *OTHERS[:1]] if DEVICE == "cpu" else OTHERS[:1]):
+            for keys in (self.padded, self.paged):
+                for packed in (True, False):
+                    with self.subTest(device=device, keys=keys.__name__, packed=packed):
+                        q, axes = self.queries(packed)
+                        parts = []
+                        for rank in range(self.RANKS):
+                            k, v, axis = keys(rank)
+                            parts.append(f.unfinished(q, k, v, sink=self.sink, axes={**axes, "T": axis}, device=device))
+                        self.assertEqual(parts[0]["acc"].shape, (*q.shape[:3], E))
+                        found = f.combine(parts, sink=self.sink, device=device)
+                        for b, wanted in enumerate(self.wanted):
+                            np.testing.assert_allclose(self.rows_of(found.o, packed, b), wanted.o, rtol=3e-6, atol=3e-6)
+                            np.testing.assert_allclose(self.rows_of(found.lse, packed, b), wanted.lse, rtol=3e-6, atol=3e-6)
+                        if packed:  # rows of no sequence, in results as in parts
+                            self.assertEqual(float(np.abs(found.o[:, :, sum(self.QUERIES) :]).max()), 0.0)
+                        # What is compared is not met by chance.
+                        short = f.combine(parts[:2], sink=self.sink, device=device)
+                        self.assertGreater(np.abs(self.rows_of(short.o, packed, 3) - self.wanted[3].o).max(), 0.01)
+
+    def test_packed_keys(self):
+        """A call's keys, and those of a cache."""
+        f = aule.compile(PLAIN)
+        r = np.random.default_rng(9)
+        lengths, own = [5, 0, 9], [3, 2, 4]
+        q, k_new, v_new = (np.concatenate([r.standard_normal((H, n, D)).astype(np.float32) for n in own], 1)[None] for _ in range(3))
+        k, v = (r.standard_normal((3, H, 9, D)).astype(np.float32) for _ in range(2))
+        starts = np.cumsum([0, *own]).astype(np.int32)
+        cached = f.unfinished(q, k, v, axes={"S": aule.packed(starts), "T": aule.padded(np.array(lengths, np.int32))})
+        beside = f.unfinished(q, k_new, v_new, axes={"S": aule.packed(starts), "T": aule.packed(starts)})
+        found = f.combine([cached, beside])
+        for b, length in enumerate(lengths):
+            rows = slice(starts[b], starts[b + 1])
+            keys, values = (np.concatenate([old[b, :, :length], new[0, :, rows]], 1)[None] for old, new in ((k, k_new), (v, v_new)))
+            wanted = f.forward(q[:, :, rows], keys, values)
+            np.testing.assert_allclose(found.o[:, :, rows], wanted.o, rtol=3e-6, atol=3e-6)
+            np.testing.assert_allclose(found.lse[:, :, rows], wanted.lse, rtol=3e-6, atol=3e-6)
+
+    def test_codes(self):
+        """Caches of codes: scales are of the part's own keys."""
+        f, stored = aule.compile(PLAIN), aule.compile(PLAIN, storage="i8")
+        r = np.random.default_rng(11)
+        q = r.standard_normal((2, H, 3, D)).astype(np.float32)
+        codes = {name: r.integers(-127, 128, (2, H, 20, D)).astype(np.int8) for name in "kv"}
+        parts, whole = [], {name: [] for name in "kv"}
+        for first, end in ((0, 7), (7, 20)):
+            scales = {name: r.uniform(0.005, 0.02, (2, H, 1, 1)).astype(np.float32) for name in "kv"}
+            own = {name: np.ascontiguousarray(x[:, :, first:end]) for name, x in codes.items()}
+            for name in "kv":
+                whole[name].append(own[name] * scales[name])
+            parts.append(stored.unfinished(q, own["k"], own["v"], k_scale=scales["k"], v_scale=scales["v"]))
+        found, wanted = stored.combine(parts), f.forward(q, *(np.concatenate(whole[name], 2).astype(np.float32) for name in "kv"))
+        np.testing.assert_allclose(found.o, wanted.o, rtol=1e-5, atol=1e-5)
+
+    def test_what_asks_for_a_sequence_is_refused(self):
+        """Rows of packed queries say nothing of it behind the sums."""
+        f = aule.compile(OF_A_SEQUENCE)
+        q, axes = self.queries(True)
+        k, v = (np.zeros((len(self.q), H, 20, D), np.float32) for _ in range(2))
+        axes["T"] = aule.padded(np.array([1, 2, 3, 4], np.int32))
+        with self.assertRaisesRegex(aule.Error, "what follows the sums asks for which sequence a row is of, which no part says"):
+            f.unfinished(q, k, v, gate=np.ones(len(self.q), np.float32), axes=axes)

@@ -316,7 +316,6 @@ class Storage(unittest.TestCase):
             (GQA, {"storage": "i8:zero:zero"}, "'i8:zero:zero' is no storage"),
             (GQA, {"storage": "e4m3,k=i8"}, "'k' has a storage already"),
             (GQA, {"storage": "e4m3", "layout": "S=packed,T=packed"}, "--storage: k: packed keys are not carried yet"),
-            (GQA, {"storage": "e4m3", "checked": True}, "--storage e4m3: not with --checked yet"),
             (SCRIPTS / "gla.attn", {"storage": "v=i8"}, "--storage: v: recurrences have no cache of keys and values"),
             (SCRIPTS / "mla_decode.attn", {"storage": "k=e4m3,v=i8"}, "--storage: v: values are channels of the keys and are stored as they are"),
             ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input k_scale: f32[H]; score_mod(s, b, h) = s * k_scale[h]; online softmax; }", {"storage": "i8"},
