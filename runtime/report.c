@@ -66,13 +66,22 @@ typedef struct Rows {
     int32_t starts; /* -1: they are not packed */
 } Rows;
 
+static bool has_layout(const aule_attention_v1 *a)
+{
+    uint32_t flags = 0;
+    for (uint32_t i = 0; i < a->tensor_count; i++) flags |= rt_tensor(a, i)->flags;
+    return flags & AULE_TENSOR_SEQUENCES;
+}
+
 static Rows rows_of(const Report *r, const aule_check_v1 *check, uint64_t bytes)
 {
     const aule_attention_v1 *a = r->plan->attention;
     const int32_t queries = rt_list_of(a, AULE_TENSOR_STARTS_Q, 1),
                   starts = check->rows ? rt_list_of(a, AULE_TENSOR_STARTS_K, 1) : queries;
     Rows rows = {1, extent_of(r, check->rows, 1), 0, starts};
-    if (starts < 0)
+    if (!has_layout(a))
+        rows.batch = extent_of(r, check->rows, 0);
+    else if (starts < 0) /* as many as sequences, wherever their rows lie */
         rows.batch = queries < 0 ? extent_of(r, 0, 0) : extent_of(r, (uint32_t)queries, 0) - 1;
     const int64_t blocks = rows.batch * rows.heads * check->slices;
     if (blocks > 0) rows.count = (int64_t)(bytes / sizeof(int32_t)) / blocks;

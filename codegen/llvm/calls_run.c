@@ -109,16 +109,40 @@ static void launch(AuCalls *c, const aule_launch_v1 *l)
                 l->entry, slots, grid[0], grid[1], grid[2], parallel, user);
 }
 
-/* With --checked: the first launches looked at the script's indices. */
-static void report(AuCalls *c, const aule_check_v1 *check)
+static const aule_tensor_v1 *list_with(const aule_attention_v1 *a, uint32_t flags)
 {
+    for (uint32_t n = 0; n < a->tensor_count; n++)
+        if (a->tensors[n].flags & flags) return &a->tensors[n];
+    return NULL;
+}
+
+/* How many batches a region of codes has, i32[b, h, slices, row] (aule_check_v1): of packed rows one, of others as many as sequences. */
+static const char *batch_of(AuCalls *c, const aule_check_v1 *check)
+{
+    const aule_tensor_v1 *rows = &c->a->tensors[check->rows],
+                         *queries = list_with(c->a, AULE_TENSOR_STARTS_Q);
+    if (!list_with(c->a, AULE_TENSOR_SEQUENCES)) return calls_count(c, &rows->axes[0], rows->name);
+    if (check->rows ? list_with(c->a, AULE_TENSOR_STARTS_K) : queries) return "1";
+    if (!queries) return calls_count(c, &c->a->tensors[0].axes[0], c->a->tensors[0].name);
+    return calls_value(c, "sub i64 %s, 1", calls_count(c, &queries->axes[0], queries->name));
+}
+
+/* With --checked: the first launches looked at the script's indices. How many rows there are the region's size says. */
+static void report(AuCalls *c, const aule_variant_v1 *v, const aule_check_v1 *check)
+{
+    if (check->slices == 0) return; /* a list, whose values nobody looks at here */
     const aule_tensor_v1 *rows = &c->a->tensors[check->rows];
-    const char *extent[3];
-    for (uint32_t n = 0; n < 3; n++) extent[n] = calls_count(c, &rows->axes[n], rows->name);
-    const char *outer = calls_value(c, "mul i64 %s, %s", extent[0], extent[1]);
-    const char *at = calls_value(c, "inttoptr i64 %s to ptr", region(c, check->region));
-    const char *bad = calls_value(c, "call i1 @outside(ptr %s, i64 %s, i64 %u, i64 %u, i64 %s)", at,
-                                  outer, check->slices, check->slice, extent[2]);
+    const char *heads = calls_count(c, &rows->axes[1], rows->name),
+               *outer = calls_value(c, "mul i64 %s, %s", batch_of(c, check), heads),
+               *slices = calls_value(c, "mul i64 %s, %u", outer, check->slices),
+               *none = calls_value(c, "icmp eq i64 %s, 0", slices),
+               *some = calls_value(c, "select i1 %s, i64 1, i64 %s", none, slices),
+               *bytes = calls_count(c, &v->workspaces[check->region].bytes, "the workspace"),
+               *codes = calls_value(c, "udiv i64 %s, 4", bytes),
+               *count = calls_value(c, "udiv i64 %s, %s", codes, some),
+               *at = calls_value(c, "inttoptr i64 %s to ptr", region(c, check->region)),
+               *bad = calls_value(c, "call i1 @outside(ptr %s, i64 %s, i64 %u, i64 %u, i64 %s)", at,
+                                  outer, check->slices, check->slice, count);
     calls_check(c, calls_value(c, "xor i1 %s, true", bad),
                 "%s: %s: an index lies outside of axis %u of %s", c->a->name, check->text,
                 check->axis, c->a->tensors[check->tensor].name);
@@ -138,6 +162,6 @@ void calls_variant(AuCalls *c, const aule_variant_v1 *v)
     check_workspace(c, total);
     zero_regions(c, v);
     for (uint32_t n = 0; n < v->launch_count; n++) launch(c, &v->launches[n]);
-    for (uint32_t n = 0; n < v->check_count; n++) report(c, &v->checks[n]);
+    for (uint32_t n = 0; n < v->check_count; n++) report(c, v, &v->checks[n]);
     au_text_add(&c->text, "  ret i64 0\n}\n");
 }

@@ -287,6 +287,12 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
     return true;
 }
 
+/* Functions of static builds make their lists in each call: nobody could give them others. */
+static bool add_work(const AuJob *job, AuDiags *diags, AuAttn *attn)
+{
+    return job->choice.is_static || work_add(diags, attn);
+}
+
 /* The script is checked once more for each set of widths (NULL: none is fixed): graphs are cheap, and none is shared. */
 static AuAttn *checked_again(AuJob *job, AuDiags *quiet, uint32_t which)
 {
@@ -307,7 +313,7 @@ static AuAttn *with_widths(AuJob *job, const AuAttentionBuild *build, uint32_t w
     driver_add_layouts(job->arena, quiet, attn, build->layouts->of, build->layouts->count);
     driver_add_storage(job->arena, quiet, attn, build->storage);
     if (build->appends) driver_add_append(quiet, attn);
-    work_add(quiet, attn);
+    add_work(job, quiet, attn);
     return attn;
 }
 
@@ -382,7 +388,7 @@ static bool prepare_layout(AuJob *job, AuAttentionBuild *build)
     if (!driver_add_storage(job->arena, job->diags, a, build->storage)) return false;
     build->appends = job->options->append || job->options->serve;
     if (job->choice.several && (!is_cache || driver_append_refusal(a))) build->appends = false;
-    return (!build->appends || add_append(job, a)) && work_add(job->diags, a);
+    return (!build->appends || add_append(job, a)) && add_work(job, job->diags, a);
 }
 
 static bool build_attention(AuJob *job, AuAttentionBuild *build, uint32_t which)

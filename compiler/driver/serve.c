@@ -138,7 +138,6 @@ static bool are_carried(AuChoice *c, const aulec_options *o)
                 c->arena,
                 "target %s has no kernels of layouts yet; cpu, opencl, levelzero and cuda have",
                 without->name));
-    if (c->is_static) return refuse_option(c, o, "not of static builds yet");
     if (o->parts && o->serve) return refuse_option(c, o, "not with --parts yet");
     return true;
 }
@@ -153,6 +152,10 @@ bool layouts_choose(AuChoice *c, const aulec_options *o)
         at += length;
     }
     c->several = o->serve || c->layout_count > 1;
+    if (c->several && c->is_static)
+        return refuse_option(c, o,
+                             "an object has one layout, since its functions are called as the "
+                             "attention is: compile each by itself");
     return (all_dense && !o->serve) || are_carried(c, o);
 }
 
