@@ -12,7 +12,7 @@ import aule
 import test_layout_gradients
 from support import OTHERS, ROOT
 from test_layout_gradients import FEW, NEAR, gradients
-from test_layouts import INPUTS, SIZES, Rows, compiled, packing, starts_of
+from test_layouts import FIRST_ALONE, INPUTS, SIZES, Rows, compiled, packing, starts_of
 
 try:
     import torch
@@ -60,7 +60,7 @@ class Padded:
     def of_input(self, name, b, x):
         """What sequence b has of an input, or its gradient."""
         at = [slice(b, b + 1) if a == "B" else slice(0, self.pairs[b][self.rows.axes.index(a)]) if a in self.rows.axes else slice(None) for a in self.axes[name]]
-        return x[tuple(at)]
+        return x[(*at, ...)]
 
 
 def output_gradients(case, width, dtype, seed=5):
@@ -78,7 +78,8 @@ class PaddedQueries(unittest.TestCase):
         if not pairs:
             pairs = [(n, n if len(axes) == 1 else m if keys else 130) for n, m in zip(QUERIES, KEYS)]
         f, case = compiled(path, layout), Padded(dense, pairs, dtype, keys_end=bool(keys))
-        width = f.tensors[-2].axes[3] if isinstance(f.tensors[-2].axes[3], int) else SIZES["E"]
+        width = next(t.axes[3] for t in f.tensors if t.name == "o")
+        width = width if isinstance(width, int) else SIZES["E"]
         do = output_gradients(case, width, dtype)
         lists = case.lengths() if keys else {k: x for k, x in case.lengths().items() if k == f"{case.rows.axes[0]}_lengths"}
         got = gradients(f, case.given | lists, case.rows.params, do, device)
@@ -93,6 +94,8 @@ class PaddedQueries(unittest.TestCase):
                     self.assertFalse(got[n][b].any(), f"{n}, {say}")
                 if not queries or case.rows.needs_keys():
                     continue
+            if path.stem in FIRST_ALONE and b:
+                continue
             want = gradients(dense, case.rows.of(b), case.rows.params, do[b : b + 1, :, :queries], device)
             for n, x in want.items():
                 if n in sums:
