@@ -471,8 +471,8 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
 
 bool driver_has_gradients(const AuAttn *a)
 {
-    return a->keys.layout != AU_LAYOUT_PAGED && a->queries.layout != AU_LAYOUT_PADDED &&
-           !a->keys.modified && !a->keys.has_rows && !a->keys.has_positions && !attn_is_stored(a);
+    return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !a->keys.has_rows &&
+           !a->keys.has_positions && !attn_is_stored(a);
 }
 
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)

@@ -30,7 +30,8 @@ enum { LAYOUTS_MOST = 16 }; /* that an artifact has attentions of */
  * carried, a diagnostic names it. */
 bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,
                         uint32_t count);
-bool driver_has_gradients(const AuAttn *a); /* keys in pages have none */
+/* Keys in pages, by rows or with positions, and what is stored in codes, have none. */
+bool driver_has_gradients(const AuAttn *a);
 /* The axes in memory of rows of keys (k, v, their gradients), else of queries (q, o, finals, ..): [B, Hk, T, D] of k or v becomes
  * [pages, Hk, slots, D] where they are paged; the batch of packed rows is 1. */
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes);

@@ -70,7 +70,7 @@ static bool only_rounds(const Lanes *x, uint32_t n)
 /* Sums in pieces are loaded whole: of blocks that have rows. True: there is a block to be ended. */
 static bool begin_sums(Lanes *x, uint32_t n, int32_t rows)
 {
-    if (n || !back_dq_is_packed(x) || !lanes_is_packed(x, LANES_QUERIES)) return false;
+    if (n || !back_dq_is_packed(x) || !x->p->attn->queries.layout) return false;
     tile_if(x->t, "nb >= 0 && nb * %d < q_length", rows);
     return true;
 }
@@ -131,6 +131,8 @@ static void gradient_of_rows(Lanes *x, uint32_t n)
         back_declare_row(x, &r, "given");
         tile_set(t, tile_text(t, "change%s", back_value_names(x, g->inputs.count)),
                  "%s_back(raw, given, row, b, h, i, j, c)", tensors[n]);
+        if (n && x->p->attn->keys.layout == AU_LAYOUT_PADDED) /* whose rows may be anything */
+            tile_set(t, "change", "where(j < kv_length, change, 0.0)");
     }
     if (back_has_dots(x, n)) {
         back_load_rows(x, &r, "further", "f32", back_sum(x, n));
@@ -231,28 +233,40 @@ static void gradient_of_input(Lanes *x, uint32_t n)
     if (n >= 3) back_sum_kernel(x, n, tile_text(x->t, "grad_%u", n), "1");
 }
 
-/* Rows of no sequence, behind the last one, whose gradient is 0. */
+/* Of packed rows those of no sequence, behind the last one. */
+static void rest_of_packed(Lanes *x, uint32_t n, const char *blocks)
+{
+    tile_grid(x->t, "nb: %s, h: %s", blocks, lanes_axis(x, n, 1));
+    tile_let(x->t, "b", "%s - 1", lanes_axis(x, n, 0));
+    lanes_let_key_length(x);
+}
+
+/* Rows of no sequence, whose gradient is 0: of padded queries those behind each. Padded keys are in blocks of keys, which have 0 there. */
 static void rest_of_rows(Lanes *x, uint32_t n)
 {
     AuTileBuild *t = x->t;
     const RowSpace r = rows_of(x, n);
     const LanesSide side = back_side(&r);
     const int32_t rows = lanes_block_rows(x);
-    const char *all = lanes_axis(x, n, 2), *name = back_gradient_names[n];
-    if (!lanes_is_packed(x, side) || (n == 2 && x->p->attn->v_in_k)) return;
+    const bool padded = n == 0 && lanes_queries_are_padded(x);
+    const char *all = lanes_axis(x, n, 2), *name = back_gradient_names[n],
+               *blocks = tile_text(t, "cdiv(%s, %d)", all, rows);
+    if (!(lanes_is_packed(x, side) || padded) || (n == 2 && x->p->attn->v_in_k)) return;
     tile_kernel(t, tile_text(t, "rest_%s", name));
     lanes_arguments(x);
     back_argument(x, name, TILE_OUT);
-    tile_grid(t, "nb: cdiv(%s, %d), h: %s", all, rows, lanes_axis(x, n, 1));
-    tile_let(t, "b", "%s - 1", lanes_axis(x, n, 0));
-    lanes_let_key_length(x);
-    const char *end = side == LANES_KEYS ? "kv_end" : "q_end";
+    if (padded) {
+        tile_grid(t, "nb: %s, h: %s, b: %s", blocks, lanes_axis(x, n, 1), lanes_axis(x, n, 0));
+        lanes_let_key_length(x);
+    } else
+        rest_of_packed(x, n, blocks);
+    const char *end = side == LANES_KEYS ? "kv_end" : padded ? "q_length" : "q_end";
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_if(t, "nb * %d + %d > %s", rows, rows, end);
     tile_frag(t, "nothing", "f32[%s:%d, %s:%d] @ %s = 0.0", r.channel, r.width, r.axis, rows,
               lanes_row_layout(x, r.channel));
-    tile_store(t, "%s(nothing) -> %s[0, h, nb * %d +: %d from %s to %s, :] clip", x->operand, name,
-               rows, rows, end, all);
+    tile_store(t, "%s(nothing) -> %s[%s, h, nb * %d +: %d from %s to %s, :] clip", x->operand, name,
+               lanes_row_b(x, side), rows, rows, end, all);
     back_end_kernel(x, 3);
 }
 

@@ -191,8 +191,11 @@ static void classes_across(Lanes *x, const Lists *l)
     tile_end(t);
     tile_set(t, "count", "reduce_sum(where(j < %s, f32(pairs), 0.0), kv)", last);
     /* Of lists of queries, a tile that sticks out of the queries is partial. */
-    const char *all = l->of_queries ? tile_text(t, "%d.0", l->rows * l->keys)
-                                    : tile_text(t, "f32((end - mb * %d) * %d)", l->rows, l->keys);
+    /* Of padded queries the block behind the last row has no pair, which are not all of its pairs. */
+    const char *pairs = tile_text(t, "(end - mb * %d) * %d", l->rows, l->keys),
+               *some = lanes_queries_are_padded(x) ? tile_text(t, "max(%s, 1)", pairs) : pairs,
+               *all = l->of_queries ? tile_text(t, "%d.0", l->rows * l->keys)
+                                    : tile_text(t, "f32(%s)", some);
     tile_store(t,
                "where(%scount == %s, 2, where(count > 0.0, 1, 0)) -> "
                "%stile_class[b, h, mb, first +: %d] clip",

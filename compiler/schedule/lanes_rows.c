@@ -117,7 +117,8 @@ AuTileExecutor lanes_executor(const Lanes *x) { return x->on_cpu ? TILE_ON_THREA
 
 const char *lanes_limits(const Lanes *x, const char *of)
 {
-    const bool ends_early = x->p->attn->keys.layout && *of == 'k';
+    const bool keys_end = x->p->attn->keys.layout && *of == 'k',
+               queries_end = lanes_queries_are_padded(x) && *of == 'q';
     if (*of == 'k' && lanes_is_packed(x, LANES_KEYS))
         return x->p->attn->mask.i ? " from kv_start + k_low to kv_start + min(k_high, kv_length)"
                                   : " from kv_start to kv_end";
@@ -125,7 +126,8 @@ const char *lanes_limits(const Lanes *x, const char *of)
         return x->p->attn->mask.i ? " from q_start + q_low to q_start + min(q_high, q_length)"
                                   : " from q_start to q_end";
     return x->p->attn->mask.i ? tile_text(x->t, " from %s_low to %s_high", of, of)
-           : ends_early       ? " from 0 to kv_length"
+           : keys_end         ? " from 0 to kv_length"
+           : queries_end      ? " from 0 to q_length"
                               : "";
 }
 
@@ -138,6 +140,7 @@ const char *lanes_end_limit(const Lanes *x, const char *of)
     if (*of == 'q' && lanes_is_packed(x, LANES_QUERIES))
         return mask ? " from 0 to q_start + min(q_high, q_length)" : " from 0 to q_end";
     if (*of == 'k' && x->p->attn->keys.layout && !mask) return " from 0 to kv_length";
+    if (*of == 'q' && lanes_queries_are_padded(x) && !mask) return " from 0 to q_length";
     return x->p->attn->mask.i ? tile_text(x->t, " from 0 to %s_high", of) : "";
 }
 
@@ -316,8 +319,10 @@ void lanes_rows_kernel(Lanes *x, uint32_t n)
         if (!parts) tile_set(t, "c", "iota(%s:%d)", r.channels, r.width);
         tile_set(t, "out", "%s_mod(f32(raw), b, h, %s, c)", r.tensor, r.positions);
     }
+    /* Padded rows are written, too: copies of whole tiles read some of them. */
+    const char *to = n == 0 && lanes_queries_are_padded(x) ? rows : span;
     const char *view =
-        tile_text(t, n == 2 && x->values_in_rows ? "[%s, h, :, %s]" : "[%s, h, %s, :]", b, span);
+        tile_text(t, n == 2 && x->values_in_rows ? "[%s, h, :, %s]" : "[%s, h, %s, :]", b, to);
     tile_store(t, is_changed(x, n) ? "%s(out) -> %s%s clip" : "%s(raw) -> %s%s clip", x->operand,
                changed, view);
     tile_end(t);

@@ -489,7 +489,7 @@ def compile(
             `T_rows`, which row of the table (of the cache, "T=padded:rows", "T=dense:rows") each sequence has; "T=paged:csr" `T_table_starts`, where the
             pages of each begin in a table that is one list; "T=paged:positions" `T_first`, `T_whole` and `T_every`, which positions of a longer
             sequence the rows are; "T=paged:groups" `T_groups` and `T_shared`, which neighbouring sequences have the same first keys; behind packed rows
-            "S=packed:most" `S_most`, how many no sequence has more of, which makes calls of few queries fast. On processors, OpenCL devices and CUDA; pages, padded queries, and keys with such words, without gradients.
+            "S=packed:most" `S_most`, how many no sequence has more of, which makes calls of few queries fast. On processors, OpenCL devices and CUDA; pages, and keys with such words, without gradients.
 
         storage: keys and values are stored in 8 bits or 4, "e4m3", "e5m2", "i8" or "i4", or "k=i8,v=e4m3:token", where ":token" says that each token
             has a scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for

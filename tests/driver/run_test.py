@@ -393,6 +393,82 @@ class Schedule(unittest.TestCase):
         self.run_tool("wild", "--work", "wild.npy")
 
 
+class PaddedGradients(unittest.TestCase):
+    """Gradients of a batch of padded sequences, NaN behind each: `aule run --dout` against the formula in loops."""
+
+    SCRIPT = """attention slanted { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input slope: f32[H] grad;
+        score_mod(s, b, h, i, j) = s - slope[h] * abs(q_pos - j); mask(b, h, i, j) = j <= q_pos + 1; online softmax; }"""
+    H, D, S, T = 2, 8, 5, 6
+    QUERIES, KEYS = (3, 0, 5, 1), (6, 2, 3, 0)
+
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "slanted.attn").write_text(self.SCRIPT)
+        words = ["--target", "cpu", "--dtype", "f32", "--width", "D=8", "--layout", "S=padded,T=padded", "-o", "slanted.so"]
+        subprocess.run([AULEC, "slanted.attn", *words], cwd=self.folder, check=True)
+        r = random.Random(3)
+        self.slope = [0.3, 0.1]
+        self.x = {name: self.rows(r, *lengths) for name, lengths in (("q", (self.QUERIES, self.S)), ("k", (self.KEYS, self.T)), ("v", (self.KEYS, self.T)), ("do", (self.QUERIES, self.S)))}
+        for name, rows in self.x.items():
+            write_npy(self.folder / f"{name}.npy", (4, self.H, len(rows[0][0]), self.D), flat(rows))
+        write_npy(self.folder / "slope.npy", (self.H,), self.slope)
+        self.write_lengths(self.QUERIES)
+        write_npy(self.folder / "keys.npy", (4,), self.KEYS, "i")
+
+    def rows(self, r, lengths, room):
+        return [[[[r.uniform(-1, 1) if i < n else math.nan for _ in range(self.D)] for i in range(room)] for _ in range(self.H)] for n in lengths]
+
+    def write_lengths(self, lengths):
+        write_npy(self.folder / "queries.npy", (4,), lengths, "i")
+
+    def run_tool(self):
+        given = [word for name in ("q", "k", "v", "slope") for word in (f"--{name}", f"{name}.npy")]
+        lists = ("--S_lengths", "queries.npy", "--T_lengths", "keys.npy")
+        return subprocess.run([AULE, "run", "slanted.so", *given, *lists, "--dout", "do.npy", "--backend", "cpu", "-o", "out"], cwd=self.folder, capture_output=True, text=True)
+
+    def formula(self):
+        def dot(a, b):
+            return sum(m * n for m, n in zip(a, b))
+
+        made = {name: [[[[0.0] * self.D for _ in range(room)] for _ in range(self.H)] for _ in range(4)] for name, room in (("dq", self.S), ("dk", self.T), ("dv", self.T))}
+        dslope = [0.0] * self.H
+        for b, (queries, keys) in enumerate(zip(self.QUERIES, self.KEYS)):
+            for h in range(self.H):
+                q, k, v, do = (self.x[name][b][h] for name in ("q", "k", "v", "do"))
+                for i in range(queries):
+                    position = i + keys - queries
+                    seen = [j for j in range(keys) if j <= position + 1]
+                    if not seen:
+                        continue
+                    parts = [math.exp(dot(q[i], k[j]) - self.slope[h] * abs(position - j)) for j in seen]
+                    p = [x / sum(parts) for x in parts]
+                    dp = [dot(do[i], v[j]) for j in seen]
+                    delta = dot(p, dp)
+                    for j, weight, of_weight in zip(seen, p, dp):
+                        ds = weight * (of_weight - delta)
+                        dslope[h] -= ds * abs(position - j)
+                        for c in range(self.D):
+                            made["dq"][b][h][i][c] += ds * k[j][c]
+                            made["dk"][b][h][j][c] += ds * q[i][c]
+                            made["dv"][b][h][j][c] += weight * do[i][c]
+        return {name: flat(rows) for name, rows in made.items()} | {"dslope": dslope}
+
+    def test_formula(self):
+        done = self.run_tool()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name, want in self.formula().items():
+            got = read_npy(self.folder / f"out/{name}.npy")
+            self.assertEqual(len(got), len(want))
+            for x, y in zip(got, want):
+                self.assertLess(abs(x - y), 2e-6, name)  # rows that are none are 0 in both
+
+    def test_wrong_lengths(self):
+        self.write_lengths((3, 0, 6, 1))
+        done = self.run_tool()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"^aule: .*slanted: S_lengths\[2\] is 6, q has 5 rows")
+
+
 class Layouts(unittest.TestCase):
     """aule bench makes lists that are full sequences, and counts the pairs that lists say."""
 

@@ -396,6 +396,15 @@ class Stages(Case):
         self.assertEqual([" start=" in text.splitlines()[0] for text in programs], [True, False, False])
         self.assertEqual("// ==== " + programs[1].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/wide.tile").read_text())
 
+    def test_gradients_of_padded_queries(self):
+        """A golden text: kernels of gradients of padded queries and keys, and of a slope."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=D=64", "--layout=S=padded,T=padded", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/alibi.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        (program,) = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:] if "warps_backward" in text.splitlines()[0]]
+        self.assertEqual("// ==== " + program, (root / "tests/golden/tiled-ir/padded.tile").read_text())
+
     def test_gradients_of_few_queries(self):
         """A golden text: kernels of gradients of few queries, causal, of heads that share keys; who has none says why."""
         root = EXAMPLES.parents[2]

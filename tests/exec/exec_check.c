@@ -11,7 +11,7 @@
 enum { ENOUGH_ELEMENTS = 32, MOST_SETS = 8 }; /* for the plain formula's error (plain_errors) */
 
 /* The oracle's results by tensor, in f64 or rounded as a plain kernel rounds. */
-static bool oracle(Run *r, AuDtype round_to, double *const *results)
+static bool oracle_of_all(Run *r, AuDtype round_to, double *const *results)
 {
     const uint32_t o = r->attn->tensor_count;
     const double *tensors[MOST_TENSORS], *dfinals[MOST_TENSORS], *dout = NULL;
@@ -47,6 +47,12 @@ static bool oracle(Run *r, AuDtype round_to, double *const *results)
     return attn_interpret_gradients(r->attn, r->grads, &call, dout, dfinals, grads, r->arena,
                                     &why) ||
            exec_fail(r, "oracle of gradients", why ? why : "");
+}
+
+static bool oracle(Run *r, AuDtype round_to, double *const *results)
+{
+    if (exec_has(r, "lengths")) return exec_ask_by_sequence(r, round_to, results, oracle_of_all);
+    return oracle_of_all(r, round_to, results);
 }
 
 static double difference(double x, double y)

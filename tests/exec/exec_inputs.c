@@ -22,14 +22,21 @@ static AuInputPlace place_of(const Run *r, uint32_t input, uint32_t axis)
     return attn_input_place(r->attn, input, axis);
 }
 
-/* Packed, or with room for more rows of padded queries. */
+static AuExpr padded_axis(const AuAttn *a, const AuRowLayout *rows, uint32_t tensor)
+{
+    return rows->layout == AU_LAYOUT_PADDED ? a->tensors[tensor].axes[2] : (AuExpr){0};
+}
+
+/* Packed, or with room for more rows where queries or keys are padded. */
 static bool is_packed(const Run *r, uint32_t input)
 {
-    const AuTensor *t = &r->attn->tensors[input];
-    const AuExpr padded =
-        r->attn->queries.layout == AU_LAYOUT_PADDED ? r->attn->tensors[0].axes[2] : (AuExpr){0};
+    const AuAttn *a = r->attn;
+    const AuTensor *t = &a->tensors[input];
+    const AuExpr queries = padded_axis(a, &a->queries, 0), keys = padded_axis(a, &a->keys, 1);
     for (uint32_t n = 0; n < t->rank; n++)
-        if (place_of(r, input, n) != AU_PLACE_AS_WRITTEN || t->axes[n].i == padded.i) return true;
+        if (place_of(r, input, n) != AU_PLACE_AS_WRITTEN || t->axes[n].i == queries.i ||
+            t->axes[n].i == keys.i)
+            return true;
     return false;
 }
 

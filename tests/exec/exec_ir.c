@@ -402,6 +402,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
                     : layout == AU_LAYOUT_PADDED  ? exec_padded(stored, v->attn)
                                                   : stored;
     if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
+    if (exec_has(r, "lengths")) exec_set_lengths(r, laid_out);
     const bool uneven = v->balanced || v->queries || v->attn->keys.has_groups; /* was there */
     if (!exec_run_variant(laid_out, v) || (!uneven && !exec_given_work(laid_out, v)) ||
         ((queries || layout) && !exec_unpack(r, laid_out)))

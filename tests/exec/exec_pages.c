@@ -355,6 +355,7 @@ bool exec_unpack(Run *r, const Run *packed)
         if (to->output && side == NO_ROWS && !exec_unpack_input(r, packed, to, from)) return false;
         if (!to->output || side == NO_ROWS || (side == QUERIES && !of_queries)) continue;
         const AuRowLayout *rows_of = side == KEYS ? &packed->attn->keys : &packed->attn->queries;
+        if (rows_of->layout == AU_LAYOUT_DENSE) continue; /* in the memory of [r] */
         const bool pads = rows_of->layout == AU_LAYOUT_PADDED;
         for (size_t i = 0; i < to->elements; i++)
             memcpy(to->bytes + exec_memory_index(to, i) * bytes,

@@ -126,6 +126,10 @@ Run *exec_odd_keys(Run *r, const AuAttn *attn);
 Run *exec_packed(Run *r, AuAttn *packed);
 /* With padded queries, and keys that are dense, padded or paged. */
 Run *exec_ragged(Run *r, AuAttn *ragged);
+/* exec_lengths.c: where the case has the word `lengths`, lengths of padded rows into a call, and NaN behind them; the oracle of each sequence by itself. */
+typedef bool ExecOracle(Run *r, AuDtype round_to, double *const *results);
+void exec_set_lengths(Run *r, Run *out);
+bool exec_ask_by_sequence(Run *r, AuDtype round_to, double *const *results, ExecOracle *ask);
 /* Results in a layout as those of [r]; false: rows of no sequence are not 0. */
 bool exec_unpack(Run *r, const Run *packed);
 /* exec_groups.c: keys that sequences share, 0: none; the first sequence of the group of [b]; k or v of which the first rows become those of

@@ -290,6 +290,11 @@ GRADIENTS = [
     ("parts of dQ begin at the first row", "lanes_parts.c", 'lanes_place(x, LANES_QUERIES, "h", tile_text(x->t, "m * %d +: %d", m, m))', 'tile_text(x->t, "0, h, m * %d +: %d", m, m)'),
     ("statistics are those of the first sequence", "lanes_keys.c", 'lanes_row_place(x, LANES_QUERIES, "h", "i")', '"0, h, i"'),
     ("pairs of keys that are no keys count", "lanes_keys.c", "x->with_dq || padded", "x->with_dq && !padded"),
+    ("padded queries have no end", "lanes_rows.c", 'queries_end      ? " from 0 to q_length"', 'queries_end      ? ""'),
+    ("padded queries have no end behind their first tile", "lanes_rows.c", '&& !mask) return " from 0 to q_length";', '&& !mask) return "";'),
+    ("behind padded queries is left as it is", "back_results.c", 'padded ? "q_length"', 'padded ? "q_length + 8"'),
+    ("all keys are seen by a block without a row", "lanes_lists.c", '"max(%s, 1)"', '"max(%s, 0)"'),
+    ("keys that are none have a norm's gradient", "back_results.c", '"where(j < kv_length, change, 0.0)"', '"change"'),
 ]
 
 APPEND = [
