@@ -87,7 +87,7 @@ static bool add_form(AuJob *job, AuAttentionBuild *build, const AuVariant *v, Au
 {
     AuVariant of = *v;
     of.form = form;
-    const bool none = form == AU_FEW_NARROW ? !attn_is_stored(v->attn) : !v->attn->keys.layout;
+    const bool none = form == AU_FEW_NARROW && !attn_is_stored(v->attn);
     return v->form || v->balanced || none || v->queries != AU_DECODE_QUERIES ||
            v->operation != AU_FORWARD || add_variant(job, build, &of);
 }
@@ -103,7 +103,7 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
         several.balanced = true;
         if (!add_variant(job, build, &several)) return false;
     }
-    if (!add_form(job, build, v, AU_FEW_CROWDED) ||
+    if (!add_form(job, build, v, AU_FEW_CROWDED) || !add_form(job, build, v, AU_FEW_TALL) ||
         !variant_build(job->arena, job->diags, &one, job->name))
         return false;
     if (!one.schedule) return true;
@@ -111,7 +111,6 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
     *asked = *v;
     one.asked = asked;
     AU_PUSH(job->arena, build->variants, build->count, build->capacity, one);
-    if (!add_form(job, build, v, AU_FEW_TALL)) return false;
     if (!one.schedule->by_batch || v->invariant || v->balanced || v->form ||
         !job->options->invariant)
         return true;

@@ -277,6 +277,22 @@ static AuExpr are_mixed(AuAttn *a, bool invariant, bool mixed)
     return mixed ? attn_op2(a, AU_OP_LT, all, room, at) : attn_op2(a, AU_OP_LE, room, all, at);
 }
 
+/* Crowded: blocks enough. Tall: more rows than a tile, and keys enough that reading them twice takes longer than what a block of both tiles
+ * loses where few blocks have work (warps_decode.c). */
+static AuExpr has_form(AuAttn *a, AuFewForm form)
+{
+    const AuSpan at = a->span;
+    const AuExpr heads = a->tensors[1].axes[1],
+                 blocks = attn_op2(a, AU_OP_MUL, sequences(a), heads, at);
+    if (form == AU_FEW_CROWDED)
+        return attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_CROWD, at), blocks, at);
+    const AuExpr rows = attn_op2(a, AU_OP_MUL, most_queries(a), a->tensors[0].axes[1], at),
+                 tile = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_TILE_ROWS, at), heads, at),
+                 keys = attn_op2(a, AU_OP_MUL, blocks, room(a), at);
+    return attn_op2(a, AU_OP_AND, attn_op2(a, AU_OP_LT, tile, rows, at),
+                    attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_TALL_KEYS, at), keys, at), at);
+}
+
 /* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
                           int32_t rows_of_group, bool leaves_mixed)
@@ -295,12 +311,8 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
-    if (v->form == AU_FEW_CROWDED)
-        test =
-            attn_op2(a, AU_OP_AND, test,
-                     attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_CROWD, at),
-                              attn_op2(a, AU_OP_MUL, sequences(a), a->tensors[1].axes[1], at), at),
-                     at);
+    if (v->form == AU_FEW_CROWDED || v->form == AU_FEW_TALL)
+        test = attn_op2(a, AU_OP_AND, test, has_form(a, v->form), at);
     if (leaves_mixed) test = attn_op2(a, AU_OP_AND, test, are_mixed(a, v->invariant, false), at);
     if (v->balanced) {
         const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_UNEVEN_SEQUENCES, at),

@@ -81,7 +81,6 @@ bool schedule_has_form(AuArena *arena, const AuProblem *p, AuFewForm form)
         shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED))
         return false;
     if (narrow) return warps_has_narrow(arena, p);
-    if (!keys->layout) return false;
     of.form = AU_FEW_USUAL;
     if (!schedule_warps_decode_shape(arena, &of, &usual, &why)) return false;
     of.form = form;
@@ -97,10 +96,12 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
     if (p->caps->has_private) return SCHEDULE_DECODE_ROWS;
     if (p->form == AU_FEW_NARROW) return warps_atom(p)->m;
     if (schedule_lanes_packed_limit(arena, p)) return LANES_PACKED_ROWS;
-    if (schedule_warps_decode_limit(arena, p))
-        return p->form == AU_FEW_TALL || !schedule_has_form(arena, p, AU_FEW_TALL)
-                   ? WARPS_DECODE_ROWS
-                   : WARPS_TILE_ROWS;
+    if (schedule_warps_decode_limit(arena, p)) {
+        /* those before the tall form leave it what is more than a tile; the usual form has the rest */
+        const bool before = (p->balanced && !p->form) || p->form == AU_FEW_CROWDED;
+        return before && schedule_has_form(arena, p, AU_FEW_TALL) ? WARPS_TILE_ROWS
+                                                                  : WARPS_DECODE_ROWS;
+    }
     by_groups.queries = AU_SOME_QUERIES;
     return schedule_has_boxes(arena, &by_groups, AU_FORWARD, &why) ? WARPS_WIDE_BELOW_GROUPS
                                                                    : WARPS_WIDE_ROWS;

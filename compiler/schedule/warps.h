@@ -125,7 +125,7 @@ void warps_forward_add_values(Lanes *x, const char *weight);
 /* ---- warps_decode.c: most queries of a head that its kernels are for; 0: it is nothing for the problem */
 int32_t schedule_warps_decode_limit(AuArena *arena, const AuProblem *p);
 enum {
-    WARPS_TILE_ROWS = 16,     /* of a block, but of tall ones */
+    WARPS_TILE_ROWS = SCHEDULE_TILE_ROWS,
     WARPS_DECODE_ROWS = 64,   /* of the heads that share keys, together */
     WARPS_DECODE_QUERIES = 32 /* of a head: of more, blocks of queries reuse keys more often */
 };
