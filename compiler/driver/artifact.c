@@ -16,9 +16,20 @@ typedef struct Artifact {
 } Artifact;
 
 /* An array of zeroed structures; NULL: of none. */
-#define NEW_LIST(x, type, count) ((count) ? AU_NEW_ARRAY((x)->arena, type, (count)) : NULL)
+#define NEW_OF(arena, type, count) ((count) ? AU_NEW_ARRAY((arena), type, (count)) : NULL)
+#define NEW_LIST(x, type, count)   NEW_OF((x)->arena, type, count)
 
 static aule_expr expr_of(AuLaunchExpr e) { return (aule_expr){e.code, e.code ? e.length : 0}; }
+
+/* Of a kernel, which the artifact outlives. */
+static aule_expr expr_copy(AuArena *arena, AuLaunchExpr e)
+{
+    const aule_expr own = expr_of(e);
+    if (!own.code) return own;
+    uint32_t *code = AU_NEW_ARRAY(arena, uint32_t, own.length);
+    memcpy(code, own.code, own.length * sizeof *code);
+    return (aule_expr){code, own.length};
+}
 
 static aule_expr script_expr(Artifact *x, const AuAttn *a, AuExpr e)
 {
@@ -140,13 +151,13 @@ static const aule_require_v1 *requires_of(Artifact *x, const AuAttentionBuild *b
 
 /* ---- variants */
 
-static const aule_slot_v1 *slots_of(Artifact *x, const AuKernel *k)
+static const aule_slot_v1 *slots_of(AuArena *arena, const AuKernel *k)
 {
     static const uint16_t types[] = {[AU_ARG_POINTER] = AULE_SLOT_PTR,
                                      [AU_ARG_I32] = AULE_SLOT_I32,
                                      [AU_ARG_I64] = AULE_SLOT_I64,
                                      [AU_ARG_F32] = AULE_SLOT_F32};
-    aule_slot_v1 *list = NEW_LIST(x, aule_slot_v1, k->arg_count);
+    aule_slot_v1 *list = NEW_OF(arena, aule_slot_v1, k->arg_count);
     for (uint32_t n = 0; n < k->arg_count; n++) {
         const AuArg *arg = &k->args[n];
         const bool region = arg->source == AULE_SLOT_WORKSPACE;
@@ -165,9 +176,9 @@ static uint32_t touch_words(const AuKernel *k)
 }
 
 /* As the kernel's memories are declared, which kernel_verify has held it to. */
-static const uint32_t *touches_of(Artifact *x, const AuKernel *k)
+static const uint32_t *touches_of(AuArena *arena, const AuKernel *k)
 {
-    uint32_t *list = NEW_LIST(x, uint32_t, touch_words(k));
+    uint32_t *list = NEW_OF(arena, uint32_t, touch_words(k));
     for (uint32_t n = 0; n < k->arg_count; n++) {
         if (k->args[n].kind != AU_ARG_POINTER) continue;
         const AuMemory *m = &k->mems[k->args[n].mem.i];
@@ -204,9 +215,9 @@ static bool is_written(const AuKernel *k, uint32_t map)
     return false;
 }
 
-static const aule_map_v1 *maps_of(Artifact *x, const AuKernel *k)
+static const aule_map_v1 *maps_of(AuArena *arena, const AuKernel *k)
 {
-    aule_map_v1 *list = NEW_LIST(x, aule_map_v1, k->map_count);
+    aule_map_v1 *list = NEW_OF(arena, aule_map_v1, k->map_count);
     for (uint32_t n = 0; n < k->map_count; n++) {
         const AuMap *map = &k->maps[n];
         const AuMemory *mem = &k->mems[map->mem.i];
@@ -221,8 +232,8 @@ static const aule_map_v1 *maps_of(Artifact *x, const AuKernel *k)
                                          map->cut << AULE_MAP_CUT_SHIFT};
         memcpy(list[n].box, map->box, sizeof map->box);
         for (uint32_t d = 0; d < map->rank; d++) {
-            list[n].size[d] = expr_of(map->size[d]);
-            list[n].stride[d] = expr_of(map->stride[d]);
+            list[n].size[d] = expr_copy(arena, map->size[d]);
+            list[n].stride[d] = expr_copy(arena, map->stride[d]);
         }
     }
     return list;
@@ -248,28 +259,29 @@ static void kernel_of_host(const uint64_t *slots, uint32_t x, uint32_t y, uint32
     (void)slots, (void)x, (void)y, (void)z;
 }
 
-static const aule_launch_v1 *launches_of(Artifact *x, const AuVariant *v)
+const aule_launch_v1 *artifact_launches(AuArena *arena, const AuVariant *v)
 {
     const AuTarget *target = v->target;
     const bool host = target->format == AULE_CODE_HOST;
-    aule_launch_v1 *list = NEW_LIST(x, aule_launch_v1, v->kernel_count);
+    aule_launch_v1 *list = NEW_OF(arena, aule_launch_v1, v->kernel_count);
     for (uint32_t n = 0; n < v->kernel_count; n++) {
         const AuKernel *k = v->kernels[n];
-        list[n] = (aule_launch_v1){
-            .entry = k->name,
-            .host = host ? kernel_of_host : NULL,
-            .grid = {expr_of(k->grid[0]), expr_of(k->grid[1]), expr_of(k->grid[2])},
-            .block = {host ? 1 : k->lanes * k->warps, 1, 1},
-            .shared_bytes = target->dynamic_shared ? target->dynamic_shared(k) : 0,
-            .private_bytes = host ? stack_bytes(k) : 0,
-            .slot_count = k->arg_count,
-            .slots = slots_of(x, k),
-            .map_count = k->map_count,
-            .maps = maps_of(x, k),
-            .flags = (grids_waits(k) ? AULE_LAUNCH_EARLY : 0) |
-                     (work_makes(v, k) ? AULE_LAUNCH_WORK : 0),
-            .touch_count = touch_words(k),
-            .touches = touches_of(x, k)};
+        list[n] =
+            (aule_launch_v1){.entry = au_format(arena, "%s", k->name),
+                             .host = host ? kernel_of_host : NULL,
+                             .grid = {expr_copy(arena, k->grid[0]), expr_copy(arena, k->grid[1]),
+                                      expr_copy(arena, k->grid[2])},
+                             .block = {host ? 1 : k->lanes * k->warps, 1, 1},
+                             .shared_bytes = target->dynamic_shared ? target->dynamic_shared(k) : 0,
+                             .private_bytes = host ? stack_bytes(k) : 0,
+                             .slot_count = k->arg_count,
+                             .slots = slots_of(arena, k),
+                             .map_count = k->map_count,
+                             .maps = maps_of(arena, k),
+                             .flags = (grids_waits(k) ? AULE_LAUNCH_EARLY : 0) |
+                                      (work_makes(v, k) ? AULE_LAUNCH_WORK : 0),
+                             .touch_count = touch_words(k),
+                             .touches = touches_of(arena, k)};
     }
     return list;
 }
@@ -357,13 +369,13 @@ static aule_variant_v1 variant_of(Artifact *x, const AuAttentionBuild *build, co
                            .workspace_count = v->schedule->region_count,
                            .workspaces = workspaces_of(x, v),
                            .launch_count = v->kernel_count,
-                           .launches = launches_of(x, v),
+                           .launches = v->launches ? v->launches : artifact_launches(x->arena, v),
                            .check_count = check_count,
                            .checks = checks,
                            .condition = expr_of(v->condition),
                            .flags = flags_of(v)};
     row.fixed = fixed_of(x, v, build->attn, &row.fixed_count);
-    if (!host) row.code = au_strndup(x->arena, v->code.bytes, v->code.length); /* with a NUL */
+    if (!host) row.code = v->code.bytes ? v->code.bytes : ""; /* with a NUL behind it */
     return row;
 }
 

@@ -104,7 +104,7 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
         if (!add_variant(job, build, &several)) return false;
     }
     if (!add_form(job, build, v, AU_FEW_CROWDED) || !add_form(job, build, v, AU_FEW_TALL) ||
-        !variant_build(job->arena, job->diags, &one, job->name))
+        !emission_build(job, job->diags, &one, variant_build))
         return false;
     if (!one.schedule) return true;
     AuVariant *asked = AU_NEW(job->arena, AuVariant);
@@ -134,7 +134,7 @@ static bool add_recurrence_backward(AuJob *job, AuAttentionBuild *build, const A
     AuDiags *quiet = au_diags_new(job->arena);
     *quiet = *job->diags;
     quiet->first = quiet->last = NULL, quiet->errors = 0;
-    if (!variant_build(job->arena, quiet, &one, job->name)) {
+    if (!emission_build(job, quiet, &one, variant_build)) {
         if (!quiet->first || quiet->first->code != AU_E0811) return add_variant(job, build, v);
         const char *message =
             au_format(job->arena, "there are no kernels of the gradients of '%s' for %s %s: %s",

@@ -1,6 +1,7 @@
 /* compile.c - libaulec: the order of a compilation.
  *   parse, check -> variants (builds.c) -> their code, an artifact (emission.c). Nothing here knows what a target is like. */
 #include "compile.h"
+#include "embed.h"
 #include "result.h"
 #include "stages.h"
 
@@ -68,6 +69,21 @@ static bool after_is_sound(const AuJob *job)
     return false;
 }
 
+/* Code comes with the variants, as each is built; where it is for a static build, once it is known that there can be one. */
+static bool begin_code(AuJob *job)
+{
+    const uint32_t emit = job->options->emit;
+    const bool is_static = emit >= AULEC_EMIT_HEADER && emit <= AULEC_EMIT_ARCHIVE,
+               is_text = emit == AULEC_EMIT_ASM || emit == AULEC_EMIT_SPIRV_TEXT,
+               has_none = emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR ||
+                          emit == AULEC_EMIT_SHAPES || (is_static && !embed_needs_code(emit));
+    return has_none || emission_open(job,
+                                     emit == AULEC_EMIT_LLVM_IR ? AU_CODE_IR
+                                     : is_text                  ? AU_CODE_ASSEMBLY
+                                                                : AU_CODE_FINAL,
+                                     is_static);
+}
+
 static bool compile(AuJob *job, AuBlob *out)
 {
     AuText text = {.arena = job->arena};
@@ -91,10 +107,10 @@ static bool compile(AuJob *job, AuBlob *out)
         good =
             stages_gradients(job->arena, job->diags, job->signatures, job->signature_count, &text);
     else if (!stages_is_there(&job->choice, emit, job->diags) || !builds_widths_exist(job) ||
-             !build_all(job))
+             !begin_code(job) || !build_all(job))
         return false;
     else if (emit == AULEC_EMIT_ARTIFACT)
-        return emission_code(job, AU_CODE_FINAL) && emission_link(job, out);
+        return emission_code(job) && emission_link(job, out);
     else if (emit >= AULEC_EMIT_HEADER && emit <= AULEC_EMIT_ARCHIVE)
         return emission_embed(job, out);
     else if (emit == AULEC_EMIT_TILED_IR && job->options->after)
@@ -103,13 +119,9 @@ static bool compile(AuJob *job, AuBlob *out)
     else if (emit == AULEC_EMIT_TILED_IR || emit == AULEC_EMIT_KERNEL_IR ||
              emit == AULEC_EMIT_SHAPES)
         stages_variants(job->builds, job->build_count, emit, &text);
-    else {
-        const bool is_text = emit == AULEC_EMIT_ASM || emit == AULEC_EMIT_SPIRV_TEXT;
-        good = emission_code(job, emit == AULEC_EMIT_LLVM_IR ? AU_CODE_IR
-                                  : is_text                  ? AU_CODE_ASSEMBLY
-                                                             : AU_CODE_FINAL);
-        if (good) good = stages_code(job->builds, job->build_count, emit, job->diags, &text);
-    }
+    else
+        good = emission_code(job) &&
+               stages_code(job->builds, job->build_count, emit, job->diags, &text);
     *out = (AuBlob){au_text_str(&text), text.length};
     return good;
 }
@@ -169,6 +181,7 @@ aulec_status aulec_compile(const char *name, const char *text, size_t length,
         AuBlob out;
         job = j;
         const bool good = compile(j, &out);
+        emission_free(j);
         if (good) r->data = out.bytes, r->length = out.length;
         status = good                                 ? AULEC_OK
                  : j->script && !j->options_are_wrong ? AULEC_ERROR_SCRIPT

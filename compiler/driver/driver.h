@@ -41,7 +41,10 @@ typedef struct AuVariant {
     AuSchedule *
         schedule; /* NULL: kernels for so many queries, or with boxes, are none of this attention */
     AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */
-    AuKernel *kernels[AULE_MAX_LAUNCHES]; /* in the order of their launches */
+    AuKernel *kernels
+        [AULE_MAX_LAUNCHES]; /* in the order of their launches; NULL where they are code by now */
+    const struct aule_launch_v1 *launches; /* the artifact's of these; NULL: not said yet */
+    struct AuPiece *piece;                 /* their code, which is being made (emission.c) */
     AuLowering bindings;
     AuLaunchExpr workspace[AULE_MAX_REGIONS];
     uint32_t kernel_count;
@@ -97,6 +100,12 @@ bool launch_code(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuExpr e, A
 /* needs.c: what a call's shapes must meet beside what the script requires; adds to the graph. */
 uint32_t driver_needs(AuAttn *attn, AuArena *arena, AuNeed **needs);
 
+/* kept.c: after variant_build in an arena that does not stay: what is needed of the variant without its kernels is copied. [given]: the shapes
+ * that it was built with. */
+void variant_keep(AuArena *arena, AuVariant *v, const AuShapes *given);
+
+/* artifact.c: the launches of a variant, which point to none of its kernels. */
+const struct aule_launch_v1 *artifact_launches(AuArena *arena, const AuVariant *v);
 /* artifact.c: the descriptor of all attentions; `host` of a launch only says that there is such a kernel. NULL: a diagnostic says
  * why there is none. */
 const struct aule_module_v1 *artifact_module(AuArena *arena, AuDiags *diags,

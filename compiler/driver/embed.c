@@ -203,7 +203,7 @@ static void add_kernels(Members *m)
             const AuVariant *v = &e->builds[b].variants[n];
             if (v->target->format != AULE_CODE_HOST) continue;
             const char **symbols = AU_NEW_ARRAY(e->arena, const char *, v->kernel_count);
-            for (uint32_t k = 0; k < v->kernel_count; k++) symbols[k] = v->kernels[k]->name;
+            for (uint32_t k = 0; k < v->kernel_count; k++) symbols[k] = v->launches[k].entry;
             add_member(m, au_format(e->arena, "kernels%u.o", m->count), v->code, symbols,
                        v->kernel_count);
         }

@@ -40,32 +40,31 @@ static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
     *out = *v->asked;
     out->asked = v->asked;
     out->shapes = shapes_without(job->arena, out->shapes, v->row, &row);
-    const bool good = variant_try(job->arena, job->diags, out, job->name) && out->schedule &&
+    const bool good = emission_build(job, job->diags, out, variant_try) && out->schedule &&
                       out->schedule->shape.key_tile < keys;
     au_diags_back(job->diags, &before);
     return good;
 }
 
 /* One step down for each of those that spill and that a step has not failed; false: no step did any good. */
-static bool step(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage, bool *failed)
+static bool step(AuJob *job, AuVariant **variants, uint32_t count, bool *failed)
 {
     bool better = false;
     uint32_t tried = 0;
     AuVariant *made = AU_NEW_ARRAY(job->arena, AuVariant, count + 1),
               **at = AU_NEW_ARRAY(job->arena, AuVariant *, count + 1);
     uint32_t *of = AU_NEW_ARRAY(job->arena, uint32_t, count + 1);
-    bool *good = AU_NEW_ARRAY(job->arena, bool, count + 1);
     for (uint32_t n = 0; n < count; n++) {
         failed[n] = failed[n] || !make(job, variants[n], &made[tried]);
         if (!failed[n]) at[tried] = &made[tried], of[tried++] = n;
     }
     if (!tried) return false;
     const AuDiags before = *job->diags;
-    emission_run(job, at, tried, stage, good);
+    emission_wait(job);
     au_diags_back(job->diags, &before);
     for (uint32_t n = 0; n < tried; n++) {
         AuVariant *v = variants[of[n]];
-        failed[of[n]] = !good[n] || spilled(at[n]) >= spilled(v);
+        failed[of[n]] = !emission_take(at[n]) || spilled(at[n]) >= spilled(v);
         if (failed[of[n]]) continue;
         at[n]->schedule->name =
             au_format(job->arena, "%s # keys=%d: %u registers in memory", at[n]->schedule->name,
@@ -76,9 +75,8 @@ static bool step(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage s
     return better;
 }
 
-void spills_avoid(AuJob *job, AuVariant **variants, uint32_t count, AuCodeStage stage)
+void spills_avoid(AuJob *job, AuVariant **variants, uint32_t count)
 {
     bool *failed = AU_NEW_ARRAY(job->arena, bool, count + 1);
-    if (stage == AU_CODE_IR) return;
-    while (step(job, variants, count, stage, failed)) {}
+    while (step(job, variants, count, failed)) {}
 }

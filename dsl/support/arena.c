@@ -59,6 +59,14 @@ static _Noreturn void give_up(AuArena *arena)
     abort();
 }
 
+AuArena *au_arena_beside(AuArena *arena)
+{
+    AuArena *other = au_arena_new(&arena->allocator);
+    if (!other) give_up(arena);
+    other->edge = arena->edge;
+    return other;
+}
+
 static size_t round_up(size_t bytes) { return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
 
 static Chunk *new_chunk(AuArena *arena, size_t bytes)

@@ -25,6 +25,8 @@ typedef struct AuArena AuArena;
 /* NULL allocator: malloc's. Returns NULL when out of memory. */
 AuArena *au_arena_new(const AuAllocator *allocator);
 void au_arena_free(AuArena *arena); /* NULL is fine */
+/* Another, with the same allocator and the same edge. Out of memory: as au_alloc. */
+AuArena *au_arena_beside(AuArena *arena);
 
 /* Where to go when memory runs out: `jmp_buf edge; if (setjmp(edge)) return OOM;
  * au_arena_guard(arena, &edge);` */

@@ -92,6 +92,36 @@ void au_add_note(AuDiags *diags, AuDiag *diag, AuSpan span, const char *format, 
     *end = note;
 }
 
+/* The number after that of the last source which a diagnostic has a place in. */
+static uint32_t sources_end(const AuDiag *d)
+{
+    uint32_t end = d->span.source + 1;
+    for (const AuNoteText *note = d->notes; note; note = note->next)
+        if (note->span.source >= end) end = note->span.source + 1;
+    return end;
+}
+
+void au_diags_take(AuDiags *diags, const AuDiags *from)
+{
+    uint32_t end = 0;
+    for (const AuDiag *d = from->first; d; d = d->next)
+        if (sources_end(d) > end) end = sources_end(d);
+    for (uint32_t n = diags->source_count; n < end; n++) {
+        const AuSource *s = &from->sources[n];
+        au_source_add_part(diags, au_format(diags->arena, "%s", s->name), s->line,
+                           au_strndup(diags->arena, s->text, s->length), s->length);
+    }
+    for (const AuDiag *d = from->first; d; d = d->next) {
+        AuDiag *copy =
+            (d->severity == AU_ERROR     ? au_error
+             : d->severity == AU_WARNING ? au_warning
+                                         : au_remark)(diags, d->code, d->span, "%s", d->message);
+        if (d->fix) copy->fix = au_format(diags->arena, "%s", d->fix);
+        for (const AuNoteText *note = d->notes; note; note = note->next)
+            au_add_note(diags, copy, note->span, "%s", note->message);
+    }
+}
+
 const char *au_code_name(AuCode code)
 {
     // clang-format off

@@ -77,6 +77,9 @@ void au_add_note(AuDiags *diags, AuDiag *diag, AuSpan span, const char *format, 
 /* Forgets what was reported since the copy [before] was made, for who tries something else; positions stay known. */
 void au_diags_back(AuDiags *diags, const AuDiags *before);
 
+/* Adds copies of what was reported into [from], which began with the same sources; where a place is in one of its further sources, so are these. */
+void au_diags_take(AuDiags *diags, const AuDiags *from);
+
 const char *au_code_name(AuCode code); /* "E0213" */
 
 typedef struct AuPosition {

@@ -314,9 +314,42 @@ static void decays(void **state)
     }
 }
 
+/* Of a compilation's part, whose memory and texts do not stay. */
+static void diagnostics_are_taken(void **state)
+{
+    (void)state;
+    static const char script[] = "first\nsecond\n", own[] = "one\ntwo\nthree\n";
+    AuArena *arena = au_arena_new(NULL), *part = au_arena_beside(arena);
+    AuDiags *all = au_diags_new(arena);
+    const uint32_t source = au_source_add(all, "x.attn", script, sizeof script - 1);
+    const AuSpan there = {source, 6, 12};
+    au_warning(all, AU_W0601, there, "said before");
+    AuDiags said = *all;
+    said.arena = part, said.source_capacity = said.source_count;
+    said.first = said.last = NULL, said.errors = said.warnings = 0;
+    au_source_add(&said, "unused.tile", own, sizeof own - 1);
+    const uint32_t text = au_source_add(&said, "own.tile", own, sizeof own - 1);
+    au_warning(&said, AU_W0601, there, "%s", "said before");
+    AuDiag *error = au_error(&said, AU_E0811, (AuSpan){text, 8, 13}, "a %s", "mistake");
+    au_add_note(&said, error, there, "of this");
+    au_diags_take(all, &said);
+    assert_ptr_not_equal(all->sources[text].text, said.sources[text].text);
+    assert_ptr_not_equal(all->last->message, error->message);
+    au_arena_free(part);
+    assert_int_equal(all->errors, 1);
+    assert_int_equal(all->warnings, 1); /* once a place */
+    AuText out = {.arena = arena};
+    au_diags_render(all, &out);
+    assert_non_null(strstr(au_text_str(&out), "own.tile:3:1: error E0811: a mistake"));
+    assert_non_null(strstr(au_text_str(&out), "three"));
+    assert_non_null(strstr(au_text_str(&out), "x.attn:2:1: note: of this"));
+    au_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(diagnostics_are_taken),
         cmocka_unit_test(expressions),
         cmocka_unit_test(conditions),
         cmocka_unit_test(functions),
