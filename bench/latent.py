@@ -120,7 +120,8 @@ def main() -> None:
     a = p.parse_args()
     import aule
 
-    own = {f"aule {Path(s).stem}": aule.load(s) for s in a.artifacts.split(",") if s} or {"aule": aule.compile(SCRIPT, layout="T=paged")}
+    artifacts = [Path(s) for s in a.artifacts.split(",") if s]
+    own = {f"aule {path.stem}" if len(artifacts) > 1 else "aule": aule.load(path) for path in artifacts} or {"aule": aule.compile(SCRIPT, layout="T=paged")}
     asked = [name for name in a.peers.split(",") if name]
     columns = [Own(name, f) for name, f in own.items()] + [Other(p) for p in peers_of(",".join(n for n in asked if n != "products"))] + [Products()] * ("products" in asked)
     lines = [f"| case | {' | '.join(c.name for c in columns)} |", "|---|" + "---|" * len(columns)]
