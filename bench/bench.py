@@ -42,7 +42,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cases import SETS
 from formulas import exact, largest_error
 from measure import kernel_rows, matmul_ceiling, median_seconds, spans_of
-from peers import PEERS, SCRIPTS, Aule
+from peers import PEERS, SCRIPTS, Aule, Missing
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -58,13 +58,42 @@ def tensors(case, dtype: str, device: str, grad: bool):
     return [x.requires_grad_(grad) for x in (q, k, v)] + [do]
 
 
-def usable(name: str, make):
-    """What [make] makes, or None, with the reason on the terminal: a peer that cannot be used here is an empty column."""
+def usable(name: str, make, failed=lambda why: None):
+    """What [make] makes, or None, with the reason on the terminal and for [failed]: a peer that cannot be used here is an empty column."""
     try:
         return make()
     except Exception as error:  # of foreign code: anything
-        note(f"{name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        note(f"{name}: {why[:300]}")
+        failed(why)
         return None
+
+
+def peers_of(names: str) -> list:
+    """The peers that a command names, in its order."""
+    if unknown := [name for name in names.split(",") if name and name not in PEERS]:
+        sys.exit(f"bench: no peer is called {unknown[0]}; there are {', '.join(PEERS)}")
+    return [usable(name, PEERS[name]) or Missing(name) for name in names.split(",") if name]
+
+
+class Row:
+    """The columns of one case: what each makes is tried, and then all that could be made takes turns."""
+
+    def __init__(self, case: str) -> None:
+        self.case, self.errors, self.graphs, self.cells = case, {}, {}, {}
+
+    def add(self, name: str, prepare) -> None:
+        """[prepare] makes an error and a graph; None: there is no such call."""
+        self.cells[name] = ""
+        if made := usable(f"{name}, {self.case}", prepare, lambda why: self.say(name, "failed: " + why.replace("|", "/")[:80])):
+            self.errors[name], self.graphs[name] = made
+
+    def say(self, name: str, what: str) -> None:
+        self.cells[name] = what
+
+    def found(self, seconds: dict, cell) -> dict:
+        """Of each column in its place cell(seconds, error), or what there is to say."""
+        return {name: cell(seconds[name], self.errors[name]) if name in seconds else said for name, said in self.cells.items()}
 
 
 def backward_call(call, leaves, do):

@@ -1,6 +1,6 @@
-"""Measures attention of one or a few queries over long caches, beside torch's, in one process.
+"""Measures attention of one or a few queries over long caches, beside torch's and libraries' that serve, in one process.
 
-    python bench/decode.py [--device cuda|cpu] [--dtype bf16] [--filter WORD] [--peers sdpa,cudnn,fa2] [--rounds N] [--pages 16,64,128]
+    python bench/decode.py [--device cuda|cpu] [--dtype bf16] [--filter WORD] [--peers cudnn,fa2,fa3,flashinfer,xqa] [--rounds N] [--pages 16,64,128]
                            [--storage e4m3,i8:token] [--artifacts DIR,DIR..] [--write docs/performance.md --marker decode]
     python bench/decode.py --compile DIR [--arch sm_90] [--shape ROW] [--storage e4m3,i8:token]
     python bench/decode.py --check [--storage e4m3,i8:token] [--artifacts DIR]
@@ -11,26 +11,30 @@
 Each call of a turn has a cache of its own, so many that the far cache of the device does not hold them; the calls of a turn are one
 CUDA graph. Bytes are those of the keys and values of all sequences, read once. Errors are against float64, of one group of heads,
 over the largest value. On a processor the calls of a turn follow each other, the least time of all turns counts, --dtype may name several types, and a column has the time in which all
-threads read the same caches (their sum by torch). `paged` has the same keys in pages drawn at random from a pool. --check calls sequences of all
+threads read the same caches (their sum by torch). Rows with pages have the same keys in pages drawn at random from a pool. Where fa3, flashinfer and xqa come
+from is in bench/serving_peers.py; cells of a peer that is not here say `missing`. --check calls sequences of all
 lengths in pages of all sizes, with NaN wherever no sequence is and wild entries behind each. --compile writes the artifacts for a machine
 without the compiler, where --artifacts names the folder; of further folders there are further columns. --storage adds columns, and checks, of
 caches in 8 bits: bytes are then those that are stored, scales of tokens among them, and errors are against float64 on the elements, scale
-times stored. --ragged has sequences of different lengths, by equal parts of a list and by as many parts each (bench/ragged.py). --schedule has lists of work made once for several layers (bench/schedules.py). --prefix has sequences that share their first keys, with groups and without (bench/prefixes.py).
+times stored; with e4m3 fa3 has such a column, too. --ragged has sequences of different lengths, by equal parts of a list and by as many parts each
+(bench/ragged.py). --schedule has lists of work made once for several layers (bench/schedules.py). --prefix has sequences that share their first keys, with groups
+and without (bench/prefixes.py).
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import prefixes
 import ragged as lengths_apart
 import schedules
 import torch
-from bench import TYPES, compile_artifact, machine, note, tell, usable
+from bench import TYPES, Row, compile_artifact, note, peers_of, tell
 from measure import FAR, first_of, graph_of, graph_seconds, median_seconds
-from peers import PEERS, SCRIPTS
+from peers import SCRIPTS, Missing
+from serving_peers import Fa3, Fa3Stored
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ class Decode:
 
 DENSE = [Decode(1, 1024), Decode(1, 8192), Decode(1, 65536), Decode(8, 8192), Decode(64, 1024), Decode(64, 8192), Decode(256, 8192), Decode(64, 65536), Decode(8, 8192, S=4),
          Decode(8, 8192, H=8), Decode(8, 8192, H=40, S=2)]
-PAGED = [Decode(1, 65536), Decode(8, 8192), Decode(64, 8192), Decode(256, 8192), Decode(64, 65536)]
+PAGED = [Decode(1, 1024), Decode(1, 8192), Decode(1, 65536), Decode(8, 8192), Decode(64, 1024), Decode(64, 8192), Decode(256, 8192), Decode(64, 65536)]
+FEW = [Decode(B, T, S=S) for B, T in ((1, 65536), (8, 8192), (64, 1024), (64, 8192)) for S in (4, 8)]  # in pages of the first size
 HOST_DENSE = [Decode(B, T) for B in (1, 8) for T in (8192, 32768)]
 HOST_DENSE += [Decode(1, 8192, S=4), Decode(1, 8192, H=8), Decode(1, 32768, D=64), Decode(1, 65536, H=1, Hk=1), Decode(1, 65536, H=1, Hk=1, D=64)]
 HOST_PAGED = [Decode(1, 32768), Decode(8, 8192)]
@@ -123,6 +128,8 @@ def elements(codes: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 class Own:
     """aule's artifacts of a folder."""
 
+    pages = True
+
     def __init__(self, folder: Path | None, label: str, storage: str = "") -> None:
         import aule
 
@@ -149,6 +156,19 @@ class Own:
         return lambda: f(q, k, v, **pages)
 
 
+class OtherStored(Fa3Stored):
+    """FlashAttention-3 over caches of e4m3 that are quantized as ours."""
+
+    def __init__(self) -> None:
+        super().__init__(quantized)
+
+    def bytes(self, case: Decode, dtype: torch.dtype) -> int:
+        return case.bytes(dtype) // dtype.itemsize
+
+    def want(self, case: Decode, q, cache):
+        return exact(case, q, [elements(*quantized(x, "e4m3")) for x in cache])
+
+
 class Read:
     """The caches' numbers added up, by as many threads as torch has."""
 
@@ -166,30 +186,33 @@ def row(case: Decode, peers: list, dtype: torch.dtype, a) -> dict:
     torch.manual_seed(1)
     copies = max(2, min(64, -(-FAR // case.bytes(dtype))))
     q, caches = dense(case, dtype, a.device, copies)
-    want, pages = {p.name: p.want(case, q, caches[-1]) if isinstance(p, Own) else exact(case, q, caches[-1]) for p in peers}, {}
+    plain = exact(case, q, caches[-1])
+    want, pages = {p.name: p.want(case, q, caches[-1]) if hasattr(p, "want") else plain for p in peers}, {}
     if case.page:
         entries = case.T // case.page
         table = torch.randperm(case.B * entries, device=a.device).to(torch.int32).view(case.B, entries)
         pages = {"T_table": table, "T_lengths": torch.full((case.B,), case.T, device=a.device, dtype=torch.int32)}
         caches = [in_pages(case, cache, table) for cache in caches]
-    errors, graphs, kept = {}, {}, []
+    made, kept = Row(case.name), []
     for peer in peers:
-        if isinstance(peer, Read):
-            errors[peer.name], graphs[peer.name] = 0.0, graph_of([peer.call(case, q, *cache) for cache in caches], a.device)
-            continue
-        if case.page and not isinstance(peer, Own):
-            continue
 
         def prepare():
+            if isinstance(peer, Read):
+                return 0.0, graph_of([peer.call(case, q, *cache) for cache in caches], a.device)
+            if case.page and not getattr(peer, "pages", False):
+                return None
             calls = [peer.call(case, q, *cache, **pages) for cache in caches]
+            if calls[-1] is None:
+                return None
             kept.append(calls)  # graphs do not keep what calls made for themselves
             return error(case, first_of(calls[-1]()), want[peer.name]), graph_of(calls, a.device)
 
-        if made := usable(f"{peer.name}, {case.name}", prepare):
-            errors[peer.name], graphs[peer.name] = made
-    seconds = graph_seconds(graphs, copies, a.rounds, a.device)
-    read = {p.name: p.bytes(case, dtype) if isinstance(p, Own) else case.bytes(dtype) for p in peers}
-    return {name: (s * 1e6, read[name] / s * 1e-9, errors[name]) for name, s in seconds.items()}
+        made.add(peer.name, prepare)
+        if isinstance(peer, Missing):
+            made.say(peer.name, "missing")
+    read = {p.name: p.bytes(case, dtype) if hasattr(p, "bytes") else case.bytes(dtype) for p in peers}
+    seconds = graph_seconds(made.graphs, copies, a.rounds, a.device)
+    return made.found({name: (s, read[name] / s * 1e-9) for name, s in seconds.items()}, lambda s, off: (s[0] * 1e6, s[1], off))
 
 
 def ragged(lengths: list, page: int, H: int, Hk: int, S: int, dtype: torch.dtype, device: str):
@@ -287,18 +310,22 @@ def compile_artifacts(a) -> None:
 
 
 def cases_of(a) -> list:
-    dense_cases, paged = (DENSE, PAGED) if a.device.startswith("cuda") else (HOST_DENSE, HOST_PAGED)
-    return dense_cases + [Decode(c.B, c.T, page=int(page)) for c in paged for page in a.pages.split(",") if page]
+    on_cuda, sizes = a.device.startswith("cuda"), [int(page) for page in a.pages.split(",") if page]
+    dense_cases, paged = (DENSE, PAGED) if on_cuda else (HOST_DENSE, HOST_PAGED)
+    return dense_cases + [replace(c, page=page) for c in paged for page in sizes] + [replace(c, page=sizes[0]) for c in FEW if on_cuda and sizes]
 
 
 def shares(found: dict, names: list) -> str:
     """On a processor: our speed of reading's, and of the fastest peer's."""
-    own, read = found.get(names[0]), found.get(Read.name)
-    others = [r[0] for n, r in found.items() if n != Read.name and not n.startswith("aule")]
+    timed = {name: r for name, r in found.items() if isinstance(r, tuple)}
+    own, read = timed.get(names[0]), timed.get(Read.name)
+    others = [r[0] for n, r in timed.items() if n != Read.name and not n.startswith("aule")]
     return f" {read[0] / own[0] * 100:.0f} % | " + (f"{min(others) / own[0]:.2g}x |" if others else " |") if own and read else " | |"
 
 
-def cell(r: tuple, on_cuda: bool, name: str) -> str:
+def cell(r: tuple | str, on_cuda: bool, name: str) -> str:
+    if isinstance(r, str):
+        return r
     time_of = f"{r[0]:.3g} us" if on_cuda else f"{r[0] * 1e-3:.3g} ms"
     return f"{time_of}, {r[1]:.{0 if on_cuda else 1}f} GB/s" + ("" if name == Read.name else f", {r[2]:.0e}")
 
@@ -308,7 +335,9 @@ def compare(a) -> None:
     folders = [Path(f) for f in a.artifacts.split(",") if f] or [None]
     peers = [Own(f, "aule" if n == 0 else f"aule {f.name}") for n, f in enumerate(folders)]
     peers += [Own(folders[0], f"aule {storage}", storage) for storage in a.storage.split(",") if storage]
-    peers += [x for x in (usable(name, PEERS[name]) for name in a.peers.split(",") if name) if x]
+    peers += peers_of(a.peers)
+    if "e4m3" in a.storage.split(",") and any(isinstance(p, Fa3) for p in peers):
+        peers.append(OtherStored())
     peers += [] if on_cuda else [Read()]
     names, types = [x.name for x in peers], a.dtype.split(",")
     heads = names if on_cuda else [*names, "aule of read", "aule / best peer"]
@@ -317,7 +346,7 @@ def compare(a) -> None:
         if a.filter not in case.name:
             continue
         found = row(case, peers, TYPES[dtype], a)
-        cells = [cell(r, on_cuda, n) if (r := found.get(n)) else "" for n in names]
+        cells = [cell(found[n], on_cuda, n) for n in names]
         lines.append(f"| {case.name}{f', {dtype}' if len(types) > 1 else ''} | {' | '.join(cells)} |" + ("" if on_cuda else shares(found, names)))
         note(lines[-1])
         if on_cuda:
@@ -328,7 +357,7 @@ def compare(a) -> None:
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("peers", "sdpa,cudnn,fa2"), ("pages", "16,64,128"), ("artifacts", ""),
+    for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("peers", ""), ("pages", "16,64,128"), ("artifacts", ""),
                           ("marker", "decode"), ("arch", ""), ("shape", ""), ("storage", "")):
         p.add_argument(f"--{name}", default=default)
     p.add_argument("--rounds", type=int, default=9)
@@ -339,6 +368,7 @@ def main() -> None:
     p.add_argument("--ragged", action="store_true")
     p.add_argument("--schedule", action="store_true")
     a = p.parse_args()
+    a.peers = a.peers or ("sdpa,cudnn,fa2,fa3,flashinfer,xqa" if a.device.startswith("cuda") else "sdpa")
     if a.compile:
         return compile_artifacts(a)
     if a.ragged:

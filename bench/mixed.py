@@ -1,12 +1,12 @@
 """Measures steps of a server, packed queries over keys in pages: rows that decode beside chunks of prefills, in one call, beside what other calls take for it.
 
-    python bench/mixed.py [--dtype bf16] [--filter WORD] [--rounds N] [--artifacts DIR] [--write docs/performance.md --marker mixed]
+    python bench/mixed.py [--dtype bf16] [--filter WORD] [--peers fa3,flashinfer,flashinfer-fa3] [--rounds N] [--artifacts DIR] [--write docs/performance.md --marker mixed]
     python bench/mixed.py --compile DIR [--arch sm_90]
     python bench/mixed.py --check [--device cuda] [--artifacts DIR]
 
 Pages of 16 in an order drawn at random, 32 heads of 8, width 128, causal; a call is a CUDA graph of its own. "one call" says how many queries a sequence
 has at most (S=packed:most), "given lists" likewise, its lists of work made before; "without" does not, and has the kernel for any number; "two calls" are T=paged for the sequences of one query and packed queries
-for the rest; "invariant" is one call whose results do not depend on the batch. Errors are against float64, of all rows of one query and the last ones of
+for the rest; "invariant" is one call whose results do not depend on the batch. Peers have one call, whose lists and plans are made before (bench/serving_peers.py; `missing` where they are not). Errors are against float64, of all rows of one query and the last ones of
 chunks, over the largest value. --check: batches of hard lengths, few queries alone and beside many, over pages and packed keys, NaN in rows and slots of none,
 against float64; wrong starts; replays of one graph over changing batches, to the bit as calls; results that do not depend on the batch, to the bit.
 """
@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from bench import TYPES, compile_artifact, note, tell, usable
+from bench import TYPES, Row, compile_artifact, note, peers_of, tell
 from measure import graph_of, graph_seconds
-from peers import SCRIPTS
+from peers import SCRIPTS, Missing
+from serving_peers import Batch
 from varlen import WIDTH, Own, by_heads, by_rows, error, in_pages, starts_of
 
 LAYOUTS = {"most": "S=packed:most,T=paged", "any": "S=packed,T=paged", "dense": "T=paged", "keys": "S=packed:most,T=packed"}
@@ -70,8 +71,13 @@ def last_error(o, q, k, v, step: Step, at, keys, script: str = "causal", window:
     return worst
 
 
-def calls_of(step: Step, own: Own, q, k, v, at, keys) -> dict:
-    pools, given = in_pages(k, v, keys.tolist(), 16)
+PAGE = 16
+
+
+def calls_of(step: Step, own: Own, peers: list, q, k, v, at, keys) -> dict:
+    """What makes each column's call; None: the peer is missing."""
+    pools, given = in_pages(k, v, keys.tolist(), PAGE)
+    pools = [x.nan_to_num() for x in pools]  # FlashAttention-3 multiplies weights of 0 with what slots of no sequence hold
     most, ones = max(p[0] for p in step.pairs), sum(p[0] == 1 for p in step.pairs)
     head = by_heads(q)
 
@@ -99,19 +105,28 @@ def calls_of(step: Step, own: Own, q, k, v, at, keys) -> dict:
         work = f.schedule(head, *pools, S_starts=at, **given, S_most=most)
         return call("most", S_most=most, schedule=work)
 
+    batch = Batch(q, at, given["T_table"], given["T_lengths"], PAGE, step.Hk, True)
     return {
-        "one call": call("most", S_most=most), "given lists": given_lists(), "without": call("any"), "two calls": two(), "invariant": call("most", True, S_most=most),
+        "one call": lambda: call("most", S_most=most), "given lists": given_lists, "without": lambda: call("any"), "two calls": two,
+        "invariant": lambda: call("most", True, S_most=most), **{p.name: None if isinstance(p, Missing) else (lambda p=p: p.over_pages(batch)(*pools)) for p in peers},
     }
 
 
-def row(step: Step, own: Own, a) -> dict:
+def row(step: Step, own: Own, peers: list, a) -> dict:
     q, k, v, at, keys = rows_of(step, a)
-    errors, graphs = {}, {}
-    for name, run in calls_of(step, own, q, k, v, at, keys).items():
-        if got := usable(f"{name}, {step.name}", lambda run=run: (last_error(run(), q, k, v, step, at, keys), graph_of([run]))):
-            errors[name], graphs[name] = got
+    made, kept = Row(step.name), []
+    for name, prepare in calls_of(step, own, peers, q, k, v, at, keys).items():
+
+        def measured():
+            kept.append(prepare())
+            return last_error(kept[-1](), q, k, v, step, at, keys), graph_of(kept[-1:], a.device)
+
+        if prepare:
+            made.add(name, measured)
+        else:
+            made.say(name, "missing")
     read = sum(p[1] for p in step.pairs) * step.Hk * WIDTH * 2 * q.element_size()
-    return {name: (s * 1e6, read / s * 1e-9, errors[name]) for name, s in graph_seconds(graphs, 1, a.rounds).items()}
+    return made.found(graph_seconds(made.graphs, 1, a.rounds, a.device), lambda s, off: (s * 1e6, read / s * 1e-9, off))
 
 
 HARD = ((1, 70), (0, 9), (3, 300), (0, 0), (2, 2), (130, 400), (1, 1), (8, 17), (9, 96), (33, 33), (1, 2600), (16, 1025), (17, 1023), (32, 64), (0, 5), (300, 300))
@@ -245,7 +260,7 @@ def compile_artifacts(a) -> None:
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("artifacts", ""), ("marker", "mixed"), ("arch", ""), ("target", "cuda")):
+    for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("peers", "fa3,flashinfer,flashinfer-fa3"), ("artifacts", ""), ("marker", "mixed"), ("arch", ""), ("target", "cuda")):
         p.add_argument(f"--{name}", default=default)
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--write", type=Path)
@@ -259,13 +274,13 @@ def main() -> int:
     if a.check:
         checks = [check_values] if a.device == "cpu" else [check_values, check_wrong, check_graphs, check_invariant]
         return 1 if sum(test(own, a) for test in checks) else 0
-    names, lines = [], []
+    names, lines, peers = [], [], [p for p in peers_of(a.peers) if isinstance(p, Missing) or hasattr(p, "over_pages")]
     for step in CASES:
         if a.filter not in step.name:
             continue
-        found = row(step, own, a)
+        found = row(step, own, peers, a)
         names = names or list(found)
-        cells = [f"{r[0]:.0f} us, {r[1]:.0f} GB/s, {r[2]:.0e}" if (r := found.get(n)) else "" for n in names]
+        cells = [f"{r[0]:.0f} us, {r[1]:.0f} GB/s, {r[2]:.0e}" if isinstance(r := found.get(n), tuple) else r or "" for n in names]
         lines.append(f"| {step.name} | {' | '.join(cells)} |")
         note(lines[-1])
     head = [f"| step | {' | '.join(names)} |", "|---|" + "---|" * len(names)]

@@ -8,6 +8,7 @@ from typing import Callable, Optional
 
 import torch
 from formulas import FORMULAS
+from serving_peers import Fa3, FlashInfer, FlashMla, Xqa
 
 SCRIPTS = Path(__file__).parent / "scripts"
 Call = Callable[[], torch.Tensor]
@@ -110,10 +111,25 @@ class Flex:
         return lambda: self.flex(q, k, v, score_mod=score, block_mask=mask, enable_gqa=case.H != case.Hk)
 
 
+class Missing:
+    """A peer that cannot be used here: its column says so."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def call(self, case, q, k, v) -> Optional[Call]:
+        return None
+
+
 PEERS = {
     "sdpa": lambda: Sdpa("SDPA"),
     "cudnn": lambda: Sdpa("cuDNN", "CUDNN_ATTENTION"),
     "fa2": lambda: Sdpa("FA2", "FLASH_ATTENTION"),
     "fa4": Flash4,
     "flex": Flex,
+    "fa3": Fa3,
+    "flashmla": FlashMla,
+    "flashinfer": FlashInfer,
+    "flashinfer-fa3": lambda: FlashInfer("fa3"),
+    "xqa": Xqa,
 }

@@ -1,13 +1,15 @@
-"""Decoding where neighbouring sequences share their first keys (`T=paged:groups`), beside the same call without groups: bench/decode.py --prefix has it."""
+"""Decoding where neighbouring sequences share their first keys (`T=paged:groups`), beside the same call without groups, and beside peers that take
+pages (of --peers), which read the prefix for each sequence: bench/decode.py --prefix has it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
-from bench import TYPES, note, tell, usable
+from bench import TYPES, Row, note, peers_of, tell
 from measure import FAR, first_of, graph_of, graph_seconds
-from peers import SCRIPTS
+from peers import SCRIPTS, Missing
+from serving_peers import Batch
 
 D = 128
 
@@ -80,7 +82,10 @@ def function(a, script: str, groups: bool):
     return aule.compile(SCRIPTS / f"{script}.attn", layout="T=paged:groups" if groups else "T=paged")
 
 
-def row(a, case: Prefix) -> str:
+OWN = {"apart": (False, False), "groups": (True, False), "apart, given lists": (False, True), "groups, given lists": (True, True)}  # by groups, given lists
+
+
+def row(a, case: Prefix, peers: list) -> str:
     torch.manual_seed(1)
     dtype, params = TYPES[a.dtype], {"window": WINDOW} if case.script == "window" else {}
     each = 2 * case.Hk * D * dtype.itemsize * case.keys(True)
@@ -89,33 +94,50 @@ def row(a, case: Prefix) -> str:
     q = torch.randn(case.B, case.H, case.S, D, device=a.device).to(dtype)
     caches = [[torch.randn(pages, case.Hk, case.page, D, device=a.device, dtype=dtype) for _ in "kv"] for _ in range(copies)]
     want = exact(case, q, caches[-1], given, case.B - 1, WINDOW)
-    graphs, errors, kept = {}, {}, []
-    for name, more, lists in (("apart", {}, False), ("groups", groups, False), ("apart, given lists", {}, True), ("groups, given lists", groups, True)):
+    made, kept = Row(case.name), []
 
+    def own(by_groups: bool, lists: bool) -> list:
+        f, more = function(a, case.script, by_groups), groups if by_groups else {}
+        work = {"schedule": f.schedule(q, *caches[0], **given, **more, **params)} if lists else {}
+        return [lambda k=k, v=v: f(q, k, v, **given, **more, **params, **work) for k, v in caches]
+
+    def others(peer) -> list | None:
+        batch = Batch.of_rows(q, given["T_table"], given["T_lengths"], case.page, case.Hk, case.script != "full", **params)
+        plan = peer.over_pages(batch)
+        return plan and [lambda run=plan(k, v): batch.by_heads(run()) for k, v in caches]
+
+    def add(name: str, calls_of, *of) -> None:
         def prepare():
-            f = function(a, case.script, bool(more))
-            work = {"schedule": f.schedule(q, *caches[0], **given, **more, **params)} if lists else {}
-            calls = [lambda k=k, v=v: f(q, k, v, **given, **more, **params, **work) for k, v in caches]
+            calls = calls_of(*of)
             kept.append(calls)
-            return ((first_of(calls[-1]())[-1].double() - want).abs().max() / want.abs().max()).item(), graph_of(calls)
+            return calls and (((first_of(calls[-1]())[-1].double() - want).abs().max() / want.abs().max()).item(), graph_of(calls, a.device))
 
-        if made := usable(f"{name}, {case.name}", prepare):
-            errors[name], graphs[name] = made
-    seconds = graph_seconds(graphs, copies, a.rounds)
-    cells = []
+        made.add(name, prepare)
+
+    for name, of in OWN.items():
+        add(name, own, *of)
+    for peer in peers:
+        if isinstance(peer, Missing):
+            made.say(peer.name, "missing")
+        else:
+            add(peer.name, others, peer)
+    seconds, cells = graph_seconds(made.graphs, copies, a.rounds, a.device), []
+    found = made.found(seconds, lambda s, off: f"{s * 1e6:.3g} us, {off:.0e}")
     for how in ("", ", given lists"):
         pair = [f"apart{how}", f"groups{how}"]
-        cells += [f"{seconds[n] * 1e6:.3g} us, {errors[n]:.0e}" if n in seconds else "" for n in pair]
+        cells += [found[n] for n in pair]
         cells.append(f"{seconds[pair[0]] / seconds[pair[1]]:.2f}" if seconds.keys() >= set(pair) else "")
     rate = f"{each / seconds['groups'] * 1e-9:.0f} GB/s" if "groups" in seconds else ""
-    return f"| {case.name} | {' | '.join(cells)} | {rate} |"
+    return f"| {case.name} | {' | '.join([*cells, rate, *(found[p.name] for p in peers)])} |"
 
 
 def measure(a) -> None:
-    lines = ["| case | each sequence by itself | `groups` | times | by itself, given lists | `groups`, given lists | times | keys and values read once |", "|---|---|---|---|---|---|---|---|"]
+    peers = [p for p in peers_of(a.peers) if isinstance(p, Missing) or hasattr(p, "over_pages")]
+    heads = ["each sequence by itself", "`groups`", "times", "by itself, given lists", "`groups`, given lists", "times", "keys and values read once", *(p.name for p in peers)]
+    lines = [f"| case | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for case in CASES:
         if a.filter in case.name:
-            lines.append(row(a, case))
+            lines.append(row(a, case, peers))
             note(lines[-1])
             if a.device != "cpu":
                 torch.cuda.empty_cache()

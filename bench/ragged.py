@@ -1,14 +1,15 @@
 """Decoding where sequences have different lengths: parts of the keys by a list, which are equal, beside as many parts of each sequence. bench/decode.py --ragged
-has it."""
+has it; of --peers those that take keys in pages have columns, too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
-from bench import TYPES, note, tell, usable
+from bench import TYPES, Row, note, peers_of, tell
 from measure import FAR, first_of, graph_of, graph_seconds
-from peers import SCRIPTS
+from peers import SCRIPTS, Missing
+from serving_peers import Batch
 
 D = 128
 EVEN = "warps_decode: start=0"
@@ -75,38 +76,51 @@ def error(case: Ragged, o, q, pools, given) -> float:
     return worst
 
 
-def row(a, case: Ragged, rate: float) -> str:
+def calls_of(a, case: Ragged, peer, q, caches, given) -> list | None:
+    """Of each cache, by equal parts ("list"), as many parts each ("even"), or a peer."""
+    params = {"window": WINDOW} if case.script == "window" else {}
+    if isinstance(peer, str):
+        f = call_of(a, case, peer == "even")
+        return [lambda k=k, v=v: f(q, k, v, **given, **params) for k, v in caches]
+    batch = Batch.of_rows(q, given["T_table"], given["T_lengths"], case.page, case.Hk, bool(params), **params)
+    plan = peer.over_pages(batch)
+    return plan and [lambda run=plan(k, v): batch.by_heads(run()) for k, v in caches]
+
+
+def row(a, case: Ragged, rate: float, peers: list) -> str:
     torch.manual_seed(1)
     dtype, lengths = TYPES[a.dtype], case.lengths()
-    params = {"window": WINDOW} if case.script == "window" else {}
-    read = 2 * case.Hk * D * dtype.itemsize * sum(min(n, WINDOW) if params else n for n in lengths)
+    read = 2 * case.Hk * D * dtype.itemsize * sum(min(n, WINDOW) if case.script == "window" else n for n in lengths)
     given, pages = in_pages(case, lengths, a.device)
     copies = max(2, min(32, -(-FAR // read)))
     q = torch.randn(case.B, case.H, 1, D, device=a.device).to(dtype)
     caches = [[torch.randn(pages, case.Hk, case.page, D, device=a.device, dtype=dtype) for _ in "kv"] for _ in range(copies)]
-    graphs, errors, kept = {}, {}, []
-    for name in ("list", "even"):
+    made, kept = Row(case.name), []
+    for peer in ("list", "even", *peers):
 
         def prepare():
-            f = call_of(a, case, name == "even")
-            calls = [lambda k=k, v=v: f(q, k, v, **given, **params) for k, v in caches]
+            calls = calls_of(a, case, peer, q, caches, given)
             kept.append(calls)
-            return error(case, first_of(calls[-1]()), q, caches[-1], given), graph_of(calls)
+            return calls and (error(case, first_of(calls[-1]()), q, caches[-1], given), graph_of(calls, a.device))
 
-        if made := usable(f"{name}, {case.name}", prepare):
-            errors[name], graphs[name] = made
-    seconds = graph_seconds(graphs, copies, a.rounds)
-    cells = [f"{seconds[n] * 1e6:.3g} us, {read / seconds[n] * 1e-9:.0f} GB/s, {errors[n]:.0e}" if n in seconds else "" for n in ("list", "even")]
-    times = f"{seconds['even'] / seconds['list']:.2f}" if len(seconds) == 2 else ""
+        if isinstance(peer, Missing):
+            made.say(peer.name, "missing")
+        else:
+            made.add(peer if isinstance(peer, str) else peer.name, prepare)
+    seconds = graph_seconds(made.graphs, copies, a.rounds, a.device)
+    cells = list(made.found(seconds, lambda s, off: f"{s * 1e6:.3g} us, {read / s * 1e-9:.0f} GB/s, {off:.0e}").values())
+    times = f"{seconds['even'] / seconds['list']:.2f}" if seconds.keys() >= {"list", "even"} else ""
     of_copy = f"{read / seconds['list'] * 1e-9 / rate:.2f}" if "list" in seconds else ""
-    return f"| {case.name} | {' | '.join(cells)} | {times} | {of_copy} |"
+    return f"| {case.name} | {' | '.join([*cells[:2], times, of_copy, *cells[2:]])} |"
 
 
 def measure(a, rate: float) -> None:
-    lines = ["| case | equal parts of a list | as many parts each | times | of copy |", "|---|---|---|---|---|"]
+    peers = [p for p in peers_of(a.peers) if isinstance(p, Missing) or hasattr(p, "over_pages")]
+    heads = ["equal parts of a list", "as many parts each", "times", "of copy", *(p.name for p in peers)]
+    lines = [f"| case | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for case in CASES:
         if a.filter in case.name:
-            lines.append(row(a, case, rate))
+            lines.append(row(a, case, rate, peers))
             note(lines[-1])
             torch.cuda.empty_cache()
     tell(a, f"{a.dtype}, width {D}. Copy: {rate:.0f} GB/s. Median times, keys and values read a second, largest error against float64.", lines)

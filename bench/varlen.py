@@ -1,10 +1,11 @@
 """Measures packed (varlen) attention, sequences of any lengths one after the other, beside torch's, in one process.
 
-    python bench/varlen.py [--pass backward] [--dtype bf16] [--filter WORD] [--rounds N] [--artifacts DIR] [--write docs/performance.md --marker varlen]
+    python bench/varlen.py [--pass backward] [--dtype bf16] [--filter WORD] [--peers fa3] [--rounds N] [--artifacts DIR] [--write docs/performance.md --marker varlen]
     python bench/varlen.py [--pass backward] --compile DIR [--arch sm_90]
     python bench/varlen.py [--pass backward] --check [--device cuda] [--artifacts DIR]
 
-A call is a CUDA graph of its own. Peers: torch's FlashAttention-2 for packed rows, and a call of cuDNN, or of ours, for each sequence. Errors are
+A call is a CUDA graph of its own. Peers: torch's FlashAttention-2 for packed rows, a call of cuDNN, or of ours, for each sequence, and, forward, FlashAttention-3
+(bench/serving_peers.py; `missing` where it is not). Errors are
 against float64, of all rows, over the largest value. --check: batches of hard lengths, also fewer queries than keys, NaN in rows of no sequence,
 against float64, and to the bit against dense calls of ours where those have the same kernels. --compile writes the artifacts for a machine
 without the compiler, where --artifacts names the folder. With --pass backward it is gradients, of which artifacts are made with them, too:
@@ -20,9 +21,9 @@ from pathlib import Path
 
 import torch
 import varlen_gradients
-from bench import TYPES, compile_artifact, machine, note, tell, usable
+from bench import TYPES, Row, compile_artifact, note, peers_of, tell
 from measure import first_of, graph_of, graph_seconds
-from peers import SCRIPTS
+from peers import SCRIPTS, Missing
 
 WIDTH, SAME_KERNELS = 128, 65  # queries from which on dense calls have the kernel of packed rows
 
@@ -162,7 +163,7 @@ def cudnn(q, k, v, o):
         o.copy_(torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True))
 
 
-def calls_of(case: Varlen, own: Own, q, k, v, starts) -> dict:
+def calls_of(case: Varlen, own: Own, peers: list, q, k, v, starts) -> dict:
     at = starts.tolist()
     packed, pages = own.function("causal", "packed"), own.function("causal", "over_pages")
 
@@ -179,6 +180,7 @@ def calls_of(case: Varlen, own: Own, q, k, v, starts) -> dict:
         "aule, a call each": lambda: one_by_one(q, k, v, at, lambda a, b, c, d: dense(a, b, c, out=d)),
         "FA2 varlen": lambda: torch_varlen(q, k, v, starts, case.lengths),
         "cuDNN, a call each": lambda: one_by_one(q, k, v, at, cudnn),
+        **{p.name: None if isinstance(p, Missing) else (lambda p=p: p.packed(q, k, v, starts, max(case.lengths))) for p in peers},
     }
 
 
@@ -186,23 +188,25 @@ def by_rows(o):
     return first_of(o)[0].transpose(0, 1)
 
 
-def row(case: Varlen, own: Own, a) -> dict:
+def row(case: Varlen, own: Own, peers: list, a) -> dict:
     torch.manual_seed(1)
     dtype, total = TYPES[a.dtype], sum(case.lengths)
     q, k, v = (torch.randn(total, h, WIDTH, device=a.device).to(dtype) for h in (case.H, case.Hk, case.Hk))
     starts = starts_of(case.lengths, a.device)
-    errors, graphs, kept = {}, {}, []
-    for name, prepare in calls_of(case, own, q, k, v, starts).items():
+    made, kept = Row(case.name), []
+    for name, prepare in calls_of(case, own, peers, q, k, v, starts).items():
 
-        def made():
+        def measured():
             run = prepare()
             kept.append(run)  # and with it the tensors that the graph reads
-            return error(run(), q, k, v, starts.tolist(), starts.tolist()), graph_of([run])
+            return error(run(), q, k, v, starts.tolist(), starts.tolist()), graph_of([run], a.device)
 
-        if got := usable(f"{name}, {case.name}", made):
-            errors[name], graphs[name] = got
+        if prepare:
+            made.add(name, measured)
+        else:
+            made.say(name, "missing")
     work = sum(4 * WIDTH * case.H * n * (n + 1) / 2 for n in case.lengths)
-    return {name: (s * 1e6, work / s * 1e-12, errors[name]) for name, s in graph_seconds(graphs, 1, a.rounds).items()}
+    return made.found(graph_seconds(made.graphs, 1, a.rounds, a.device), lambda s, off: (s * 1e6, work / s * 1e-12, off))
 
 
 # Queries and keys: none, one, borders of tiles, fewer and more queries than keys, one long one.
@@ -288,7 +292,7 @@ def compile_artifacts(a) -> None:
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("artifacts", ""), ("marker", "varlen"), ("arch", ""), ("target", "cuda")):
+    for name, default in (("device", "cuda"), ("dtype", "bf16"), ("filter", ""), ("peers", "fa3"), ("artifacts", ""), ("marker", "varlen"), ("arch", ""), ("target", "cuda")):
         p.add_argument(f"--{name}", default=default)
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--write", type=Path)
@@ -301,14 +305,15 @@ def main() -> int:
         compile_artifacts(a)
         return 0
     own, names, lines = Own(a.artifacts), [], []
+    peers = [] if a.check or backward else [p for p in peers_of(a.peers) if isinstance(p, Missing) or hasattr(p, "packed")]
     if a.check:
         return 1 if (varlen_gradients.check(own, a, WIDTH, batches, exact) if backward else check(a)) else 0
     for case in CASES:
         if a.filter not in case.name:
             continue
-        found = varlen_gradients.row(case, own, a, WIDTH, causal, torch_varlen) if backward else row(case, own, a)
+        found = varlen_gradients.row(case, own, a, WIDTH, causal, torch_varlen) if backward else row(case, own, peers, a)
         names = names or list(found)
-        cells = [f"{r[0]:.0f} us, {r[1]:.0f} TFLOP/s, {r[2]:.0e}" if (r := found.get(n)) else "" for n in names]
+        cells = [f"{r[0]:.0f} us, {r[1]:.0f} TFLOP/s, {r[2]:.0e}" if isinstance(r := found.get(n), tuple) else r or "" for n in names]
         lines.append(f"| {case.name}, {sum(case.lengths)} tokens | {' | '.join(cells)} |")
         note(lines[-1])
     head = [f"| sequences | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
