@@ -166,8 +166,12 @@ class Fa3(Paged):
                "window": {"window_size_left": getattr(case, "params", {}).get("window", 1) - 1, "window_size_right": 0}}.get(case.script)
         if how is None or q.requires_grad or self.storage:
             return None
-        run = self.forward(q=q.transpose(1, 2), k=k.transpose(1, 2), v=v.transpose(1, 2), softmax_scale=q.shape[3] ** -0.5, **how)
-        return lambda: run().transpose(1, 2)
+        # This build has packed rows alone: as many each, in an order of its own
+        (rows, keys, values), sizes = (x.transpose(1, 2).flatten(0, 1) for x in (q, k, v)), {}
+        for name, x in (("q", q), ("k", k)):
+            sizes |= {f"cu_seqlens_{name}": torch.arange(len(x) + 1, device=x.device, dtype=torch.int32) * x.shape[2], f"max_seqlen_{name}": x.shape[2]}
+        run = self.forward(q=rows, k=keys, v=values, softmax_scale=q.shape[3] ** -0.5, **sizes, **how)
+        return lambda: run().unflatten(0, (len(q), -1)).transpose(1, 2)
 
 
 class Fa3Stored(Fa3):

@@ -77,7 +77,7 @@ bool schedule_has_form(AuArena *arena, const AuProblem *p, AuFewForm form)
     if (form == AU_FEW_USUAL) return true;
     const bool narrow = form == AU_FEW_NARROW; /* of codes alone, which have no other */
     if (p->caps->has_private || p->queries != AU_DECODE_QUERIES || p->invariant ||
-        keys->has_groups || attn_is_stored(p->attn) != narrow ||
+        (keys->has_groups && form != AU_FEW_CROWDED) || attn_is_stored(p->attn) != narrow ||
         shapes_row(p->shapes, p, "warps_decode", SHAPES_FORCED))
         return false;
     if (narrow) return warps_has_narrow(arena, p);
