@@ -1,6 +1,6 @@
 /* metal_compile.c - see metal_compile.h. The text is included as it is; behind it stand calls of its kernels by name. Compiling is what tests
- * here wait for, so it is done without optimisation (kernels run a third longer, compiling takes a sixth), and what comes of a text is kept in
- * the build folder, by a sum of all that it was made of. */
+ * here wait for, so only what kernels call is optimised (include/metal_stdlib: `kernel`), and what comes of a text is kept in the build
+ * folder, by a sum of all that it was made of. */
 #include "metal_compile.h"
 #include "metal_texts.h"
 
@@ -80,16 +80,17 @@ static int load(MetalText *t, const char *path, char *why, size_t room)
     return t->run != NULL;
 }
 
-/* In [folder], all.so of all.cpp. */
+/* In [folder], all.so of all.cpp. What is compiled here runs here: a fused multiply-add, which is exact in any case, is an instruction where there is one. */
 static void tell_compiler(char *command, size_t room, unsigned version)
 {
     snprintf(
         command, room,
-        "%s -std=c++17 -O0 -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing "
+        "%s -std=c++17 -O1%s -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing "
         "-fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -w "
         "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -D__METAL_VERSION__=%u -I%s "
         "-shared -nostdlib -o all.so all.cpp -x none %s -lm -lc",
-        METAL_CXX, version, METAL_INCLUDE, METAL_RUN);
+        METAL_CXX, __builtin_cpu_supports("fma") ? " -mfma" : "", version, METAL_INCLUDE,
+        METAL_RUN);
 }
 
 MetalText *metal_compile(const char *source, unsigned version, char *why, size_t room)

@@ -35,7 +35,11 @@
 #define GIVE    "    slots.b[me] = x[63 - me];\n"
 #define OWN     "    simdgroup_barrier(mem_flags::mem_threadgroup);\n"
 #define OTHER   "    const float y = x[me ^ 31];\n"
-#define PAIRS   "    threadgroup ushort *const c = (threadgroup ushort *)shared;\n"
+#define HALVES  "    threadgroup packed_half2 *const h = (threadgroup packed_half2 *)shared;\n"
+#define FAR                                                                                        \
+    "    device const half *const p = (device const half *)slots.a;\n    const int at = 2 * me + " \
+    "2;\n"
+#define PAIRS "    threadgroup ushort *const c = (threadgroup ushort *)shared;\n"
 
 typedef struct Case {
     const char *body, *says; /* what is found; NULL: nothing, b is a turned round */
@@ -86,6 +90,45 @@ static const Case cases[] = {
     {PAIRS "    c[2 * me] = 1;\n" BARRIER
            "    slots.b[63 - me] = float(c[2 * me]) * float(me);\n}\n",
      NULL, 256},
+    /* Vectors are one access. */
+    {"    const float4 y = float4(*(device const packed_float4 *)(slots.a + me));\n    slots.b[me] "
+     "= y[0];\n}\n",
+     "16 bytes", 256},
+    {"    *(device packed_float4 *)(slots.b + me) = packed_float4(float4(0.0f));\n}\n",
+     "written outside of every buffer", 256},
+    {PAIRS "    c[2 * me] = 1;\n" BARRIER
+           "    const half2 y = half2(*((threadgroup const packed_half2 *)shared + me));\n"
+           "    slots.b[me] = float(y[0]);\n}\n",
+     "nobody has written", 256},
+    {FILL "    *(threadgroup packed_float4 *)(x + (me & 60)) = packed_float4(float4(1.0f));\n}\n",
+     "threadgroup memory is written", 256},
+    {HALVES "    h[me] = packed_half2(half2(half(0.0f), half(slots.a[me])));\n" BARRIER
+            "    const half2 y = half2(h[63 - me]);\n    slots.b[me] = float(y[1]);\n}\n",
+     NULL, 256},
+    {HALVES "    h[me] = packed_half2(half2(half(0.0f), half(slots.a[me])));\n"
+            "    const half2 y = half2(h[63 - me]);\n    slots.b[me] = float(y[1]);\n}\n",
+     "threadgroup memory is ", 256},
+    {"    threadgroup half *const h = (threadgroup half *)shared;\n    h[me] = "
+     "half(slots.a[me]);\n" BARRIER
+     "    const half y = h[63 - me];\n    slots.b[me] = float(y);\n}\n",
+     NULL, 128},
+    {"    threadgroup half *const h = (threadgroup half *)shared;\n    h[me] = half(slots.a[me]);\n"
+     "    const half y = h[63 - me];\n    slots.b[me] = float(y);\n}\n",
+     "threadgroup memory is ", 128},
+    /* Each way in which a half comes from memory; the last is not there. */
+    {FAR "    slots.b[me] = float(p[at]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half2(p[at], p[0])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half2(p[0], p[at])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half2(p[at])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half4(p[0], p[0], p[0], p[at])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half4(p[at])[1]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(simd_shuffle(p[at], ushort(0)));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(simd_shuffle_xor(p[at], 1));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(as_type<ushort>(p[at]));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(me < 64 ? p[at] : half(0.0f));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(int(p[at]));\n}\n", "2 bytes", 256},
+    {FAR "    const half y = p[at];\n    slots.b[me] = float(y);\n}\n", "2 bytes", 256},
+    {FAR "    ((device half *)slots.b)[at] = half(1.0f);\n}\n", "2 bytes", 256},
 };
 
 static void run_case(const Case *c)
