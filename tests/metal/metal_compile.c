@@ -1,5 +1,8 @@
-/* metal_compile.c - see metal_compile.h. The text is included as it is; behind it stand calls of its kernels by name. */
+/* metal_compile.c - see metal_compile.h. The text is included as it is; behind it stand calls of its kernels by name. Compiling is what tests
+ * here wait for, so only what kernels call is optimised (include/metal_stdlib: `kernel`), and what comes of a text is kept in the build
+ * folder, by a sum of all that it was made of. */
 #include "metal_compile.h"
+#include "metal_texts.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,7 +29,7 @@ static void find_kernels(MetalText *t, const char *source)
 
 static int write_source(const MetalText *t, const char *folder, const char *source)
 {
-    char path[128];
+    char path[METAL_PATH];
     snprintf(path, sizeof path, "%s/program_source", folder);
     FILE *file = fopen(path, "w");
     if (!file) return 0;
@@ -47,8 +50,8 @@ static int write_source(const MetalText *t, const char *folder, const char *sour
 
 static void remove_folder(const char *folder)
 {
-    static const char *const files[] = {"program_source", "all.cpp", "all.o", "all.so", "said"};
-    char path[128];
+    static const char *const files[] = {"program_source", "all.cpp", "all.so", "said"};
+    char path[METAL_PATH];
     for (unsigned n = 0; n < sizeof files / sizeof *files; n++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[n]);
         unlink(path);
@@ -58,7 +61,7 @@ static void remove_folder(const char *folder)
 
 static void read_words(const char *folder, char *why, size_t room)
 {
-    char path[128];
+    char path[METAL_PATH];
     snprintf(path, sizeof path, "%s/said", folder);
     FILE *file = fopen(path, "r");
     const size_t got = file ? fread(why, 1, room - 1, file) : 0;
@@ -66,10 +69,8 @@ static void read_words(const char *folder, char *why, size_t room)
     if (file) fclose(file);
 }
 
-static int load(MetalText *t, const char *folder, char *why, size_t room)
+static int load(MetalText *t, const char *path, char *why, size_t room)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/all.so", folder);
     t->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!t->library) {
         snprintf(why, room, "%s", dlerror());
@@ -79,26 +80,43 @@ static int load(MetalText *t, const char *folder, char *why, size_t room)
     return t->run != NULL;
 }
 
+/* In [folder], all.so of all.cpp. What is compiled here runs here: a fused multiply-add, which is exact in any case, is an instruction where there is one. */
+static void tell_compiler(char *command, size_t room, unsigned version)
+{
+    snprintf(
+        command, room,
+        "%s -std=c++17 -O1%s -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing "
+        "-fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables -w "
+        "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -D__METAL_VERSION__=%u -I%s "
+        "-shared -nostdlib -o all.so all.cpp -x none %s -lm -lc",
+        METAL_CXX, __builtin_cpu_supports("fma") ? " -mfma" : "", version, METAL_INCLUDE,
+        METAL_RUN);
+}
+
 MetalText *metal_compile(const char *source, unsigned version, char *why, size_t room)
 {
-    char folder[] = "/tmp/aule-metal-XXXXXX", command[2048];
+    char folder[METAL_FOLDER], kept[METAL_PATH], made[METAL_PATH], command[2048], line[4096];
     MetalText *t = calloc(1, sizeof *t);
-    if (!t || !mkdtemp(folder)) {
-        free(t);
+    if (!t) return NULL;
+    find_kernels(t, source);
+    tell_compiler(command, sizeof command, version);
+    const int keeps = metal_text_place(source, command, kept, sizeof kept);
+    if (keeps && access(kept, R_OK) == 0 && load(t, kept, why, room)) {
+        metal_text_used(kept);
+        return t;
+    }
+    why[0] = 0;
+    if (!metal_text_folder(folder, sizeof folder)) {
+        metal_forget(t);
         snprintf(why, room, "no folder for the compiler");
         return NULL;
     }
-    find_kernels(t, source);
-    snprintf(
-        command, sizeof command,
-        "cd %s && exec 2>said && %s -std=c++17 -O1 -fPIC -fvisibility=hidden -ffp-contract=off "
-        "-fno-strict-aliasing -w "
-        "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -D__METAL_VERSION__=%u -I%s "
-        "-c all.cpp -o all.o && "
-        "%s -shared -nostartfiles -o all.so all.o %s",
-        folder, METAL_CXX, version, METAL_INCLUDE, METAL_CXX, METAL_RUN);
-    const int fine =
-        write_source(t, folder, source) && system(command) == 0 && load(t, folder, why, room);
+    snprintf(made, sizeof made, "%s/all.so", folder);
+    snprintf(line, sizeof line, "cd %s && exec 2>said && %s", folder, command);
+    int fine = write_source(t, folder, source) && system(line) == 0;
+    const int moved = fine && keeps && rename(made, kept) == 0;
+    fine = fine && load(t, moved ? kept : made, why, room);
+    if (moved) metal_text_make_room(METAL_KEPT, METAL_MOST_KEPT);
     if (!fine && !why[0]) read_words(folder, why, room);
     remove_folder(folder);
     if (fine) return t;

@@ -9,8 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "metal_compile.h"
 #include "metal_double.h"
+#include "metal_texts.h"
 
 #define HEAD                                                                                       \
     "#include <metal_stdlib>\nusing namespace metal;\n"                                            \
@@ -28,6 +33,13 @@
 #define BARRIER "    threadgroup_barrier(mem_flags::mem_threadgroup);\n"
 #define FILL    "    x[me] = slots.a[me];\n"
 #define GIVE    "    slots.b[me] = x[63 - me];\n"
+#define OWN     "    simdgroup_barrier(mem_flags::mem_threadgroup);\n"
+#define OTHER   "    const float y = x[me ^ 31];\n"
+#define HALVES  "    threadgroup packed_half2 *const h = (threadgroup packed_half2 *)shared;\n"
+#define FAR                                                                                        \
+    "    device const half *const p = (device const half *)slots.a;\n    const int at = 2 * me + " \
+    "2;\n"
+#define PAIRS "    threadgroup ushort *const c = (threadgroup ushort *)shared;\n"
 
 typedef struct Case {
     const char *body, *says; /* what is found; NULL: nothing, b is a turned round */
@@ -53,6 +65,70 @@ static const Case cases[] = {
     {FILL "    if (simdgroup == 0)\n    " BARRIER
           "    else\n        simdgroup_barrier(mem_flags::mem_threadgroup);\n" GIVE "}\n",
      "", 256},
+    /* Of a simdgroup's threads. */
+    {FILL OWN OTHER BARRIER "    x[me ^ 31] = y;\n" BARRIER GIVE "}\n", NULL, 256},
+    {FILL OTHER BARRIER "    x[me ^ 31] = y;\n" BARRIER GIVE "}\n", "threadgroup memory is ", 256},
+    {FILL BARRIER OTHER "    x[me] = y;\n}\n", "threadgroup memory is ", 256},
+    {FILL BARRIER OTHER OWN "    x[me] = y;\n" BARRIER "    slots.b[me ^ 31] = x[63 - me];\n}\n",
+     NULL, 256},
+    {FILL BARRIER "    const float y = me < 32 ? x[0] : 0.0f;\n    if (me == 5) x[0] = y;\n}\n",
+     "threadgroup memory is ", 256},
+    /* Less than four bytes: what neighbours do is told apart, also of memory that was touched by words before. */
+    {"    shared[me] = uchar(me);\n" BARRIER "    slots.b[me] = float(shared[63 - me]);\n}\n", NULL,
+     64},
+    {"    shared[me] = uchar(me);\n    slots.b[me] = float(shared[63 - me]);\n}\n",
+     "threadgroup memory is ", 64},
+    {PAIRS FILL BARRIER "    c[me] = ushort(slots.a[me]);\n" BARRIER
+                        "    slots.b[me] = float(c[63 - me]);\n}\n",
+     NULL, 256},
+    {PAIRS FILL BARRIER
+     "    c[me] = ushort(slots.a[me]);\n    slots.b[me] = float(c[63 - me]);\n}\n",
+     "threadgroup memory is ", 256},
+    {FILL "    slots.b[me] = float(shared[(me ^ 1) * 4]);\n}\n", "threadgroup memory is ", 256},
+    {PAIRS "    c[2 * me] = 1;\n" BARRIER "    slots.b[me] = x[me];\n}\n", "nobody has written",
+     256},
+    {PAIRS "    c[2 * me] = 1;\n" BARRIER
+           "    slots.b[63 - me] = float(c[2 * me]) * float(me);\n}\n",
+     NULL, 256},
+    /* Vectors are one access. */
+    {"    const float4 y = float4(*(device const packed_float4 *)(slots.a + me));\n    slots.b[me] "
+     "= y[0];\n}\n",
+     "16 bytes", 256},
+    {"    *(device packed_float4 *)(slots.b + me) = packed_float4(float4(0.0f));\n}\n",
+     "written outside of every buffer", 256},
+    {PAIRS "    c[2 * me] = 1;\n" BARRIER
+           "    const half2 y = half2(*((threadgroup const packed_half2 *)shared + me));\n"
+           "    slots.b[me] = float(y[0]);\n}\n",
+     "nobody has written", 256},
+    {FILL "    *(threadgroup packed_float4 *)(x + (me & 60)) = packed_float4(float4(1.0f));\n}\n",
+     "threadgroup memory is written", 256},
+    {HALVES "    h[me] = packed_half2(half2(half(0.0f), half(slots.a[me])));\n" BARRIER
+            "    const half2 y = half2(h[63 - me]);\n    slots.b[me] = float(y[1]);\n}\n",
+     NULL, 256},
+    {HALVES "    h[me] = packed_half2(half2(half(0.0f), half(slots.a[me])));\n"
+            "    const half2 y = half2(h[63 - me]);\n    slots.b[me] = float(y[1]);\n}\n",
+     "threadgroup memory is ", 256},
+    {"    threadgroup half *const h = (threadgroup half *)shared;\n    h[me] = "
+     "half(slots.a[me]);\n" BARRIER
+     "    const half y = h[63 - me];\n    slots.b[me] = float(y);\n}\n",
+     NULL, 128},
+    {"    threadgroup half *const h = (threadgroup half *)shared;\n    h[me] = half(slots.a[me]);\n"
+     "    const half y = h[63 - me];\n    slots.b[me] = float(y);\n}\n",
+     "threadgroup memory is ", 128},
+    /* Each way in which a half comes from memory; the last is not there. */
+    {FAR "    slots.b[me] = float(p[at]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half2(p[at], p[0])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half2(p[0], p[at])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half2(p[at])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half4(p[0], p[0], p[0], p[at])[0]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(half4(p[at])[1]);\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(simd_shuffle(p[at], ushort(0)));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(simd_shuffle_xor(p[at], 1));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(as_type<ushort>(p[at]));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(me < 64 ? p[at] : half(0.0f));\n}\n", "2 bytes", 256},
+    {FAR "    slots.b[me] = float(int(p[at]));\n}\n", "2 bytes", 256},
+    {FAR "    const half y = p[at];\n    slots.b[me] = float(y);\n}\n", "2 bytes", 256},
+    {FAR "    ((device half *)slots.b)[at] = half(1.0f);\n}\n", "2 bytes", 256},
 };
 
 static void run_case(const Case *c)
@@ -107,6 +183,62 @@ static void test_refused(void **state)
     assert_non_null(strstr(why, "volatile"));
 }
 
+/* A text is compiled once: without a compiler it is found again, and no other. */
+static void test_kept(void **state)
+{
+    char text[4096], why[4096] = "", path[METAL_PATH];
+    (void)state;
+    snprintf(text, sizeof text, HEAD FILL BARRIER GIVE "}\n// %ld\n", (long)getpid());
+    if (!metal_text_place(text, "", path, sizeof path))
+        skip(); /* a build folder that nobody may write */
+    char *search = strdup(getenv("PATH"));
+    metal_forget(metal_compile(text, 300, why, sizeof why));
+    setenv("PATH", "/nowhere", 1);
+    MetalText *again = metal_compile(text, 300, why, sizeof why),
+              *other = metal_compile(text, 310, why, sizeof why);
+    setenv("PATH", search, 1);
+    free(search);
+    assert_non_null(again);
+    if (METAL_CXX[0] != '/') assert_null(other);
+    metal_forget(again), metal_forget(other);
+}
+
+static void test_places(void **state)
+{
+    char one[METAL_PATH], other[METAL_PATH];
+    (void)state;
+    if (!metal_text_place("a", "b", one, sizeof one)) skip();
+    metal_text_place("a", "b", other, sizeof other);
+    assert_string_equal(one, other);
+    metal_text_place("ab", "", other, sizeof other);
+    assert_string_not_equal(one, other);
+    metal_text_place("a", "c", other, sizeof other);
+    assert_string_not_equal(one, other);
+}
+
+static void test_room(void **state)
+{
+    enum { FILES = 5, STAY = 3 };
+    char folder[] = "/tmp/aule-metal-XXXXXX", path[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (int n = 0; n < FILES; n++) {
+        snprintf(path, sizeof path, "%s/%d.so", folder, n);
+        close(open(path, O_CREAT | O_WRONLY, 0600));
+        const struct timespec when = {1000 - n, 0};
+        utimensat(AT_FDCWD, path, (struct timespec[]){when, when}, 0);
+    }
+    snprintf(path, sizeof path, "%s/%d.so", folder, FILES - 1);
+    metal_text_used(path); /* the oldest is the newest now */
+    metal_text_make_room(folder, STAY);
+    for (int n = 0; n < FILES; n++) {
+        snprintf(path, sizeof path, "%s/%d.so", folder, n);
+        assert_int_equal(access(path, F_OK) == 0, n < STAY - 1 || n == FILES - 1);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
 /* Every message of the backend is one of Metal's, with Metal's types. */
 static void test_messages(void **state)
 {
@@ -138,9 +270,9 @@ static void test_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_planted), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_kept),    cmocka_unit_test(test_places),
+        cmocka_unit_test(test_room),    cmocka_unit_test(test_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ void shim_multiply(const float *a, const float *b, float *sums);
 void shim_place(unsigned lane, unsigned element, unsigned *row, unsigned *column);
 void shim_atomic(void *at, void *value, size_t bytes, int write);
 unsigned shim_lane(void);
-void shim_fail(const char *why);
+void shim_fail(const char *why) __attribute__((noreturn));
 uint16_t shim_to_half(float value);
 float shim_from_half(uint16_t bits);
 
