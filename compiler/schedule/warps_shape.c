@@ -383,6 +383,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
                      .key_tile = keys[n / 4 % 6],
                      .stages = 1 + (int32_t)(n / 2 % 2),
                      .query_in_registers = n % 2,
+                     .exchanges = ways > 1,
                      .via_shared = i % ways,
                      .split_segments = true};
         s.swizzle_span = span_of(p, atom, &s);
