@@ -112,6 +112,10 @@ static const char *pattern(const AuCPrinter *p, AuKOp op, AuKType of, AuKType to
     case AU_K_SLICE: return slice(p, to);
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE: return shuffle(op, to);
+    case AU_K_BOTH: /* of vectors that the language has */
+        return to.width > 4 ? NULL
+                            : "%t(simd_shuffle(%0, ushort(thread_in_simdgroup & ~%i)), "
+                              "simd_shuffle(%0, ushort(thread_in_simdgroup | %i)))";
     case AU_K_ANY: return "simd_any(%0)";
     case AU_K_MMA: return product(p);
     }

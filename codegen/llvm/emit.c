@@ -136,6 +136,7 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_DOT2: emit_dot2(e, v); return;
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE: emit_shuffle(e, v); return;
+    case AU_K_BOTH: emit_both(e, v); return;
     case AU_K_ANY:
         emit_set(e, v, emit_any(e, emit_wide(e, kernel_operand(e->k, in, 0))), false);
         return;

@@ -197,6 +197,7 @@ void emit_element(AuEmit *e, AuVal v);
 void emit_slice(AuEmit *e, AuVal v);
 void emit_dot2(AuEmit *e, AuVal v);
 void emit_shuffle(AuEmit *e, AuVal v);
+void emit_both(AuEmit *e, AuVal v);
 
 /* emit_matrix.c */
 void emit_tiles_open(AuEmit *e);

@@ -124,3 +124,16 @@ void emit_shuffle(AuEmit *e, AuVal v)
         all = emit_put(e, all, LLVMBuildExtractElement(b, from, emit_at(e, at, l), ""), l);
     emit_set(e, v, all, true);
 }
+
+/* A vector is the elements of one lane behind those of another. */
+void emit_both(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const uint32_t lanes = e->k->lanes, width = in->type.width, half = width / 2,
+                   bit = (uint32_t)in->imm;
+    LLVMValueRef from = emit_wide(e, kernel_operand(e->k, in, 0));
+    for (uint32_t l = 0; l < lanes; l++)
+        for (uint32_t n = 0; n < width; n++)
+            e->order[l * width + n] = (n < half ? l & ~bit : l | bit) * half + n % half;
+    emit_set(e, v, emit_permute(e, from, NULL, lanes * width), true);
+}

@@ -59,6 +59,8 @@ typedef struct GpuDevice {
     LLVMValueRef (*blocks)(AuEmit *e, int64_t dimension); /* of the grid */
     /* A value from the lane whose number is [lane], or differs from the own one in the bits of [lane]. */
     LLVMValueRef (*exchange)(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRef lane);
+    /* Of a word what the lane without [bit] in its number has, and what the one with it; NULL: made of an exchange. */
+    bool (*both)(AuEmit *e, LLVMValueRef word, uint32_t bit, LLVMValueRef out[2]);
     LLVMValueRef (*any)(AuEmit *e, LLVMValueRef mask);
     void (*barrier)(AuEmit *e, bool of_executor);
     void (*forget_loads)(AuEmit *e); /* between phases: nothing that was loaded is kept */

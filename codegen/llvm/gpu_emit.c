@@ -60,6 +60,38 @@ static LLVMValueRef shuffle(AuEmit *e, const AuInstr *in)
     return exchange(e, false, v, LLVMBuildAnd(e->builder, lane, last, ""));
 }
 
+/* The own word and the other lane's, in the order of their lanes. */
+static void both_words(AuEmit *e, LLVMValueRef word, uint32_t bit, LLVMValueRef out[2])
+{
+    const GpuDevice *device = gpu_device(e);
+    LLVMBuilderRef b = e->builder;
+    if (device->both && device->both(e, word, bit, out)) return;
+    LLVMValueRef other = device->exchange(e, true, word, gpu_i32(e, bit)),
+                 own = LLVMBuildAnd(b, e->gpu->lane, gpu_i32(e, bit), ""),
+                 upper = LLVMBuildICmp(b, LLVMIntNE, own, gpu_i32(e, 0), "");
+    out[0] = LLVMBuildSelect(b, upper, other, word, "");
+    out[1] = LLVMBuildSelect(b, upper, word, other, "");
+}
+
+/* Words of 32 bits, whatever numbers are in them. */
+static LLVMValueRef both(AuEmit *e, const AuInstr *in)
+{
+    LLVMBuilderRef b = e->builder;
+    LLVMTypeRef i32 = e->element[AU_I32];
+    const uint32_t words = in->type.width / 2u * kernel_scalar_bytes((AuScalar)in->type.scalar) / 4;
+    LLVMValueRef v = LLVMBuildBitCast(b, emit_base(e, kernel_operand(e->k, in, 0)),
+                                      words == 1 ? i32 : LLVMVectorType(i32, words), ""),
+                 all = LLVMGetPoison(LLVMVectorType(i32, 2 * words));
+    for (uint32_t n = 0; n < words; n++) {
+        LLVMValueRef of[2], at = gpu_i32(e, n);
+        both_words(e, words == 1 ? v : LLVMBuildExtractElement(b, v, at, ""), (uint32_t)in->imm,
+                   of);
+        all = LLVMBuildInsertElement(b, all, of[0], at, "");
+        all = LLVMBuildInsertElement(b, all, of[1], gpu_i32(e, words + n), "");
+    }
+    return LLVMBuildBitCast(b, all, emit_type(e, (AuScalar)in->type.scalar, in->type.width), "");
+}
+
 static bool in_registers(const AuEmit *e, const AuInstr *in)
 {
     return e->k->mems[in->mem.i].space == AU_LANE;
@@ -86,6 +118,7 @@ bool gpu_instruction(AuEmit *e, AuVal v)
     case AU_K_ATOMIC_INC: gpu_atomic_inc(e, v); return true;
     case AU_K_SHUFFLE:
     case AU_K_SHUFFLE_XOR: emit_set(e, v, shuffle(e, in), false); return true;
+    case AU_K_BOTH: emit_set(e, v, both(e, in), false); return true;
     case AU_K_ANY:
         emit_set(e, v, device->any(e, emit_base(e, kernel_operand(e->k, in, 0))), false);
         return true;

@@ -23,7 +23,15 @@ typedef struct HipHost {
 
 static inline const HipHost *hip_host(const AuEmit *e) { return (const HipHost *)e->host; }
 
+typedef struct HipKernel {
+    GpuKernel gpu;
+    LLVMBasicBlockRef
+        asked; /* the block of LLVM's that has `upper`, whether the lane is in an upper row of 16 */
+    LLVMValueRef upper;
+} HipKernel;
+
 /* hip_shuffle.c: of all lanes of a wave */
+bool hip_both(AuEmit *e, LLVMValueRef word, uint32_t bit, LLVMValueRef out[2]);
 LLVMValueRef hip_exchange(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRef lane);
 
 /* hip_memory.c */

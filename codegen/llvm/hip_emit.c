@@ -88,12 +88,12 @@ static bool keeps_long(const AuKernel *k) { return !gpu_multiplies_halves(k); }
 
 static GpuKernel *open(AuEmit *e)
 {
-    GpuKernel *k = AU_NEW(e->arena, GpuKernel);
+    HipKernel *k = AU_NEW(e->arena, HipKernel);
     const unsigned slots = e->k->arg_count > 0;
     LLVMTypeRef type = LLVMPointerTypeInContext(e->context, KERNARG);
     LLVMTypeRef signature = LLVMFunctionType(e->element[AU_VOID], &type, slots, false);
-    k->coarse = gpu_multiplies_halves(e->k);
-    if (!k->coarse && hip_host(e)->mfma) e->longest = GPU_PIECE;
+    k->gpu.coarse = gpu_multiplies_halves(e->k);
+    if (!k->gpu.coarse && hip_host(e)->mfma) e->longest = GPU_PIECE;
     e->function = LLVMAddFunction(e->module, e->k->name, signature);
     LLVMSetFunctionCallConv(e->function, AMDGPU_KERNEL);
     LLVMSetVisibility(e->function, LLVMProtectedVisibility);
@@ -101,7 +101,7 @@ static GpuKernel *open(AuEmit *e)
     add_attributes(e);
     choose_registers(e);
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));
-    return k;
+    return &k->gpu;
 }
 
 /* ---- threads */
@@ -217,7 +217,7 @@ static void end(AuEmit *e) { (void)e; }
                     [GPU_RECIPROCAL] = {"llvm.amdgcn.rcp", true},                                  \
                     [GPU_RSQRT] = {"llvm.amdgcn.rsq", true}},                                      \
     .open = open, .thread = thread, .block = block, .blocks = blocks,                              \
-    .exchange = hip_exchange, .any = any, .barrier = barrier,                                      \
+    .exchange = hip_exchange, .both = hip_both, .any = any, .barrier = barrier,                                      \
     .forget_loads = forget_loads, .pin = pin,                                                      \
     .masked_load = hip_masked_load, .masked_store = hip_masked_store,                              \
     .instruction = instruction}

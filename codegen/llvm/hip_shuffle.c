@@ -56,16 +56,53 @@ static LLVMValueRef across_rows(AuEmit *e, LLVMValueRef v)
 
 /* Two copies, of which the upper half of the first and the lower half of the second change places, in each 64 lanes or in each 32: the first
  * has the lower half twice then, the second the upper one. */
+/* Is the lane in an upper row of 16? Asked in each block that chooses by it, of a copy of which LLVM knows nothing: so the answer is in VCC, which
+ * choices of two words at once (v_dual_cndmask_b32) take it from, and not in a register that is kept throughout a loop. */
+static LLVMValueRef is_upper(AuEmit *e)
+{
+    HipKernel *k = (HipKernel *)e->gpu;
+    LLVMBuilderRef b = e->builder;
+    if (k->asked == LLVMGetInsertBlock(b)) return k->upper;
+    LLVMTypeRef i32 = e->element[AU_I32], type = LLVMFunctionType(i32, &i32, 1, false);
+    LLVMValueRef copy = LLVMGetInlineAsm(type, "", 0, "=v,0", 4, true, false,
+                                         LLVMInlineAsmDialectATT, false),
+                 bit = LLVMBuildAnd(b, e->gpu->lane, gpu_i32(e, 16), ""),
+                 own = LLVMBuildCall2(b, type, copy, &bit, 1, "");
+    k->asked = LLVMGetInsertBlock(b);
+    k->upper = LLVMBuildICmp(b, LLVMIntNE, own, gpu_i32(e, 0), "upper");
+    return k->upper;
+}
+
+static void both_rows(AuEmit *e, LLVMValueRef word, LLVMValueRef out[2])
+{
+    LLVMValueRef other = across_rows(e, word), upper = is_upper(e);
+    out[0] = LLVMBuildSelect(e->builder, upper, other, word, "");
+    out[1] = LLVMBuildSelect(e->builder, upper, word, other, "");
+}
+
+bool hip_both(AuEmit *e, LLVMValueRef word, uint32_t bit, LLVMValueRef out[2])
+{
+    if (bit == 16 && hip_host(e)->rows_cross) {
+        both_rows(e, word, out);
+        return true;
+    }
+    if ((bit != 16 && bit != 32) || !hip_host(e)->halves_swap) return false;
+    LLVMValueRef no = LLVMConstInt(e->element[AU_I1], 0, false),
+                 arguments[4] = {word, word, no, no};
+    LLVMValueRef all =
+        emit_call(e, bit == 32 ? "llvm.amdgcn.permlane32.swap" : "llvm.amdgcn.permlane16.swap",
+                  NULL, NULL, arguments, 4);
+    for (uint32_t n = 0; n < 2; n++) out[n] = LLVMBuildExtractValue(e->builder, all, n, "");
+    return true;
+}
+
 static LLVMValueRef swap_halves(AuEmit *e, LLVMValueRef v, uint32_t distance)
 {
-    LLVMValueRef no = LLVMConstInt(e->element[AU_I1], 0, false), arguments[4] = {v, v, no, no};
-    LLVMValueRef both =
-        emit_call(e, distance == 32 ? "llvm.amdgcn.permlane32.swap" : "llvm.amdgcn.permlane16.swap",
-                  NULL, NULL, arguments, 4);
+    LLVMValueRef of[2] = {NULL, NULL};
+    hip_both(e, v, distance, of);
     LLVMValueRef bit = LLVMBuildAnd(e->builder, e->gpu->lane, gpu_i32(e, distance), ""),
                  upper = LLVMBuildICmp(e->builder, LLVMIntNE, bit, gpu_i32(e, 0), "");
-    return LLVMBuildSelect(e->builder, upper, LLVMBuildExtractValue(e->builder, both, 0, ""),
-                           LLVMBuildExtractValue(e->builder, both, 1, ""), "");
+    return LLVMBuildSelect(e->builder, upper, of[0], of[1], "");
 }
 
 static LLVMValueRef swizzle(AuEmit *e, LLVMValueRef v, uint32_t distance)

@@ -50,7 +50,7 @@ static void note_region(SpvEmit *e, SpvUses *uses, uint32_t first)
         if (in->op == AU_K_ARG) uses->args[in->imm] = true;
         if (in->op == AU_K_BLOCK) uses->block[in->imm] = true;
         if (in->op == AU_K_BLOCKS) uses->blocks[in->imm] = true;
-        uses->lane |= in->op == AU_K_LANE;
+        uses->lane |= in->op == AU_K_LANE || in->op == AU_K_BOTH;
         uses->warp |= in->op == AU_K_WARP;
         e->loops |= in->op == AU_K_FOR;
         note_region(e, uses, in->body);

@@ -17,15 +17,21 @@ static SpvId exchanged(SpvEmit *e, const AuInstr *in, uint32_t element)
     SpvModule *m = e->m;
     const SpvExchange *how = &e->flavour->exchange;
     const SpvId type = spirv_scalar(m, (AuScalar)in->type.scalar);
-    const SpvId scope = spirv_u32(m, SPV_SCOPE_SUBGROUP), of = spirv_operand(e, in, 0, element);
+    const uint32_t half = in->type.width / 2u;
+    const SpvId scope = spirv_u32(m, SPV_SCOPE_SUBGROUP),
+                of = spirv_operand(e, in, 0, in->op == AU_K_BOTH ? element % half : element);
     if (in->op == AU_K_ANY) {
         needs(m, how->for_any);
         return spirv_make2(m, how->any, type, scope, of);
     }
     needs(m, how->for_shuffle);
     const bool turned = in->op == AU_K_SHUFFLE_XOR;
-    const SpvId lane = turned
-                           ? spirv_u32(m, (uint32_t)in->imm)
+    const uint32_t bit = (uint32_t)in->imm;
+    const SpvId lane = turned ? spirv_u32(m, bit)
+                       : in->op == AU_K_BOTH
+                           ? spirv_make2(m, element < half ? SPV_BitwiseAnd : SPV_BitwiseOr,
+                                         spirv_scalar(m, AU_I32), e->lane,
+                                         spirv_u32(m, element < half ? ~bit : bit))
                            : spirv_make2(m, SPV_BitwiseAnd, spirv_scalar(m, AU_I32),
                                          spirv_operand(e, in, 1, 0), spirv_u32(m, e->k->lanes - 1));
     const uint32_t operands[] = {scope, of, lane}, first = how->shuffle_has_scope ? 0 : 1;
@@ -36,8 +42,10 @@ static SpvId exchanged(SpvEmit *e, const AuInstr *in, uint32_t element)
 void spirv_exchange(SpvEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
-    const bool known = in->op == AU_K_SHUFFLE || in->op == AU_K_SHUFFLE_XOR || in->op == AU_K_ANY;
-    if (!known || in->type.scalar == AU_I64) { /* which devices need not exchange */
+    const bool known = in->op == AU_K_SHUFFLE || in->op == AU_K_SHUFFLE_XOR ||
+                       in->op == AU_K_BOTH || in->op == AU_K_ANY;
+    const bool words = in->op != AU_K_BOTH || kernel_scalar_bytes((AuScalar)in->type.scalar) == 4;
+    if (!known || !words || in->type.scalar == AU_I64) { /* which devices need not exchange */
         spirv_lacks(e, in);
         return;
     }

@@ -22,8 +22,8 @@ static int32_t fewer(int32_t keys)
     return power;
 }
 
-/* The same with fewer keys; false: there is none. */
-static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
+/* The same with fewer keys; false: there is none. [via]: and weights by way of shared memory, which then has room for them. */
+static bool make_with(AuJob *job, const AuVariant *v, bool via, AuVariant *out)
 {
     const int32_t keys = v->schedule->shape.key_tile;
     if (!v->target->spilled || !v->asked || (v->row && !v->row->own) || keys <= LEAST_KEYS ||
@@ -34,8 +34,10 @@ static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
                       .own = true,
                       .matched = AU_NEW(job->arena, bool)};
     for (uint32_t n = 0; n < SHAPE_KEYS; n++) row.values[n] = v->row ? v->row->values[n] : -1;
-    for (uint32_t n = 0; n < SHAPE_KEYS; n++)
+    for (uint32_t n = 0; n < SHAPE_KEYS; n++) {
         if (shape_is_key(n, schedule, "keys")) row.values[n] = fewer(keys);
+        if (via && shape_is_key(n, schedule, "via")) row.values[n] = 1;
+    }
     const AuDiags before = *job->diags;
     *out = *v->asked;
     out->asked = v->asked;
@@ -44,6 +46,13 @@ static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
                       out->schedule->shape.key_tile < keys;
     au_diags_back(job->diags, &before);
     return good;
+}
+
+/* An exchange of lanes pays by larger tiles: of 64 keys softcap at width 64 is 1297 cycles of 32 x 32 pairs on gfx1100, and 1244 by way of LDS. */
+static bool make(AuJob *job, const AuVariant *v, AuVariant *out)
+{
+    return (v->schedule->shape.exchanges && make_with(job, v, true, out)) ||
+           make_with(job, v, false, out);
 }
 
 /* One step down for each of those that spill and that a step has not failed; false: no step did any good. */

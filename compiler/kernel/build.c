@@ -182,6 +182,11 @@ AuVal kernel_element(AuKernel *k, AuVal vector, uint32_t which)
     return kernel_emit(k, (AuInstr){.op = AU_K_ELEMENT, .imm = which}, (AuVal[]){vector}, 1);
 }
 
+AuVal kernel_both(AuKernel *k, AuVal words, uint32_t bit)
+{
+    return kernel_emit(k, (AuInstr){.op = AU_K_BOTH, .imm = bit}, (AuVal[]){words}, 1);
+}
+
 AuVal kernel_dot2(AuKernel *k, AuVal c, AuVal a, AuVal b)
 {
     return kernel_emit(k, (AuInstr){.op = AU_K_DOT2}, (AuVal[]){c, a, b}, 3);

@@ -96,6 +96,7 @@ AuKType kernel_type_of(const AuKernel *k, const AuInstr *in, const AuVal *operan
     case AU_K_MATRIX_ANY:
     case AU_K_ELECT: return (AuKType){AU_I1, 1};
     case AU_K_ELEMENT: return (AuKType){of[0].scalar, 1};
+    case AU_K_BOTH: return (AuKType){of[0].scalar, (uint8_t)(2 * of[0].width)};
     case AU_K_DOT2:
     case AU_K_MMA:
     case AU_K_SHUFFLE_XOR:

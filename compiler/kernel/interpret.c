@@ -234,6 +234,7 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_MATRIX_PUT: kernel_step_place(m, e, s); return;
     case AU_K_SHUFFLE:
     case AU_K_SHUFFLE_XOR:
+    case AU_K_BOTH:
     case AU_K_ANY: kernel_step_lanes(m, s, e->frame); return;
     }
     if (m->agents && kernel_op_info(s->op)->flags & AU_KF_AGENTS)

@@ -184,6 +184,20 @@ void kernel_step_value(const AuStep *s, char *frame)
     }
 }
 
+/* The first half of the elements from lanes whose number has not the bit, the second from those whose has it. */
+static void both(const AuStep *s, uint32_t lanes, char *frame)
+{
+    const uint32_t width = s->n / lanes / 2, bit = (uint32_t)s->imm;
+    const char *x = frame + s->a;
+    char *out = frame + s->result;
+    for (uint32_t e = 0; e < 2 * width; e++)
+        for (uint32_t l = 0; l < lanes; l++) {
+            const uint32_t from = e < width ? l & ~bit : l | bit;
+            memcpy(out + (e * lanes + l) * s->bytes, x + (e % width * lanes + from) * s->bytes,
+                   s->bytes);
+        }
+}
+
 void kernel_step_lanes(const AuMachine *m, const AuStep *s, char *frame)
 {
     const uint32_t lanes = m->k->lanes;
@@ -192,6 +206,10 @@ void kernel_step_lanes(const AuMachine *m, const AuStep *s, char *frame)
     const int32_t *from = (const int32_t *)(const void *)(frame + s->b);
     if (s->op == AU_K_ANY) {
         memset(out, memchr(x, 1, lanes) != NULL, lanes);
+        return;
+    }
+    if (s->op == AU_K_BOTH) {
+        both(s, lanes, frame);
         return;
     }
     for (uint32_t l = 0; l < lanes; l++) {

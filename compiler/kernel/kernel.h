@@ -205,6 +205,7 @@ AuVal kernel_load(AuKernel *k, AuMem mem, AuVal index, uint32_t width, AuVal mas
 void kernel_store(AuKernel *k, AuMem mem, AuVal index, AuVal value, AuVal mask);
 AuVal kernel_vec(AuKernel *k, const AuVal *elements, uint32_t width);
 AuVal kernel_element(AuKernel *k, AuVal vector, uint32_t which);
+AuVal kernel_both(AuKernel *k, AuVal words, uint32_t bit);
 AuVal kernel_dot2(AuKernel *k, AuVal c, AuVal a, AuVal b);
 enum { AU_MOST_DEPTH = 1024 }; /* of a MATMUL */
 /* C[rows, vectors] (+)= A[rows, depth] B[depth, vectors]: core.def, MATMUL. */

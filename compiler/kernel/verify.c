@@ -197,6 +197,24 @@ static void check_lanes(AuVerifier *v, uint32_t i)
         verify_wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
 }
 
+/* Words of lanes side by side: numbers of 32 bits, or pairs of such of 16. */
+static void check_both(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuKType of = verify_type_at(v, in, 0);
+    const bool words = (1u << of.scalar & (I32 | F32)) != 0,
+               pairs = (1u << of.scalar & HALF) && of.width % 2 == 0;
+    if ((!words && !pairs) || !is_width(2u * of.width))
+        verify_wrong(v, AU_E0804, i,
+                     "operand 1 must be i32 or f32, or f16 or bf16 by pairs, it is %s",
+                     verify_type_text(v, of));
+    if (in->imm < 1 || in->imm >= (int64_t)v->k->lanes || (in->imm & (in->imm - 1)))
+        verify_wrong(v, AU_E0808, i, "%lld is no bit of the number of a lane of %u",
+                     (long long)in->imm, v->k->lanes);
+    if (v->k->lanes & (v->k->lanes - 1))
+        verify_wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
+}
+
 static void check_vec(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
@@ -266,6 +284,7 @@ static void check_core(AuVerifier *v, uint32_t i)
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE:
     case AU_K_ANY: check_lanes(v, i); break;
+    case AU_K_BOTH: check_both(v, i); break;
     case AU_K_BARRIER: check_barrier(v, i); break;
     case AU_K_FOR: check_for(v, i); break;
     case AU_K_IF:

@@ -1,8 +1,11 @@
 /* convert.c - `x = convert y @ L`: a fragment in another layout, by an exchange between the lanes of a warp.
  *
  * Each register of x takes its element from the lane that the digits of y's layout say, and from the register there. Lane and register are
- * computed from the element's index; where the register is another from lane to lane, each that it may be is asked for. */
+ * computed from the element's index; where the register is another from lane to lane, each that it may be is asked for. Where each lane gets what two
+ * have whose numbers differ in one bit, words pass between these two, several numbers of 16 bits at once (`both`). */
 #include "internal.h"
+
+#include <string.h>
 
 enum { MOST_ASKED = 16 };
 
@@ -44,6 +47,83 @@ static AuVal ask(AuLower *l, const AuTileVar *y, const Source *x)
     return value;
 }
 
+/* ---- lanes that differ in one bit of their numbers give each other what they hold */
+
+enum { MOST_WORDS = 4 };
+
+/* The axis along which it is so, all others lying as they did, and the bit; false: it is another conversion. */
+static bool is_spread(const AuTileType *from, const AuTileType *to, uint32_t *axis, int32_t *bit)
+{
+    uint32_t found = 0;
+    for (uint32_t n = 0; n < from->count; n++) {
+        const AuTilePlaces *a = from->axes[n].places, *b = to->axes[n].places;
+        if (tile_same_places(a, b)) continue;
+        *axis = n, *bit = tile_spread_bit(a, b);
+        if (!*bit) return false;
+        found++;
+    }
+    return found == 1;
+}
+
+/* Where the register is in the array of x that has what this one of y's has in lanes without the bit, or with it. */
+static uint32_t number_of(const AuTileType *from, const AuTileType *to, const int32_t *regs,
+                          uint32_t axis, int32_t bit)
+{
+    int32_t of[TILE_MAX_AXES];
+    memcpy(of, regs, sizeof of);
+    const AuTilePlaces *a = from->axes[axis].places;
+    of[axis] = tile_axis_register(to->axes[axis].places,
+                                  tile_axis_offset(a, regs[axis]) + tile_axis_base(a, bit, 0));
+    return lower_register_number(to, of);
+}
+
+/* Registers of y in the order of its array, [wide] of them at once: words that lie side by side in both arrays. False: so many do not. */
+static bool spread(AuLower *l, const AuTileStmt *s, uint32_t axis, int32_t bit, uint32_t wide,
+                   bool emit)
+{
+    AuKernel *k = l->k;
+    const AuTileVar *y = s->convert.source->var, *x = s->var;
+    const uint32_t count = lower_registers(y->type);
+    int32_t regs[TILE_MAX_AXES] = {0};
+    uint32_t *const at[2] = {AU_NEW_ARRAY(l->arena, uint32_t, (size_t)count + 1),
+                             AU_NEW_ARRAY(l->arena, uint32_t, (size_t)count + 1)};
+    const AuVal none = {0};
+    do {
+        const uint32_t number = lower_register_number(y->type, regs);
+        for (int32_t n = 0; n < 2; n++)
+            at[n][number] = number_of(y->type, x->type, regs, axis, n * bit);
+    } while (lower_next_register(y->type, regs, TILE_MAX_AXES, 1));
+    for (uint32_t r = 0; r < count && !emit; r++)
+        for (uint32_t n = 0; n < 2; n++)
+            if (count % wide || at[n][r] != at[n][r - r % wide] + r % wide ||
+                at[n][r - r % wide] % wide)
+                return false;
+    for (uint32_t r = 0; r < count && emit; r += wide) {
+        const AuVal all = kernel_both(
+            k, kernel_load(k, lower_var_array(l, y), kernel_i32(k, (int32_t)r), wide, none, none),
+            (uint32_t)bit);
+        for (uint32_t n = 0; n < 2; n++)
+            kernel_store(
+                k, lower_var_array(l, x), kernel_i32(k, (int32_t)at[n][r]),
+                wide > 1 ? kernel_slice(k, all, n * wide, wide) : kernel_element(k, all, n), none);
+    }
+    return true;
+}
+
+static bool lower_spread(AuLower *l, const AuTileStmt *s)
+{
+    const AuTileType *from = s->convert.source->var->type, *to = s->var->type;
+    const uint32_t word = 4u / tile_elem(from->elem)->bytes; /* numbers of a word */
+    uint32_t axis = 0;
+    int32_t bit = 0;
+    if (from->elem != to->elem || word < 1 || !is_spread(from, to, &axis, &bit)) return false;
+    for (uint32_t wide = MOST_WORDS * word; wide >= word; wide /= 2) {
+        if (!spread(l, s, axis, bit, wide, false)) continue;
+        return spread(l, s, axis, bit, wide, true);
+    }
+    return false;
+}
+
 static bool can_convert(const AuLower *l, const AuTileVar *from, const AuTileVar *to)
 {
     bool good = l->r.unit->written_out && tile_elem(from->type->elem)->is_float &&
@@ -66,6 +146,7 @@ void lower_convert(AuLower *l, const AuTileStmt *s)
         lower_refuse(l, "a conversion between these layouts");
         return;
     }
+    if (lower_spread(l, s)) return;
     do {
         Source x = {.lane = kernel_i32(k, 0)};
         for (uint32_t n = 0; n < type->count; n++)

@@ -54,6 +54,7 @@ typedef struct AuTileAtom {
     bool tensor;  /* C, and A if not in shared memory, live in tensor memory */
     bool turns;   /* memory may be read by parts of rows or of columns: tile_turned_places */
     bool rounds;  /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */
+    bool exchanges; /* sums become operand A by one exchange between lanes: tile_spread_bit */
     const char *note;
 } AuTileAtom;
 

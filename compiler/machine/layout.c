@@ -122,6 +122,34 @@ int32_t tile_axis_base(const AuTilePlaces *places, int32_t lane, int32_t warp)
     return index;
 }
 
+int32_t tile_axis_register(const AuTilePlaces *places, int32_t index)
+{
+    int32_t number = 0, unit = 1;
+    for (uint32_t i = 0; i < places->digits.count; i++) {
+        const AuTileDigit d = places->digits.at[i];
+        if (d.unit == TILE_UNIT_REG) {
+            number += index % d.size * unit;
+            unit *= d.size;
+        }
+        index /= d.size;
+    }
+    return number;
+}
+
+int32_t tile_spread_bit(const AuTilePlaces *from, const AuTilePlaces *to)
+{
+    int32_t bit = 0;
+    for (int32_t i = 0; i < from->extent; i++) bit |= from->place[i] ^ to->place[i];
+    if (from->extent != to->extent || bit >= TILE_WARP || (bit & (bit - 1))) return 0;
+    for (int32_t i = 0; i < from->extent; i++) {
+        const int32_t first = tile_axis_offset(from, tile_axis_register(from, i)),
+                      half = tile_axis_base(from, from->place[i] & bit, 0);
+        if (to->place[i] & bit || tile_axis_register(to, first + half) != tile_axis_register(to, i))
+            return 0;
+    }
+    return bit;
+}
+
 /* Lanes that turn together name rows of the axis that they hold one behind the other: g / n of them a piece each of one row, the next ones of the
  * next. */
 const AuTilePlaces *tile_named_places(AuArena *arena, const AuTilePlaces *got, bool free, int32_t n)

@@ -56,6 +56,10 @@ int32_t tile_axis_base(const AuTilePlaces *places, int32_t lane, int32_t warp);
 const AuTilePlaces *tile_named_places(AuArena *arena, const AuTilePlaces *got, bool free,
                                       int32_t n);
 
+int32_t tile_axis_register(const AuTilePlaces *places, int32_t index); /* that holds the index */
+/* Do all lanes get what lanes without and with one bit of their number hold? That bit; else 0. Whose register an index is in follows from where it was. */
+int32_t tile_spread_bit(const AuTilePlaces *from, const AuTilePlaces *to);
+
 typedef enum AuTileCost { TILE_COST_NONE, TILE_COST_SHUFFLE, TILE_COST_SHARED } AuTileCost;
 /* What a change of layout costs: nothing, an exchange inside a warp, or a way through shared memory. */
 AuTileCost tile_conversion_cost(const AuTilePlaces *const *from, const AuTilePlaces *const *to,

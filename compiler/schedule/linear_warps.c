@@ -363,7 +363,7 @@ LinearWarps lw_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSched
     LinearWarps w = {.l = lin_begin(arena, t, p, out)};
     w.l.x.shape = s;
     w.l.x.atom = warps_atom(p);
-    w.l.x.via_shared = warps_via_shared(p);
+    w.l.x.via_shared = warps_sums_lie_apart(p);
     w.l.spread = w.l.chunk;
     w.l.columns = w.e = s->query_tile;
     w.d = linear_warps_channels(p);

@@ -372,7 +372,7 @@ static int32_t shared_of_given(const AuProblem *p, const AuShape *whole)
                   read = tile_pitch_bytes(REGISTER * e, tile_swizzle_span(REGISTER * e, span));
     const bool by_token = p->hooks->normal->decay == AU_DECAY_SCALAR;
     const int32_t pairs = linear_warps_by_channel(p) ? c
-                          : warps_via_shared(p)      ? LINEAR_ROWS * s.executors
+                          : warps_sums_lie_apart(p)  ? LINEAR_ROWS * s.executors
                                                      : 0;
     return WARPS_ALIGNMENT + c * (linear_warps_by_channel(p) ? 1 : 2) * keys +
            (lin_problem_is_fed(p) ? e * columns : c * values) + pairs * columns + d * values +
@@ -480,7 +480,7 @@ static const char *refusal_of_shape(AuArena *arena, const AuProblem *p, AuShape 
     const char *behind = linear_warps_given_refusal(arena, p, s);
     if (behind) return behind;
     if (linear_warps_by_channel(p)) return refusal_of_channel_shape(arena, p, s);
-    if (lin_problem_has(p, AU_SLOT_NORM) && warps_via_shared(p) && row_columns(p, s) > COLUMNS)
+    if (lin_problem_has(p, AU_SLOT_NORM) && warps_sums_lie_apart(p) && row_columns(p, s) > COLUMNS)
         return au_format(arena,
                          "a norm where sums are no operands, and %d channels of a row, which would "
                          "be more code than there may be",

@@ -125,7 +125,7 @@ static const char *refusal_of_widths(AuArena *arena, const AuProblem *p)
     if (lin_problem_is_own(p) && channels_of_lane(p) > LANE_CHANNELS)
         return au_format(arena, "rows of %d channels, of which a lane has %d", p->d,
                          channels_of_lane(p));
-    if (lin_problem_is_own(p) && warps_via_shared(p) && p->d > OWN_VIA_SHARED)
+    if (lin_problem_is_own(p) && warps_sums_lie_apart(p) && p->d > OWN_VIA_SHARED)
         return au_format(arena, "%d channels of rows of feedback's own where sums are no operands",
                          p->d);
     if ((sums(p, AU_SLOT_Q) || sums(p, AU_SLOT_K) || sums(p, AU_SLOT_READS) ||
@@ -201,7 +201,7 @@ static int32_t rows_of_pairs(const AuProblem *p, const AuShape *s)
                         !lin_problem_has(p, AU_SLOT_NORM) &&
                         s->executors >= 2 * linear_warps_row_groups(s);
     if (lin_problem_is_own(p)) return OWN_PAIRS * s->key_tile;
-    if (!warps_via_shared(p) && !linear_warps_by_channel(p)) return 0;
+    if (!warps_sums_lie_apart(p) && !linear_warps_by_channel(p)) return 0;
     return shared ? s->key_tile : s->executors * LINEAR_ROWS;
 }
 

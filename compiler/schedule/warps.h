@@ -13,8 +13,12 @@ void warps_forward_complete(const AuProblem *p, AuShape *shape); /* of whole blo
 
 /* The matrix unit of a warp for the operands; NULL: there is none, or one of single numbers only. */
 const AuTileAtom *warps_atom(const AuProblem *p);
-/* Do sums become operand A of the next product only via shared memory? */
-bool warps_via_shared(const AuProblem *p);
+/* Do sums lie otherwise than operand A of the next product? Then lanes exchange what they hold, or it goes through shared memory. */
+bool warps_sums_lie_apart(const AuProblem *p);
+bool warps_exchanges(const AuProblem *p);
+bool warps_via_shared(const AuProblem *p, const AuShape *s);
+/* Rounded sums, as operand A: as they lie, or once lanes have exchanged them. */
+const char *warps_as_rows(Lanes *x, const char *name);
 /* Of a problem that is not refused, and a shape. */
 const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p);
 /* Blocks that are on a processor at once. */
@@ -81,9 +85,8 @@ void warps_step_of_codes(Lanes *x); /* one tile, instead of the steps of warps_f
 /* warps_operands.c: are codes, where warps have keys of their own, operands of products without a tile of numbers? What a lane then has, in layouts of its own: of
  * queries and sums; before the loop. */
 bool warps_codes_are_operands(const AuProblem *p, const AuShape *s);
-/* Is there a form of such kernels for few rows (schedule_has_form, AU_FEW_NARROW)? Its weights, as operand of the product with values. */
+/* Is there a form of such kernels for few rows (schedule_has_form, AU_FEW_NARROW)? */
 bool warps_has_narrow(AuArena *arena, const AuProblem *p);
-const char *warps_exchange_weights(Lanes *x, const char *weight);
 void warps_code_layouts(Lanes *x);
 const char *warps_query_layout(Lanes *x);
 const char *warps_sums_layout(Lanes *x);

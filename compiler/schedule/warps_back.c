@@ -138,6 +138,7 @@ Lanes warps_back_of_queries(Lanes *x, const AuShape *shape)
     y.shape = shape;
     y.rows = shape->rows;
     y.block = shape->rows * shape->executors;
+    y.via_shared = warps_via_shared(x->p, shape);
     x->item_rows[LANES_QUERIES] = y.item_rows[LANES_QUERIES] = y.block;
     return y;
 }

@@ -104,6 +104,7 @@ void warps_key_gradients(Lanes *x, const char *queries);
 /* ---- warps_pieces.c */
 const char *warps_own_keys(Lanes *x);  /* where the warp's keys begin in the block */
 void warps_hold_turned_keys(Lanes *x); /* once */
+bool warps_is_paced(const Lanes *x);   /* do products say how far ahead operands may be read? */
 int32_t warps_paced(const Lanes *x);   /* products that operands are read ahead for */
 int32_t warps_held_turned_keys(const Lanes *x, const WarpsPieces *p); /* registers of a lane */
 void warps_query_gradients(Lanes *x); /* of a tile, further products' too */

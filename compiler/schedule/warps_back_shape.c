@@ -182,7 +182,10 @@ static const char *refusal(Lanes *x)
         return au_format(x->arena, "%d queries do not divide among %d warps", s->query_tile,
                          s->executors);
     if (s->query_parts > 1 && warps_back_via_shared(x)) return "parts of queries via shared memory";
-    if (s->keys_in_registers && x->via_shared) return "operands that do not lie as sums do";
+    if (s->keys_in_registers && warps_sums_lie_apart(x->p))
+        return "operands that do not lie as sums do";
+    if (s->via_shared && !warps_exchanges(x->p))
+        return "weights by way of shared memory, where lanes exchange none";
     if (!parts_divide(x)) return "channels do not divide among the warps that share keys";
     if (cost.shared > x->p->caps->shared_bytes)
         return au_format(x->arena, "%d bytes of shared memory of %d", cost.shared,

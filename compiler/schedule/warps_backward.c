@@ -126,7 +126,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     warps_layouts(&x);
     warps_back_layouts(&x);
     if (warps_back_passes(&x)) warps_pass_tiles(&x);
-    if (warps_is_cramped(&x)) tile_set_option(x.t, "paced", warps_paced(&x));
+    if (warps_is_paced(&x)) tile_set_option(x.t, "paced", warps_paced(&x));
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */
     const bool own_queries =

@@ -48,7 +48,7 @@ void warps_forward_add_values(Lanes *x, const char *weight)
         tile_store(x->t, "%s -> %v", weight, own);
         weight = own.text;
     }
-    tile_product(x->t, "acc", x->atom, TILE_ADD, warps_exchange_weights(x, weight), values);
+    tile_product(x->t, "acc", x->atom, TILE_ADD, warps_as_rows(x, weight), values);
 }
 
 /* Copies and compute of one tile, one stage: see the head of this file. */

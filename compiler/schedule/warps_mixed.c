@@ -87,7 +87,7 @@ static Lanes lanes_of_few(const Lanes *given, const AuProblem *p, const AuShape 
     if (!given->sum_atom) return few;
     few.atom = given->sum_atom; /* single warps */
     few.sum_atom = NULL;
-    few.via_shared = warps_via_shared(p);
+    few.via_shared = warps_via_shared(p, shape);
     few.is_exact = true; /* as where they are alone */
     return few;
 }

@@ -66,7 +66,7 @@ bool warps_codes_are_operands(const AuProblem *p, const AuShape *s)
         if (!warps_has_codes(p, n) || attn_scales_parts(stored) || !becomes_quickly(p, stored))
             return false;
     }
-    return s->keys_apart && s->query_in_registers && atom && !warps_via_shared(p) &&
+    return s->keys_apart && s->query_in_registers && atom && !warps_sums_lie_apart(p) &&
            !atom->rounds && warps_padded(atom, p->d) == p->d && has_registers(p, s) &&
            takes_neighbours(p, atom);
 }
@@ -82,13 +82,6 @@ bool warps_has_narrow(AuArena *arena, const AuProblem *p)
     return !p->tf32 && warps_copy_ahead(p) && tile_narrow_atom(p->caps, p->operand, TILE_ON_WARP) &&
            schedule_warps_decode_shape(arena, &of, &shape, &why) &&
            warps_codes_are_operands(&of, &shape);
-}
-
-const char *warps_exchange_weights(Lanes *x, const char *weight)
-{
-    if (x->p->form != AU_FEW_NARROW) return weight;
-    tile_convert(x->t, "weight_rows", weight, tile_text(x->t, "@ %s.A", x->atom->name));
-    return "weight_rows";
 }
 
 void warps_code_layouts(Lanes *x)

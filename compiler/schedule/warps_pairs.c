@@ -74,31 +74,31 @@ static void pairs(Lanes *x, const char *from)
     warps_add_values(x);
 }
 
+/* P' or dS' of the warp's keys, made an operand where it is multiplied: lanes that exchange it have it twice. */
+static const char *pairs_operand(Lanes *x, const char *held, const char *shared)
+{
+    return warps_back_via_shared(x)
+               ? tile_text(x->t, "%s[%s +: %d, :]", shared, warps_own_keys(x), x->rows)
+               : warps_as_rows(x, held);
+}
+
 void warps_key_gradients(Lanes *x, const char *queries)
 {
     AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "[%s +: %d, :]", warps_own_keys(x), x->rows);
-    const char *ds_operand = warps_back_via_shared(x) ? tile_text(t, "dS%s", rows) : "ds_operand";
+    const bool turned = warps_back_turns(x);
     const int32_t d = warps_keys_width(x), e = warps_values_width(x);
+    const char *channels_d = tile_text(t, "%s +: %d", warps_part_from(x, d), warps_part_of(x, d)),
+               *channels_e = tile_text(t, "%s +: %d", warps_part_from(x, e), warps_part_of(x, e));
     queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
-    if (warps_back_turns(x)) {
-        tile_product(
-            t, "dv_acc", x->atom, TILE_ADD,
-            warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
-            tile_text(t, "dOT[%s +: %d, %s]", warps_part_from(x, e), warps_part_of(x, e), queries));
-        tile_product(
-            t, "dk_acc", x->atom, TILE_ADD, ds_operand,
-            tile_text(t, "QT[%s +: %d, %s]", warps_part_from(x, d), warps_part_of(x, d), queries));
-        return;
-    }
-    tile_product(
-        t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD,
-        warps_back_via_shared(x) ? tile_text(t, "P%s", rows) : "weight",
-        tile_text(t, "dO[%s, %s +: %d]", queries, warps_part_from(x, e), warps_part_of(x, e)));
-    tile_product(
-        t, "dk_acc", x->atom, TILE_ADD, ds_operand,
-        tile_text(t, "Q[%s, %s +: %d]", queries, warps_part_from(x, d), warps_part_of(x, d)));
-    warps_dot_key_gradients(x, ds_operand, queries);
+    const char *weight = pairs_operand(x, "weight", "P");
+    tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD, weight,
+                 turned ? tile_text(t, "dOT[%s, %s]", channels_e, queries)
+                        : tile_text(t, "dO[%s, %s]", queries, channels_e));
+    const char *ds_operand = pairs_operand(x, "ds_operand", "dS");
+    tile_product(t, "dk_acc", x->atom, TILE_ADD, ds_operand,
+                 turned ? tile_text(t, "QT[%s, %s]", channels_d, queries)
+                        : tile_text(t, "Q[%s, %s]", queries, channels_d));
+    if (!turned) warps_dot_key_gradients(x, ds_operand, queries);
 }
 
 void warps_walk_pairs(Lanes *x)

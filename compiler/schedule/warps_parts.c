@@ -35,13 +35,31 @@ bool warps_weights_get_lost(const AuProblem *p)
     return of.low >= -MOST && of.high <= MOST;
 }
 
-bool warps_via_shared(const AuProblem *p)
+bool warps_sums_lie_apart(const AuProblem *p)
 {
     enum { EXTENT = 32 };                       /* enough to compare layouts by */
-    if (p->form == AU_FEW_NARROW) return false; /* warps_exchange_weights */
+    if (p->form == AU_FEW_NARROW) return false; /* warps_as_rows */
     const AuTileAtom *atom = warps_atom(p);
     const AuTilePlaces *columns = tile_atom_places(p->attn->arena, atom, TILE_C, 1, EXTENT);
     return !columns || !tile_contraction_matches(atom, columns, NULL, EXTENT);
+}
+
+bool warps_exchanges(const AuProblem *p)
+{
+    return warps_sums_lie_apart(p) && warps_atom(p)->exchanges;
+}
+
+bool warps_via_shared(const AuProblem *p, const AuShape *s)
+{
+    return warps_sums_lie_apart(p) && (s->via_shared || !warps_exchanges(p));
+}
+
+const char *warps_as_rows(Lanes *x, const char *name)
+{
+    if (x->via_shared || !(x->p->form == AU_FEW_NARROW || warps_exchanges(x->p))) return name;
+    const char *rows = tile_text(x->t, "%s_rows", name);
+    tile_convert(x->t, rows, name, tile_text(x->t, "@ %s.A", x->atom->name));
+    return rows;
 }
 
 /* To the depth of a product and, where two warps may share accumulators, to two instructions; of tall ones one is wide enough. */
@@ -138,7 +156,7 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .operand = tile_elem(p->operand)->name,
                    .held = tile_elem(p->operand)->name,
                    .atom = warps_atom(p),
-                   .via_shared = warps_via_shared(p)};
+                   .via_shared = warps_via_shared(p, shape)};
 }
 
 const char *warps_stage(const Lanes *x, bool filled)

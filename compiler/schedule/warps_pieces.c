@@ -79,6 +79,14 @@ int32_t warps_held_turned_keys(const Lanes *x, const WarpsPieces *p)
     return warps_turned_keys_are_held(x) ? registers_of(x, TILE_B, x->block, p->channels) : 0;
 }
 
+/* Where shapes are small since room is. Operands that lie in both halves of a wave take twice as many registers: where pairs come in parts (width 64 on
+ * gfx1100: 17 spilled, none paced), or a number at a time (160: 169 and none), but not at width 32, which has room and more waits when paced. */
+bool warps_is_paced(const Lanes *x)
+{
+    return warps_is_cramped(x) ||
+           (warps_exchanges(x->p) && (x->shape->query_parts > 1 || !warps_back_turns(x)));
+}
+
 /* With more LLVM was seen to spill (docs/dev/performance-notes.md). */
 int32_t warps_paced(const Lanes *x)
 {

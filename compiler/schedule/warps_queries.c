@@ -134,7 +134,8 @@ static void results(Lanes *x, Kind kind)
     warps_query_pairs(x);
     const char *own = tile_text(t, "dS[self * %d +: %d, :]", x->rows, x->rows);
     if (x->via_shared) tile_store(t, "ds_operand -> %s", own);
-    tile_product(t, "dq_acc", x->atom, TILE_ADD, x->via_shared ? own : "ds_operand",
+    tile_product(t, "dq_acc", x->atom, TILE_ADD,
+                 x->via_shared ? own : warps_as_rows(x, "ds_operand"),
                  tile_text(t, "K[%s:, :]", warps_stage(x, false)));
 }
 
@@ -221,8 +222,9 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
                                                       : 16,
                          .stages = 2 - (int32_t)(n % 2)};
         if (out->key_tile % atom->n || out->key_tile % atom->k) continue;
-        const int32_t ds_bytes =
-            warps_via_shared(p) ? warps_row_bytes(p, warps_back_swizzle_span(p), out->key_tile) : 0;
+        const int32_t ds_bytes = warps_via_shared(p, out)
+                                     ? warps_row_bytes(p, warps_back_swizzle_span(p), out->key_tile)
+                                     : 0;
         const int32_t shared =
             WARPS_ALIGNMENT + out->executors * out->rows * (d_bytes + e_bytes + ds_bytes) +
             out->stages * out->key_tile * (d_bytes + (p->attn->v_in_k ? 0 : e_bytes));

@@ -77,7 +77,7 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
     }
     if (warps_rows_are_direct(p, s) || warps_forward_stages_rows(p, s)) query = 0;
     if (warps_values_are_turned(p, s)) key -= warps_row_bytes(p, span, p->e);
-    if (warps_via_shared(p)) query += warps_row_bytes(p, span, keys_of_warp(s));
+    if (warps_via_shared(p, s)) query += warps_row_bytes(p, span, keys_of_warp(s));
     Needs needs = registers_of(p, atom, s);
     /* rows of such tiles are multiples of 128 bytes, as beginnings are */
     const int32_t alignment = warps_has_one_tile(p, s) && query % 128 == 0 && key % 128 == 0
@@ -143,8 +143,10 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
-    if (s->query_in_registers && (warps_via_shared(p) || atom->rounds))
+    if (s->query_in_registers && (warps_sums_lie_apart(p) || atom->rounds))
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
+    if (s->via_shared && !warps_exchanges(p))
+        return "weights by way of shared memory, where lanes exchange none";
     if (s->rows % atom->m || keys_of_warp(s) % most(atom->k, atom->n) ||
         s->key_tile % s->executors || (s->keys_apart && p->e % (s->executors * atom->n)))
         return au_format(arena, "%d rows or %d keys for %d warps do not divide into %s", s->rows,
@@ -226,6 +228,15 @@ static double far_rate(const AuProblem *p, const AuShape *s)
                                                                : 13. / 30);
 }
 
+/* How weights become operands where lanes could exchange them, by the emulator's counts of gfx1100 for 32 x 32 pairs (docs/dev/performance-notes.md): 16
+ * exchanges, 32 choices and 16 turns for what these wait for; by way of shared memory 8 stores, 8 loads and 6. */
+static double operand_cycles(const AuProblem *p, const AuShape *s)
+{
+    enum { PAIRS = 32 * 32, EXCHANGED = 64, STORED = 22 };
+    if (!warps_exchanges(p)) return 0;
+    return (double)(s->via_shared ? STORED : EXCHANGED) / PAIRS / p->caps->schedulers;
+}
+
 /* Cycles of a processor for a pair, less is better: what its parts take for a tile, which overlap but in part. The shares were fitted
  * to 25 shapes measured on an H200 (bf16, widths 64, 128, 256), most of which the sum meets within 6 %; what is measured of them is in
  * docs/dev/lowering.md. */
@@ -259,7 +270,7 @@ static double cycles_of_pair(const AuProblem *p, const AuTileAtom *atom, const A
     const double border = (s->rows * s->executors + s->key_tile) / 8192.0;
     /* Fewer warps hide less. Beside 32 rows or many registers, queries in registers or a second stage cost a sixth. */
     const bool tight = s->rows > atom->m || needs.registers > tile_share(p->caps, TIGHT_SHARE);
-    return all / pairs * (1 + border) * warps_enough(p, warps) *
+    return (all / pairs + operand_cycles(p, s)) * (1 + border) * warps_enough(p, warps) *
            (tight && (s->query_in_registers || s->stages > 1) ? 1.17 : 1) *
            (p->caps->lone_rows && s->rows > atom->m ? SPILLED : 1);
 }
@@ -347,10 +358,12 @@ static const char *refusal_of_direct(AuArena *arena, const AuProblem *p, AuShape
 }
 
 /* Where tiles pass through registers and rows are no multiples of 32 numbers, LLVM spills around tiles that are no power of two: 48 keys of 80
- * channels took 387 registers by MFMA of 16 columns, 64 take 287; 96 spilled 266 by WMMA of gfx1200. */
+ * channels took 387 registers by MFMA of 16 columns, 64 take 287; 96 spilled 266 by WMMA of gfx1200. Where lanes exchange weights such tiles were
+ * counted worse: width 64, 96 keys, 1638 cycles of 32 x 32 pairs on gfx1100, 128 1563. */
 static bool is_ragged(const AuProblem *p, const AuShape *s)
 {
-    return (p->d % 32 || p->e % 32) && !warps_copy_ahead(p) && !is_power_of_two(s->key_tile);
+    const bool rows = p->d % 32 || p->e % 32, exchanges = warps_exchanges(p) && !s->via_shared;
+    return (rows || exchanges) && !warps_copy_ahead(p) && !is_power_of_two(s->key_tile);
 }
 
 bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
@@ -362,12 +375,16 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
     if (p->queries && p->queries != AU_PAGED_QUERIES) return few_shape(arena, p, out, why);
-    for (uint32_t n = 0; n < 3 * 3 * 6 * 2 * 2; n++) {
+    const uint32_t ways = warps_exchanges(p) ? 2 : 1; /* of weights to the next product */
+    for (uint32_t i = 0; i < 3 * 3 * 6 * 2 * 2 * ways; i++) {
+        const uint32_t n = i / ways;
         AuShape s = {.executors = warps[n / 72],
                      .rows = rows[n / 24 % 3],
                      .key_tile = keys[n / 4 % 6],
                      .stages = 1 + (int32_t)(n / 2 % 2),
                      .query_in_registers = n % 2,
+                     .exchanges = ways > 1,
+                     .via_shared = i % ways,
                      .split_segments = true};
         s.swizzle_span = span_of(p, atom, &s);
         const char *refused = is_ragged(p, &s) ? "a tile of keys that is no power of two"

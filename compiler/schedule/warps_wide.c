@@ -307,7 +307,8 @@ static const char *refusal_of_values(AuArena *arena, const AuProblem *p)
     AuProblem usual = *p;
     usual.queries = AU_ANY_QUERIES;
     if (attn_is_stored(p->attn)) return "keys of 8 bits, wider than a warp holds";
-    if (p->tf32 || !warps_atom(p) || warps_via_shared(p)) return "units whose sums are no operands";
+    if (p->tf32 || !warps_atom(p) || warps_sums_lie_apart(p))
+        return "units whose sums are no operands";
     const char *why = warps_grouped_refusal(arena, p), *too_wide;
     if (why) return why;
     return schedule_warps_shape(arena, &usual, &narrow, &too_wide) ? "values that a warp holds"

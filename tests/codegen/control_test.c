@@ -178,6 +178,23 @@ static void add_exchange(Host *host, AuScalar scalar)
     output(host, c, scalar,
            kernel_emit(k, (AuInstr){.op = AU_K_SHUFFLE, .type = type}, anywhere, 2), 1);
     output(host, c, scalar, kernel_emit(k, (AuInstr){.op = AU_K_SHUFFLE, .type = type}, one, 2), 1);
+    for (uint32_t by = 1; by < host->lanes; by *= 2)
+        output(host, c, scalar, kernel_both(k, v, by), 2);
+}
+
+/* Words of which lanes get two lanes' each: pairs of 16 bits, and several words at once. */
+static void add_both(Host *host, AuScalar scalar)
+{
+    Case *c = host_case(host, "both of vectors of %s", kernel_scalar_name(scalar));
+    AuKernel *k = c->k;
+    c->grid[0] = BLOCKS;
+    const uint32_t least = kernel_scalar_bytes(scalar) == 2 ? 2 : 1;
+    for (uint32_t width = least; width <= 8; width *= 2) {
+        const AuVal place = times(c, case_place(c), (int32_t)width);
+        const AuVal v = kernel_load(k, input(host, c, scalar, width), place, width, none(), none());
+        for (uint32_t by = 1; by < host->lanes; by *= 2)
+            output(host, c, scalar, kernel_both(k, v, by), 2 * width);
+    }
 }
 
 static void add_any(Host *host)
@@ -284,6 +301,9 @@ static void fill_cases(Host *host)
         add_dot(host, bits & 4 ? AU_F16 : AU_BF16, bits & 1, bits & 2);
     add_exchange(host, AU_F32);
     add_exchange(host, AU_I32);
+    add_both(host, AU_F32);
+    add_both(host, AU_F16);
+    add_both(host, AU_BF16);
     add_any(host);
     for (uint32_t bits = 0; bits < 4; bits++)
         add_atomics(host, bits & 2 ? AU_F32 : AU_I32, bits & 1);

@@ -132,6 +132,11 @@ static void make_exchange(Maker *m)
         keep(m, SMALL, kernel_cvt(k, v, AU_I32));
         return;
     }
+    if (draw(m, 4) == 0) {
+        const uint32_t bit = 1u << draw(m, (uint32_t)__builtin_ctz(k->lanes));
+        keep(m, kind, kernel_element(k, kernel_both(k, v, bit), draw(m, 2)));
+        return;
+    }
     of[1] = draw(m, 2)
                 ? kernel_i32(k, (int32_t)draw(m, k->lanes))
                 : kernel_op2(k, AU_K_AND, pick(m, SMALL), kernel_i32(k, (int32_t)k->lanes - 1));

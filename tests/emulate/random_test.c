@@ -100,44 +100,85 @@ static void test_gfx908(void **state) { (void)state, on_machine("gfx908", 64); }
 static void test_gfx942(void **state) { (void)state, on_machine("gfx942", 64); }
 static void test_gfx1100(void **state) { (void)state, on_machine("gfx1100", 32); }
 
-/* ---- exchange by every distance */
+/* ---- exchange by every distance; what two lanes have, by every bit */
+
+typedef struct Exchanged {
+    const char *arch;
+    uint32_t lanes, rows; /* of results, a number of each lane */
+    int32_t *out;
+} Exchanged;
+
+/* [body] stores rows of @o; %1 is the lane. */
+static void run_exchanges(Bench *b, Exchanged *x, const char *body)
+{
+    char why[256] = "";
+    AuKernel *k = bench_kernel(
+        b, au_format(b->arena,
+                     "kernel exchange lanes %u warps 1\nmemory @o: global i32 align 16 writes\n"
+                     "arg o: pointer @o\n{\n%%1 = lane.i32\n%s}\n",
+                     x->lanes, body));
+    const AuBlob code = code_of(b, &k, 1, x->arch, AU_CODE_FINAL);
+    x->out = AU_NEW_ARRAY(b->arena, int32_t, x->rows * x->lanes);
+    const AuKBuffer at = {.data = x->out, .count = x->rows * x->lanes};
+    Buffers made = {k, &at};
+    const uint64_t slot = (uintptr_t)x->out;
+    Emulator *e = emu_new(code.bytes, why, sizeof why);
+    if (!e) fail_msg("%s: %s", x->arch, why);
+    const EmuLaunch launch = {.kernel = k->name,
+                              .grid = {1, 1, 1},
+                              .block = {x->lanes, 1, 1},
+                              .arguments = &slot,
+                              .seed = 1,
+                              .inside = inside,
+                              .context = &made};
+    if (!emu_run(e, &launch)) fail_msg("%s: %s", x->arch, emu_error(e));
+    emu_free(e);
+}
 
 static void exchanges(const char *arch, uint32_t lanes)
 {
     Bench b = bench_new();
-    char why[256] = "";
     AuText text = {.arena = b.arena};
-    au_text_add(&text,
-                "kernel exchange lanes %u warps 1\nmemory @o: global i32 align 16 writes\n"
-                "arg o: pointer @o\n{\n%%1 = lane.i32\n",
-                lanes);
+    Exchanged x = {arch, lanes, lanes, NULL};
     for (uint32_t d = 1; d < lanes; d++)
         au_text_add(&text,
                     "%%%u = shuffle_xor.i32 %%1 #%u\n%%%u = add.i32 %%1, %u\n"
                     "store @o[%%%u], %%%u\n",
                     2 * d, d, 2 * d + 1, d * lanes, 2 * d + 1, 2 * d);
-    au_text_add(&text, "}\n");
-    AuKernel *k = bench_kernel(&b, au_text_str(&text));
-    const AuBlob code = code_of(&b, &k, 1, arch, AU_CODE_FINAL);
-    int32_t *o = AU_NEW_ARRAY(b.arena, int32_t, lanes * lanes);
-    const AuKBuffer at = {.data = o, .count = lanes * lanes};
-    Buffers made = {k, &at};
-    const uint64_t slot = (uintptr_t)o;
-    Emulator *e = emu_new(code.bytes, why, sizeof why);
-    if (!e) fail_msg("%s: %s", arch, why);
-    const EmuLaunch launch = {.kernel = k->name,
-                              .grid = {1, 1, 1},
-                              .block = {lanes, 1, 1},
-                              .arguments = &slot,
-                              .seed = 1,
-                              .inside = inside,
-                              .context = &made};
-    if (!emu_run(e, &launch)) fail_msg("%s: %s", arch, emu_error(e));
+    run_exchanges(&b, &x, au_text_str(&text));
     for (uint32_t d = 1; d < lanes; d++)
         for (uint32_t l = 0; l < lanes; l++)
-            if (o[d * lanes + l] != (int32_t)(l ^ d))
-                fail_msg("%s: distance %u: lane %u got lane %d", arch, d, l, o[d * lanes + l]);
-    emu_free(e);
+            if (x.out[d * lanes + l] != (int32_t)(l ^ d))
+                fail_msg("%s: distance %u: lane %u got lane %d", arch, d, l, x.out[d * lanes + l]);
+    bench_free(&b);
+}
+
+/* Of two words, the lane's number and that times 100, what both lanes have. */
+static void boths(const char *arch, uint32_t lanes)
+{
+    enum { WORDS = 4 };
+    Bench b = bench_new();
+    AuText text = {.arena = b.arena};
+    Exchanged x = {arch, lanes, 0, NULL};
+    uint32_t v = 4;
+    au_text_add(&text, "%%2 = mul.i32 %%1, 100\n%%3 = vec.i32x2 %%1, %%2\n");
+    for (uint32_t bit = 1; bit < lanes; bit *= 2, x.rows += WORDS) {
+        const uint32_t all = v++;
+        au_text_add(&text, "%%%u = both.i32x4 %%3 #%u\n", all, bit);
+        for (uint32_t n = 0; n < WORDS; n++, v += 2)
+            au_text_add(&text,
+                        "%%%u = element.i32 %%%u #%u\n%%%u = add.i32 %%1, %u\n"
+                        "store @o[%%%u], %%%u\n",
+                        v, all, n, v + 1, (x.rows + n) * lanes, v + 1, v);
+    }
+    run_exchanges(&b, &x, au_text_str(&text));
+    for (uint32_t row = 0; row < x.rows; row++)
+        for (uint32_t l = 0; l < lanes; l++) {
+            const uint32_t bit = 1u << row / WORDS, from = row % WORDS < 2 ? l & ~bit : l | bit;
+            if (x.out[row * lanes + l] != (int32_t)(from * (row % 2 ? 100 : 1)))
+                fail_msg("%s: both by %u, word %u: lane %u got %d", arch, bit, row % WORDS, l,
+                         x.out[row * lanes + l]);
+        }
     bench_free(&b);
 }
 
@@ -146,6 +187,13 @@ static void test_exchanges(void **state)
     (void)state;
     exchanges("gfx942", 64), exchanges("gfx950", 64);
     exchanges("gfx1100", 32), exchanges("gfx1200", 32);
+}
+
+static void test_boths(void **state)
+{
+    (void)state;
+    boths("gfx942", 64), boths("gfx950", 64);
+    boths("gfx1100", 32), boths("gfx1200", 32);
 }
 
 /* ---- golden assembly */
@@ -187,6 +235,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gfx908),  cmocka_unit_test(test_gfx942),
         cmocka_unit_test(test_gfx1100), cmocka_unit_test(test_exchanges),
-        cmocka_unit_test(test_mfma),    cmocka_unit_test(test_wmma)};
+        cmocka_unit_test(test_boths),   cmocka_unit_test(test_mfma),
+        cmocka_unit_test(test_wmma)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

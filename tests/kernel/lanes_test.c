@@ -51,6 +51,8 @@ static const char kernel_text[] =
     "  %35.v = cvt.f32 %1\n"
     "  %36.v = and.i32 %1, 3\n"
     "  %37.am1 = neg.i32 %1\n"
+    "  %38.v = both.f32x2 %20 #1\n"
+    "  %39.u = both.f32x2 %19 #1\n"
     "}\n";
 
 static void every_value_is_classified(void **state)
@@ -72,7 +74,7 @@ static void every_value_is_classified(void **state)
             fail_msg("%s of %s is %s", kernel_op_info(in->op)->text, in->text, kind);
         checked++;
     }
-    assert_int_equal(checked, 37);
+    assert_int_equal(checked, 39);
     assert_true(l.same[5] && !l.same[6] && !l.same[7]); /* @same, @differs, @late */
     bench_free(&b);
 }

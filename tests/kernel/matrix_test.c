@@ -90,8 +90,9 @@ static const struct {
     {"mfma_32x32x16",
      {"c1 c2 c4 r1 r2 r4 r8 r16 c8", "r1 r2 r4 c1 c2 c4 c8 c16 r8",
       "c1 c2 c8 c16 r1 r2 r4 r8 r16 c4"}},
+    /* the documents' columns 1 2 4 8 are ours 4 1 2 8 */
     {"wmma11",
-     {"c1 c2 c4 c8 r1 r2 r4 r8 r0", "r1 r2 r4 r8 c1 c2 c4 c8 c0", "c2 c4 c8 r1 r2 r4 r8 c1"}},
+     {"c1 c2 c4 c8 r1 r2 r4 r8 r0", "r1 r2 r4 r8 c4 c1 c2 c8 c0", "c1 c2 c8 r1 r2 r4 r8 c4"}},
     {"wmma12", {"c1 c2 c8 r1 r2 r4 r8 c4", "r1 r2 r8 c1 c2 c4 c8 r4", "c1 c2 c4 r1 r2 r4 r8 c8"}},
     {"simdgroup8", {"c1 c2 r1 r2 c4 r4", "c1 c2 r1 r2 c4 r4", "c1 c2 r1 r2 c4 r4"}},
     {"dpas", {"r1 r2 r4 c1 c2 c4 c8", "r1 r2 r4 r8 c1 c2 c4 c8", "r1 r2 r4 c1 c2 c4 c8"}},

@@ -54,6 +54,35 @@ static void test_waits(void **state)
     session_end(&s);
 }
 
+/* Weights that lanes of gfx11 exchange: 16 x 32 are 16 numbers a lane, which pass by 4 at once; none asks a lane for one number. Of f32 a
+ * word is a number. */
+static const char halves[] = "target gfx1100\n"
+                             "kernel turn(x: in %s[q:16, kv:32], o: out %s[q:16, kv:32])\n"
+                             "grid(mb: 1) {\n"
+                             "    role core[1] on warp {\n"
+                             "        sums = load x[:, :] @ wmma11.C\n"
+                             "        rows = convert sums @ wmma11.A\n"
+                             "        store rows -> o[:, :]\n"
+                             "    }\n"
+                             "}\n";
+
+static void test_halves(void **state)
+{
+    (void)state;
+    static const char *const elements[] = {"f16", "bf16", "f32"};
+    for (size_t n = 0; n < sizeof elements / sizeof *elements; n++) {
+        Session s = session_begin();
+        const Lowered program = {.file = elements[n],
+                                 .text = au_format(s.arena, halves, elements[n], elements[n]),
+                                 .sizes = sizes};
+        const char *text = text_of(&s, &program);
+        assert_int_equal(count(text, au_format(s.arena, "both.%sx8 ", elements[n])), 4);
+        assert_int_equal(count(text, "shuffle"), 0);
+        lowered_check(&s, &program);
+        session_end(&s);
+    }
+}
+
 /* A warp that reads what it wrote itself. */
 static const char exchange[] =
     "target sm_80\n"
@@ -378,11 +407,12 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_waits),         cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_pairs),         cmocka_unit_test(test_distances),
-        cmocka_unit_test(test_swizzle_spans), cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_pair_refusals),
-        cmocka_unit_test(test_named_axes),    cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_waits),         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_barriers),      cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_distances),     cmocka_unit_test(test_swizzle_spans),
+        cmocka_unit_test(test_ahead),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_pair_refusals), cmocka_unit_test(test_named_axes),
+        cmocka_unit_test(test_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

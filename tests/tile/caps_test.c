@@ -40,8 +40,10 @@ static Cell mfma16_b(int l, int v) { return (Cell){4 * (l / 16) + v, l % 16}; }
 static Cell bf4_a(int l, int v) { return (Cell){l % 32, 2 * (l / 32) + v}; }
 static Cell k16_b(int l, int v) { return (Cell){8 * (l / 32) + v, l % 32}; }
 static Cell wmma11_a(int l, int v) { return (Cell){l % 16, v}; }
-static Cell wmma11_b(int l, int v) { return (Cell){v, l % 16}; }
-static Cell wmma11_c(int l, int v) { return (Cell){l % 16, 2 * v + l / 16}; }
+/* The instruction's columns are 2 v + half; ours have the half as their third bit. */
+static int wmma11_column(int column) { return column / 2 % 4 + 4 * (column % 2) + 8 * (column / 8); }
+static Cell wmma11_b(int l, int v) { return (Cell){v, wmma11_column(l % 16)}; }
+static Cell wmma11_c(int l, int v) { return (Cell){l % 16, wmma11_column(2 * v + l / 16)}; }
 static Cell wmma12_a(int l, int v) { return (Cell){l % 16, 8 * (v / 4) + 4 * (l / 16) + v % 4}; }
 static Cell wmma12_b(int l, int v) { return (Cell){8 * (v / 4) + 4 * (l / 16) + v % 4, l % 16}; }
 static Cell wmma12_c(int l, int v) { return (Cell){l % 16, 8 * (l / 16) + v}; }
@@ -240,6 +242,35 @@ static void test_conversion_cost(void **state)
     au_arena_free(arena);
 }
 
+/* Which sums are operands as they lie, and which once lanes have exchanged them, digits and rows must say alike. */
+static void test_exchanged_sums(void **state)
+{
+    (void)state;
+    enum { EXTENT = 64 };
+    AuArena *arena = au_arena_new(NULL);
+    uint32_t exchanged = 0;
+    for (uint32_t n = 0; tile_atom_at(n); n++) {
+        const AuTileAtom *atom = tile_atom_at(n);
+        const AuTilePlaces *sums = tile_atom_places(arena, atom, TILE_C, 1, EXTENT),
+                           *rows = tile_atom_places(arena, atom, TILE_A, 1, EXTENT);
+        if (!atom->exchanges) continue;
+        exchanged++;
+        assert_non_null(sums), assert_non_null(rows);
+        assert_false(tile_contraction_matches(atom, sums, NULL, EXTENT));
+        assert_int_equal(tile_spread_bit(sums, rows), 16);
+        assert_int_equal(tile_spread_bit(rows, sums), 0);
+    }
+    assert_int_equal(exchanged, 1);
+    const AuTileAtom *wmma12 = tile_atom("wmma12"), *mma = tile_atom("mma16816");
+    assert_int_equal(tile_spread_bit(tile_atom_places(arena, wmma12, TILE_C, 1, EXTENT),
+                                     tile_atom_places(arena, wmma12, TILE_A, 1, EXTENT)),
+                     0);
+    assert_int_equal(tile_spread_bit(tile_atom_places(arena, mma, TILE_C, 0, EXTENT),
+                                     tile_atom_places(arena, mma, TILE_A, 1, EXTENT)),
+                     0);
+    au_arena_free(arena);
+}
+
 static void test_digits(void **state)
 {
     (void)state;
@@ -349,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_accumulators_as_operands),
         cmocka_unit_test(test_order_of_memory),
         cmocka_unit_test(test_conversion_cost),
+        cmocka_unit_test(test_exchanged_sums),
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_numbers),

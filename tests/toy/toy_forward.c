@@ -97,7 +97,7 @@ const char *schedule_toy_forward_fit(AuArena *arena, const AuProblem *p, AuShape
     const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     if (schedule_values_apart(p)) return "values that are rows of their own";
-    if (warps_via_shared(p)) return "sums that do not lie as the next product's operand";
+    if (warps_sums_lie_apart(p)) return "sums that do not lie as the next product's operand";
     for (uint32_t n = 0; n < p->hooks->dot_count; n++)
         if (lanes_dot_width(p, n) % atom->k) return "a further product of another width";
     if (p->d % atom->k || s->key_tile % atom->k || s->key_tile % atom->n)
