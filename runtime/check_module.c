@@ -55,15 +55,37 @@ static bool bad_option(const Check *check, const aule_expr *expr)
 }
 
 /* A list of a layout is numbers that callers give; where a table begins for each sequence there is one. */
+/* A list says one thing, or the same of queries and keys. */
+static const uint32_t of_both[] = {AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K,
+                                   AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_LENGTHS};
+/* What is said beside another list alone. */
+static const struct {
+    uint32_t list, beside;
+} partners[] = {{AULE_TENSOR_TABLE_STARTS, AULE_TENSOR_TABLE},
+                {AULE_TENSOR_FIRST, AULE_TENSOR_WHOLE},
+                {AULE_TENSOR_WHOLE, AULE_TENSOR_FIRST},
+                {AULE_TENSOR_GROUPS, AULE_TENSOR_SHARED},
+                {AULE_TENSOR_SHARED, AULE_TENSOR_GROUPS}};
+
+static bool has_flag(const aule_attention_v1 *a, uint32_t flag)
+{
+    for (uint32_t i = 0; i < a->tensor_count; i++)
+        if (rt_tensor(a, i)->flags & flag) return true;
+    return false;
+}
+
 static bool bad_list(const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
     const uint32_t lists = AULE_TENSOR_BROUGHT & ~AULE_TENSOR_SPREADS;
     if (!(t->flags & lists)) return false;
     if (t->role != AULE_ROLE_INPUT || t->dtype != AULE_I32 || !t->rank) return true;
-    if (!(t->flags & AULE_TENSOR_TABLE_STARTS)) return false;
-    for (uint32_t i = 0; i < a->tensor_count; i++)
-        if (rt_tensor(a, i)->flags & AULE_TENSOR_TABLE) return false;
-    return true;
+    const uint32_t said = t->flags & lists;
+    bool one = !(said & (said - 1));
+    for (uint32_t n = 0; n < sizeof of_both / sizeof *of_both; n++) one |= said == of_both[n];
+    if (!one) return true;
+    for (uint32_t n = 0; n < sizeof partners / sizeof *partners; n++)
+        if (said & partners[n].list && !has_flag(a, partners[n].beside)) return true;
+    return false;
 }
 
 static aule_status check_signature(const Check *check, const aule_attention_v1 *a)

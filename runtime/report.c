@@ -73,19 +73,37 @@ static bool has_layout(const aule_attention_v1 *a)
     return flags & AULE_TENSOR_SEQUENCES;
 }
 
-static Rows rows_of(const Report *r, const aule_check_v1 *check, uint64_t bytes)
+/* Of pages no tensor has the number of rows that a sequence has room for: the region's size says it. */
+static int64_t row_count(const Report *r, const aule_check_v1 *check, int64_t codes, int64_t blocks)
+{
+    const bool of_keys = check->rows != 0;
+    if (!of_keys || rt_list_of(r->plan->attention, AULE_TENSOR_TABLE, 1) < 0)
+        if (!of_keys || rt_list_of(r->plan->attention, AULE_TENSOR_TABLE, 2) < 0)
+            return extent_of(r, check->rows, 2);
+    return codes % blocks ? 0 : codes / blocks;
+}
+
+/* false: the region is not as large as that. */
+static bool find_rows(const Report *r, const aule_check_v1 *check, uint64_t bytes, Rows *rows)
 {
     const aule_attention_v1 *a = r->plan->attention;
     const int32_t queries = rt_list_of(a, AULE_TENSOR_STARTS_Q, 1),
                   starts = check->rows ? rt_list_of(a, AULE_TENSOR_STARTS_K, 1) : queries;
-    Rows rows = {1, extent_of(r, check->rows, 1), 0, starts};
+    const int64_t codes = (int64_t)(bytes / sizeof(int32_t));
+    int64_t blocks, all;
+    *rows = (Rows){1, extent_of(r, check->rows, 1), 0, starts};
     if (!has_layout(a))
-        rows.batch = extent_of(r, check->rows, 0);
+        rows->batch = extent_of(r, check->rows, 0);
     else if (starts < 0) /* as many as sequences, wherever their rows lie */
-        rows.batch = queries < 0 ? extent_of(r, 0, 0) : extent_of(r, (uint32_t)queries, 0) - 1;
-    const int64_t blocks = rows.batch * rows.heads * check->slices;
-    if (blocks > 0) rows.count = (int64_t)(bytes / sizeof(int32_t)) / blocks;
-    return rows;
+        rows->batch = queries < 0 ? extent_of(r, 0, 0) : extent_of(r, (uint32_t)queries, 0) - 1;
+    if (rows->batch <= 0 || rows->heads <= 0) return true;
+    if (__builtin_mul_overflow(rows->batch, rows->heads, &blocks) ||
+        __builtin_mul_overflow(blocks, (int64_t)check->slices, &blocks))
+        return false;
+    const int64_t count = row_count(r, check, codes, blocks);
+    if (count < 0 || __builtin_mul_overflow(blocks, count, &all) || all > codes) return false;
+    rows->count = count;
+    return true;
 }
 
 /* The sequence of row [*row], which becomes its number there; of rows of none there are no codes. */
@@ -116,8 +134,11 @@ static aule_status tell(const Report *r, const aule_check_v1 *check, const Rows 
 static aule_status look(const Report *r, const aule_check_v1 *check, const int32_t *codes,
                         uint64_t bytes)
 {
-    const Rows rows = rows_of(r, check, bytes);
-    for (int64_t block = 0; block < rows.batch * rows.heads; block++)
+    Rows rows;
+    if (!find_rows(r, check, bytes, &rows))
+        return rt_fail(r->sink, AULE_ERROR_ARTIFACT, "%s: a region of checks is too small",
+                       r->plan->attention->name);
+    for (int64_t block = 0; rows.count > 0 && block < rows.batch * rows.heads; block++)
         for (int64_t row = 0; row < rows.count; row++) {
             const int32_t code = codes[(block * check->slices + check->slice) * rows.count + row];
             if (code != 0) return tell(r, check, &rows, code, block, row);
@@ -125,40 +146,52 @@ static aule_status look(const Report *r, const aule_check_v1 *check, const int32
     return AULE_OK;
 }
 
-/* The region on the host: in place where the device's memory is. */
-static aule_status fetch(const aule_plan *plan, const AuLayout *layout, uint32_t region,
-                         void *workspace, void **copy, const int32_t **codes, AuSink sink)
+/* A region on the host: in place where the device's memory is; else a copy, which several checks look at one after the other. */
+typedef struct Region {
+    int64_t index; /* -1: none yet */
+    const int32_t *codes;
+    void *copy;
+} Region;
+
+static aule_status fetch(const Report *r, const AuLayout *layout, uint32_t index, void *workspace,
+                         Region *region)
 {
+    const aule_plan *plan = r->plan;
     const AuBackend *backend = plan->device->backend;
-    const uint64_t at = layout->region_at[region], bytes = layout->region_bytes[region];
-    *copy = NULL;
+    const uint64_t at = layout->region_at[index], bytes = layout->region_bytes[index];
+    if (region->index == index) return AULE_OK;
+    rt_free(region->copy);
+    *region = (Region){.index = -1};
     if (!backend->synchronize) {
-        *codes = (const int32_t *)(const void *)((const char *)workspace + at);
+        region->codes = (const int32_t *)(const void *)((const char *)workspace + at);
+        region->index = index;
         return AULE_OK;
     }
-    *copy = rt_alloc(sink.memory, bytes + 1);
-    if (!*copy) return rt_fail_memory(sink);
-    *codes = *copy;
-    return bytes ? backend->download(plan->device->state, workspace, at, *copy, bytes, sink)
-                 : AULE_OK;
+    region->copy = rt_alloc(r->sink.memory, bytes + 1);
+    if (!region->copy) return rt_fail_memory(r->sink);
+    region->codes = region->copy;
+    const aule_status status =
+        bytes ? backend->download(plan->device->state, workspace, at, region->copy, bytes, r->sink)
+              : AULE_OK;
+    if (!status) region->index = index;
+    return status;
 }
 
 /* Of wrong lists the kernels took a part: what they found says less than what is wrong with these. */
 static aule_status look_at_all(const Report *r, const AuLayout *layout, void *workspace)
 {
     const aule_plan *plan = r->plan;
+    Region region = {.index = -1};
     aule_status status = AULE_OK;
     if (plan->device->backend->synchronize) /* else they were looked at before the run */
         status = rt_check_sequences(plan, r->bound, r->at, r->sink);
     for (uint32_t i = 0; i < rt_check_count(plan->variant) && !status; i++) {
         const aule_check_v1 *check = &plan->variant->checks[i];
-        const int32_t *codes = NULL;
-        void *copy;
         if (check->slices == 0) continue; /* a list */
-        status = fetch(plan, layout, check->region, workspace, &copy, &codes, r->sink);
-        if (!status) status = look(r, check, codes, layout->region_bytes[check->region]);
-        rt_free(copy);
+        status = fetch(r, layout, check->region, workspace, &region);
+        if (!status) status = look(r, check, region.codes, layout->region_bytes[check->region]);
     }
+    rt_free(region.copy);
     return status;
 }
 

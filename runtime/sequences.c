@@ -253,7 +253,7 @@ aule_status rt_check_room(const aule_plan *plan, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
     const int32_t table = rt_list_of(a, AULE_TENSOR_TABLE, 2);
-    if (table < 0) return AULE_OK;
+    if (table < 0 || !plan->bound.tensors[table]) return AULE_OK; /* combine is given none */
     const int64_t slots = rt_bound_extent(plan, first_of(a, AULE_ROLE_K), 2),
                   entries = rt_bound_extent(plan, (uint32_t)table, 1);
     if (slots == 0 || entries <= AULE_LARGEST_SIZE / slots) return AULE_OK;
@@ -270,7 +270,10 @@ aule_status rt_line_of(const aule_plan *plan, const AuKeyPages *p, const aule_ad
 {
     const aule_attention_v1 *a = plan->attention;
     *line = b;
-    if (p->rows < 0) return AULE_OK;
+    if (p->rows < 0 && b < p->lines) return AULE_OK;
+    if (p->rows < 0) /* what requirements of a whole artifact say before */
+        return rt_fail(sink, AULE_ERROR_ARTIFACT, "%s: keys are of %lld sequences", a->name,
+                       (long long)p->lines);
     *line = rt_i32_at(plan, (uint32_t)p->rows, &at[p->rows], b, 0);
     if (*line >= 0 && *line < p->lines) return AULE_OK;
     return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld rows", a->name,

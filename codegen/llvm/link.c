@@ -165,10 +165,13 @@ static void *collect(void *user)
 static bool start_collecting(Collector *c)
 {
     *c = (Collector){.ends = {-1, -1}};
-    c->error = pipe2(c->ends, O_CLOEXEC) ? errno : pthread_create(&c->thread, NULL, collect, c);
-    for (int n = 0; c->error && n < 2; n++)
+    /* The thread, once it runs, has `error` for itself. */
+    const int failed =
+        pipe2(c->ends, O_CLOEXEC) ? errno : pthread_create(&c->thread, NULL, collect, c);
+    if (failed) c->error = failed;
+    for (int n = 0; failed && n < 2; n++)
         if (c->ends[n] >= 0) close(c->ends[n]);
-    return !c->error;
+    return !failed;
 }
 
 /* When nobody else writes any more. */

@@ -330,7 +330,8 @@ static const aule_check_v1 *checks_of(Artifact *x, const AuAttentionBuild *build
                                   .slices = c->slices};
     }
     *count = v->checks.count;
-    for (uint32_t n = 0; v->checked && n < build->tensor_count; n++)
+    const bool given = v->checked && v->operation != AU_COMBINE; /* which reads no list */
+    for (uint32_t n = 0; given && n < build->tensor_count; n++)
         if (is_list(&build->tensors[n], role))
             list[(*count)++] = (aule_check_v1){.text = place_of(x, v->attn->span), .tensor = n};
     return list;

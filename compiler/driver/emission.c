@@ -233,7 +233,10 @@ bool emission_wait(AuJob *job)
 {
     AuWork *w = job->work;
     bool good = true;
-    while (w->started + 1 < w->waiting && w->started + 1 < w->processors) {
+    pthread_mutex_lock(&w->lock);
+    const uint32_t waiting = w->waiting; /* threads that run take from it meanwhile */
+    pthread_mutex_unlock(&w->lock);
+    while (w->started + 1 < waiting && w->started + 1 < w->processors) {
         const uint32_t before = w->started;
         start(w);
         if (w->started == before) break;

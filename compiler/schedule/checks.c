@@ -131,7 +131,10 @@ static AuExpr code_of(Finder *f, AuExpr index, AuExpr extent, AuExpr guard, AuSp
     const AuExpr below = attn_op2(a, AU_OP_LT, index, zero, span);
     const AuExpr inside = attn_op2(a, AU_OP_LT, index, extent, span);
     const AuExpr bad = both(a, guard, attn_op2(a, AU_OP_OR, below, negated(a, inside), span));
-    const AuExpr after = attn_op2(a, AU_OP_ADD, index, attn_i32(a, 1, span), span);
+    const AuExpr last = attn_i32(a, INT32_MAX - 1,
+                                 span), /* the largest index has no code of its own */
+        after = attn_op2(a, AU_OP_ADD, attn_op2(a, AU_OP_MIN, index, last, span),
+                         attn_i32(a, 1, span), span);
     return attn_where(a, bad, attn_where(a, below, index, after, span), zero, span);
 }
 

@@ -518,7 +518,7 @@ class AttentionFunction(Schedules):
         """Parameters alone, of an operation that takes its tensors otherwise."""
         params = {name: self._number(name, named.pop(name)) for name in self._param_names if name in named}
         if named:
-            raise TypeError(f"{self.name}.{operation}() does not take {min(named)}; it takes {', '.join(self._param_names) or 'no parameters'}")
+            raise TypeError(f"{self.name}.{operation}() does not take {min(named)}; beside its tensors it takes {', '.join(self._param_names) or 'nothing'}")
         missing = [name for name in self._required if name not in params]
         if missing:
             raise TypeError(f"{self.name}.{operation}() needs {', '.join(missing)}")

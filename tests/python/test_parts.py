@@ -302,6 +302,23 @@ class Layouts(unittest.TestCase):
             np.testing.assert_allclose(found.o[:, :, rows], wanted.o, rtol=3e-6, atol=3e-6)
             np.testing.assert_allclose(found.lse[:, :, rows], wanted.lse, rtol=3e-6, atol=3e-6)
 
+    def test_a_function_of_one_layout(self):
+        """Its combine is given no list, and asks for none."""
+        k, v, axis = self.paged(0)
+        q, _ = self.queries(True)
+        starts = np.cumsum([0, *self.QUERIES]).astype(np.int32)
+        for layout in ("T=paged", "S=packed,T=paged"):
+            with self.subTest(layout):
+                f = aule.compile(CAUSAL, layout=layout, checked=layout == "T=paged")
+                lists = {"T_table": np.arange(20, dtype=np.int32).reshape(4, 5), "T_lengths": np.array([20, 7, 0, 13], np.int32)}
+                rows = q if "S" in layout else np.ascontiguousarray(q[0, :, :4].swapaxes(0, 1)[:, :, None])
+                given = {"S_starts": starts, **lists} if "S" in layout else lists
+                k, v = (np.nan_to_num(x) for x in (k, v))
+                whole = f.forward(rows, k, v, sink=self.sink, **given)
+                found = f.combine([f.unfinished(rows, k, v, sink=self.sink, **given)], sink=self.sink)
+                last = sum(self.QUERIES) if "S" in layout else None
+                np.testing.assert_allclose(found.o[:, :, :last], whole.o[:, :, :last], rtol=3e-6, atol=3e-6)
+
     def test_codes(self):
         """Caches of codes: scales are of the part's own keys."""
         f, stored = aule.compile(PLAIN), aule.compile(PLAIN, storage="i8")
