@@ -256,7 +256,7 @@ static bool bad_check(const Check *check, const aule_attention_v1 *a, const aule
     }
     return of->rows >= a->tensor_count || of->axis >= rt_tensor(a, of->tensor)->rank ||
            rt_tensor(a, of->rows)->rank < 3 || of->region >= v->workspace_count ||
-           of->slice >= of->slices;
+           v->workspaces[of->region].align < sizeof(int32_t) || of->slice >= of->slices;
 }
 
 static aule_status check_variant(const Check *check, const aule_attention_v1 *a,

@@ -186,7 +186,7 @@ def serving():
     """Arrays that are copied to the GPU, as OpenCL devices have them, and tensors that lie there."""
     for name in ("append.Append.test_devices", "append.Append.test_devices_scales_of_tokens", "append.Append.test_slots", "append.Append.test_wrong_lists",
                  "append.Append.test_modified", "beside.Beside.test_devices", "beside.PaddedQueries.test_devices", "storage.Storage.test_devices",
-                 "layout_gradients.Gradients.test_devices", "varlen.Varlen.test_devices", "decode", "again", "serving", "serve.Graphs", "vllm"):
+                 "layout_gradients.Gradients.test_devices", "padded_gradients", "parts.Layouts", "varlen.Varlen.test_devices", "decode", "again", "serving", "serve.Graphs", "vllm"):
         yield tests(name)
 
 

@@ -103,6 +103,11 @@ static void copy_sample(Copy *c)
     D(c->check.rows = T_LENGTHS)                                                                   \
     D(c->check.region = 2)                                                                         \
     D(c->check.slice = 1)                                                                          \
+    D(c->workspaces[c->check.region].align = 2)                                                    \
+    D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_FIRST)                                             \
+    D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_GROUPS)                                            \
+    D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_TABLE_STARTS)                                      \
+    D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_LENGTHS | AULE_TENSOR_TABLE)                       \
     D(c->slots[0].index = TENSORS)                                                                 \
     D(c->slots[0].index = T_DO)                                                                    \
     D(c->slots[0].kind = 7)                                                                        \

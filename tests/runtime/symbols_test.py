@@ -32,8 +32,8 @@ for line in lines(readelf, "-dW", library):
     if found and not re.match(r"(libc|libm|libdl|libpthread|ld-linux.*)\.so", found.group(1)):
         wrong.append("needs %s" % found.group(1))
 
-if os.path.getsize(library) > 400 * 1024:
-    wrong.append("%d bytes, more than 400 KB" % os.path.getsize(library))
+if os.path.getsize(library) > 440 * 1024:  # the bar is 1 MB; what is added should be noticed
+    wrong.append("%d bytes, more than 440 KB" % os.path.getsize(library))
 
 print("\n".join(wrong) or "%d functions, %d bytes" % (len(exported), os.path.getsize(library)))
 sys.exit(bool(wrong))
