@@ -10,7 +10,7 @@ import numpy as np
 
 import aule
 import test_layout_gradients
-from support import OTHERS, ROOT
+from support import DEVICE, OTHERS, ROOT
 from test_layout_gradients import FEW, NEAR, gradients
 from test_layouts import FIRST_ALONE, INPUTS, SIZES, Rows, compiled, packing, starts_of
 
@@ -129,7 +129,9 @@ class PaddedQueries(unittest.TestCase):
         for stem, dtype in (("gqa", np.float32), ("documents", np.float32), ("forgetting", np.float16)):
             with self.subTest(stem):
                 own = pairs if stem != "documents" else [(n, n) for n in (70, 0, 1, 33)]
-                self.check(SCRIPTS / f"{stem}.attn", dtype=dtype, device=OTHERS[0], to_the_bit=True, pairs=own)
+                # By matrix units of 16-bit types gradients are sums in other parts, and on sm_90a in any order
+                same = dtype == np.float32 or DEVICE == "cpu"
+                self.check(SCRIPTS / f"{stem}.attn", dtype=dtype, device=OTHERS[0], to_the_bit=same, pairs=own)
 
     def test_wild_lengths(self):
         """Where memory is a device's nobody looks at lists: lengths are kept within the rooms, what comes out is finite."""
