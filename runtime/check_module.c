@@ -76,10 +76,9 @@ static bool has_flag(const aule_attention_v1 *a, uint32_t flag)
 
 static bool bad_list(const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
-    const uint32_t lists = AULE_TENSOR_BROUGHT & ~AULE_TENSOR_SPREADS;
-    if (!(t->flags & lists)) return false;
+    const uint32_t said = t->flags & AULE_TENSOR_SEQUENCES;
+    if (!said) return false;
     if (t->role != AULE_ROLE_INPUT || t->dtype != AULE_I32 || !t->rank) return true;
-    const uint32_t said = t->flags & lists;
     bool one = !(said & (said - 1));
     for (uint32_t n = 0; n < sizeof of_both / sizeof *of_both; n++) one |= said == of_both[n];
     if (!one) return true;

@@ -20,6 +20,9 @@ typedef struct AuKeyPages {
 
 /* The first tensor of that flag and rank, i32; -1: there is none. */
 int32_t rt_list_of(const aule_attention_v1 *a, uint32_t flag, uint32_t rank);
+/* Is [name] what tensor [index] is called, but for its end? "T_most" beside "T_starts". */
+bool rt_is_beside(const aule_plan *plan, uint32_t index, const char *end, const char *name,
+                  const char *instead);
 /* An element of such a tensor. */
 int64_t rt_i32_at(const aule_plan *plan, uint32_t index, const aule_address *at, int64_t row,
                   int64_t column);

@@ -3,8 +3,6 @@
 #include "key_pages.h"
 #include "report.h"
 
-#include <string.h>
-
 typedef struct Report {
     const aule_plan *plan;
     const AuBound *bound;
@@ -22,15 +20,14 @@ static int64_t extent_of(const Report *r, uint32_t tensor, uint32_t axis)
     return wrong ? 0 : value.i;
 }
 
-/* A list of numbers of the call that is [axis] and [end]: "T_lengths"; -1: there is none. */
-static int32_t list_of_axis(const Report *r, const char *axis, const char *end)
+/* A list of the call whose name is [size]'s but for their ends: "T_starts" beside "T" or "T_most"; -1: there is none. */
+static int32_t list_beside(const Report *r, const char *size, const char *end, const char *instead)
 {
     const aule_attention_v1 *a = r->plan->attention;
-    const size_t length = strlen(axis);
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
-        if (t->flags & AULE_TENSOR_BROUGHT && t->rank == 1 && r->plan->bound.tensors[i] &&
-            strncmp(t->name, axis, length) == 0 && strcmp(t->name + length, end) == 0)
+        if (t->flags & AULE_TENSOR_SEQUENCES && t->rank == 1 && r->plan->bound.tensors[i] &&
+            rt_is_beside(r->plan, i, end, size, instead))
             return (int32_t)i;
     }
     return -1;
@@ -48,14 +45,11 @@ static int64_t extent_for(const Report *r, uint32_t tensor, uint32_t axis, int64
     const int64_t all = extent_of(r, tensor, axis);
     const int32_t size = rt_expr_size(&rt_tensor(a, tensor)->axes[axis]);
     if (size < 0) return all;
-    char name[64];
-    const size_t length = strlen(a->sizes[size].name), most = strlen("_most");
-    if (length >= sizeof name) return all;
-    memcpy(name, a->sizes[size].name, length + 1);
-    if (length > most && strcmp(name + length - most, "_most") == 0) name[length - most] = 0;
-    const int32_t starts = list_of_axis(r, name, "_starts"),
-                  whole = list_of_axis(r, name, "_whole"),
-                  lengths = list_of_axis(r, name, "_lengths");
+    const char *name = a->sizes[size].name;
+    int32_t starts = list_beside(r, name, "_starts", "");
+    if (starts < 0) starts = list_beside(r, name, "_starts", "_most");
+    const int32_t whole = list_beside(r, name, "_whole", ""),
+                  lengths = list_beside(r, name, "_lengths", "");
     if (starts >= 0) return number(r, starts, b + 1) - number(r, starts, b);
     return whole >= 0 ? number(r, whole, b) : lengths >= 0 ? number(r, lengths, b) : all;
 }
@@ -66,20 +60,18 @@ typedef struct Rows {
     int32_t starts; /* -1: they are not packed */
 } Rows;
 
-static bool has_layout(const aule_attention_v1 *a)
+static uint32_t flags_of(const aule_attention_v1 *a)
 {
     uint32_t flags = 0;
     for (uint32_t i = 0; i < a->tensor_count; i++) flags |= rt_tensor(a, i)->flags;
-    return flags & AULE_TENSOR_SEQUENCES;
+    return flags;
 }
 
 /* Of pages no tensor has the number of rows that a sequence has room for: the region's size says it. */
 static int64_t row_count(const Report *r, const aule_check_v1 *check, int64_t codes, int64_t blocks)
 {
-    const bool of_keys = check->rows != 0;
-    if (!of_keys || rt_list_of(r->plan->attention, AULE_TENSOR_TABLE, 1) < 0)
-        if (!of_keys || rt_list_of(r->plan->attention, AULE_TENSOR_TABLE, 2) < 0)
-            return extent_of(r, check->rows, 2);
+    const bool in_pages = check->rows && flags_of(r->plan->attention) & AULE_TENSOR_TABLE;
+    if (!in_pages) return extent_of(r, check->rows, 2);
     return codes % blocks ? 0 : codes / blocks;
 }
 
@@ -92,7 +84,7 @@ static bool find_rows(const Report *r, const aule_check_v1 *check, uint64_t byte
     const int64_t codes = (int64_t)(bytes / sizeof(int32_t));
     int64_t blocks, all;
     *rows = (Rows){1, extent_of(r, check->rows, 1), 0, starts};
-    if (!has_layout(a))
+    if (!(flags_of(a) & AULE_TENSOR_SEQUENCES))
         rows->batch = extent_of(r, check->rows, 0);
     else if (starts < 0) /* as many as sequences, wherever their rows lie */
         rows->batch = queries < 0 ? extent_of(r, 0, 0) : extent_of(r, (uint32_t)queries, 0) - 1;

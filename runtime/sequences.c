@@ -155,9 +155,8 @@ int64_t rt_i32_at(const aule_plan *plan, uint32_t index, const aule_address *at,
     return value;
 }
 
-/* Is [name] what tensor [index] is called, but for its end? "T_most" beside "T_starts". */
-static bool is_beside(const aule_plan *plan, uint32_t index, const char *end, const char *name,
-                      const char *instead)
+bool rt_is_beside(const aule_plan *plan, uint32_t index, const char *end, const char *name,
+                  const char *instead)
 {
     const char *tensor = rt_tensor(plan->attention, index)->name;
     const size_t length = strlen(tensor), ends = strlen(end);
@@ -172,7 +171,7 @@ static int64_t size_beside(const aule_plan *plan, uint32_t index, const char *en
 {
     const aule_attention_v1 *a = plan->attention;
     for (uint32_t n = 0; n < a->size_count; n++)
-        if (is_beside(plan, index, end, a->sizes[n].name, instead)) return plan->bound.sizes[n];
+        if (rt_is_beside(plan, index, end, a->sizes[n].name, instead)) return plan->bound.sizes[n];
     return none;
 }
 
@@ -182,7 +181,7 @@ static int64_t param_beside(const aule_plan *plan, const AuBound *bound, int32_t
 {
     const aule_attention_v1 *a = plan->attention;
     for (uint32_t n = 0; n < a->param_count; n++)
-        if (is_beside(plan, (uint32_t)index, end, rt_param(a, n)->name, instead))
+        if (rt_is_beside(plan, (uint32_t)index, end, rt_param(a, n)->name, instead))
             return bound->params[n].i;
     return INT32_MAX;
 }

@@ -217,7 +217,7 @@ static void end(AuEmit *e) { (void)e; }
                     [GPU_RECIPROCAL] = {"llvm.amdgcn.rcp", true},                                  \
                     [GPU_RSQRT] = {"llvm.amdgcn.rsq", true}},                                      \
     .open = open, .thread = thread, .block = block, .blocks = blocks,                              \
-    .exchange = hip_exchange, .both = hip_both, .any = any, .barrier = barrier,                                      \
+    .exchange = hip_exchange, .both = hip_both, .any = any, .barrier = barrier,                    \
     .forget_loads = forget_loads, .pin = pin,                                                      \
     .masked_load = hip_masked_load, .masked_store = hip_masked_store,                              \
     .instruction = instruction}

@@ -54,8 +54,6 @@ static LLVMValueRef across_rows(AuEmit *e, LLVMValueRef v)
     return emit_call(e, "llvm.amdgcn.permlanex16", e->element[AU_I32], NULL, arguments, 6);
 }
 
-/* Two copies, of which the upper half of the first and the lower half of the second change places, in each 64 lanes or in each 32: the first
- * has the lower half twice then, the second the upper one. */
 /* Is the lane in an upper row of 16? Asked in each block that chooses by it, of a copy of which LLVM knows nothing: so the answer is in VCC, which
  * choices of two words at once (v_dual_cndmask_b32) take it from, and not in a register that is kept throughout a loop. */
 static LLVMValueRef is_upper(AuEmit *e)
@@ -80,6 +78,8 @@ static void both_rows(AuEmit *e, LLVMValueRef word, LLVMValueRef out[2])
     out[1] = LLVMBuildSelect(e->builder, upper, word, other, "");
 }
 
+/* By an exchange and choices; where halves swap, two copies, of which the upper half of the first and the lower half of the second change places, in each 64 lanes or in each 32: the first
+ * has the lower half twice then, the second the upper one. */
 bool hip_both(AuEmit *e, LLVMValueRef word, uint32_t bit, LLVMValueRef out[2])
 {
     if (bit == 16 && hip_host(e)->rows_cross) {

@@ -214,14 +214,8 @@ static bool is_said(const AuDiags *diags, const AuDiag *d)
 static bool gather(AuJob *job, AuPiece *p)
 {
     if (p->good) p->code.bytes = au_strndup(job->arena, p->code.bytes, p->code.length);
-    for (const AuDiag *d = p->diags ? p->diags->first : NULL; d; d = d->next) {
-        if (is_said(job->diags, d)) continue;
-        switch (d->severity) {
-        case AU_ERROR: au_error(job->diags, d->code, d->span, "%s", d->message); break;
-        case AU_WARNING: au_warning(job->diags, d->code, d->span, "%s", d->message); break;
-        case AU_NOTE: au_remark(job->diags, d->code, d->span, "%s", d->message); break;
-        }
-    }
+    for (const AuDiag *d = p->diags ? p->diags->first : NULL; d; d = d->next)
+        if (!is_said(job->diags, d)) au_diags_repeat(job->diags, d);
     if (!p->good && !(p->diags && p->diags->errors))
         au_error(job->diags, AU_E0003, (AuSpan){0}, "no memory for the code of %s", p->name);
     au_arena_free(p->kept);

@@ -186,6 +186,13 @@ static void check_uniform(AuVerifier *v, uint32_t i)
                          in->op == AU_K_IF ? "the condition" : "the bounds");
 }
 
+/* Lanes whose numbers differ in bits. */
+static void check_bits(AuVerifier *v, uint32_t i)
+{
+    if (v->k->lanes & (v->k->lanes - 1))
+        verify_wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
+}
+
 static void check_lanes(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
@@ -193,8 +200,7 @@ static void check_lanes(AuVerifier *v, uint32_t i)
                  in->op == AU_K_ANY ? "i1" : "i32 or f32");
     if (in->op == AU_K_SHUFFLE) verify_wants(v, i, 1, I32, 1, "a lane, i32");
     if (in->op == AU_K_SHUFFLE_XOR) verify_range(v, i, 1, (int64_t)v->k->lanes - 1);
-    if (in->op == AU_K_SHUFFLE_XOR && v->k->lanes & (v->k->lanes - 1))
-        verify_wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
+    if (in->op == AU_K_SHUFFLE_XOR) check_bits(v, i);
 }
 
 /* Words of lanes side by side: numbers of 32 bits, or pairs of such of 16. */
@@ -211,8 +217,7 @@ static void check_both(AuVerifier *v, uint32_t i)
     if (in->imm < 1 || in->imm >= (int64_t)v->k->lanes || (in->imm & (in->imm - 1)))
         verify_wrong(v, AU_E0808, i, "%lld is no bit of the number of a lane of %u",
                      (long long)in->imm, v->k->lanes);
-    if (v->k->lanes & (v->k->lanes - 1))
-        verify_wrong(v, AU_E0808, i, "needs a power of two of lanes, there are %u", v->k->lanes);
+    check_bits(v, i);
 }
 
 static void check_vec(AuVerifier *v, uint32_t i)

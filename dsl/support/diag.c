@@ -101,6 +101,17 @@ static uint32_t sources_end(const AuDiag *d)
     return end;
 }
 
+void au_diags_repeat(AuDiags *diags, const AuDiag *d)
+{
+    AuDiag *copy =
+        (d->severity == AU_ERROR     ? au_error
+         : d->severity == AU_WARNING ? au_warning
+                                     : au_remark)(diags, d->code, d->span, "%s", d->message);
+    if (d->fix) copy->fix = au_format(diags->arena, "%s", d->fix);
+    for (const AuNoteText *note = d->notes; note; note = note->next)
+        au_add_note(diags, copy, note->span, "%s", note->message);
+}
+
 void au_diags_take(AuDiags *diags, const AuDiags *from)
 {
     uint32_t end = 0;
@@ -111,15 +122,7 @@ void au_diags_take(AuDiags *diags, const AuDiags *from)
         au_source_add_part(diags, au_format(diags->arena, "%s", s->name), s->line,
                            au_strndup(diags->arena, s->text, s->length), s->length);
     }
-    for (const AuDiag *d = from->first; d; d = d->next) {
-        AuDiag *copy =
-            (d->severity == AU_ERROR     ? au_error
-             : d->severity == AU_WARNING ? au_warning
-                                         : au_remark)(diags, d->code, d->span, "%s", d->message);
-        if (d->fix) copy->fix = au_format(diags->arena, "%s", d->fix);
-        for (const AuNoteText *note = d->notes; note; note = note->next)
-            au_add_note(diags, copy, note->span, "%s", note->message);
-    }
+    for (const AuDiag *d = from->first; d; d = d->next) au_diags_repeat(diags, d);
 }
 
 const char *au_code_name(AuCode code)

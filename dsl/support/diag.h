@@ -77,6 +77,8 @@ void au_add_note(AuDiags *diags, AuDiag *diag, AuSpan span, const char *format, 
 /* Forgets what was reported since the copy [before] was made, for who tries something else; positions stay known. */
 void au_diags_back(AuDiags *diags, const AuDiags *before);
 
+/* Says the same again, with its fix and notes; places are of sources that both have. */
+void au_diags_repeat(AuDiags *diags, const AuDiag *diag);
 /* Adds copies of what was reported into [from], which began with the same sources; where a place is in one of its further sources, so are these. */
 void au_diags_take(AuDiags *diags, const AuDiags *from);
 

@@ -135,16 +135,6 @@ static void cut(const float *from, int first, int count, float *to)
                (size_t)count * D * sizeof *to);
 }
 
-static double worst(const double *want, const float *found, int count)
-{
-    double error = 0;
-    for (int n = 0; n < count; n++) {
-        const double e = fabs(want[n] - (double)found[n]);
-        error = e <= error ? error : e < INFINITY ? e : INFINITY;
-    }
-    return error;
-}
-
 static void check_sequence(const Rows *r, int first, int count)
 {
     static float q[HEADS * TOTAL * D], k[HEADS * TOTAL * D], v[HEADS * TOTAL * D];
@@ -167,9 +157,21 @@ static void check_sequence(const Rows *r, int first, int count)
     for (int h = 0; h < HEADS; h++)
         for (int i = 0; i < count; i++)
             reference_row_back(&of, h, i, go + (h * count + i) * D, wq, wk, wv);
-    cut(r->dq, first, count, found), expect(worst(wq, found, all) < 1e-5, "dq");
-    cut(r->dk, first, count, found), expect(worst(wk, found, all) < 1e-5, "dk");
-    cut(r->dv, first, count, found), expect(worst(wv, found, all) < 1e-5, "dv");
+    cut(r->dq, first, count, found), expect(reference_worst(wq, found, all) < 1e-5, "dq");
+    cut(r->dk, first, count, found), expect(reference_worst(wk, found, all) < 1e-5, "dk");
+    cut(r->dv, first, count, found), expect(reference_worst(wv, found, all) < 1e-5, "dv");
+}
+
+static rows_forward_args forward_of(Rows *r, const int32_t *begins)
+{
+    rows_forward_args a;
+    memset(&a, 0, sizeof a);
+    a.struct_size = sizeof a, a.dtype = ROWS_F32;
+    a.H = HEADS, a.S = TOTAL, a.T = TOTAL, a.D = D, a.S_ends = B + 1;
+    a.q = r->q, a.k = r->k, a.v = r->v, a.o = r->o, a.lse = r->lse;
+    a.S_starts = a.T_starts = begins;
+    a.workspace = workspace, a.workspace_bytes = sizeof workspace;
+    return a;
 }
 
 static void test_packed(void)
@@ -177,13 +179,7 @@ static void test_packed(void)
     static Rows r;
     reference_fill(r.q, HEADS * TOTAL * D, 5), reference_fill(r.k, HEADS * TOTAL * D, 6);
     reference_fill(r.v, HEADS * TOTAL * D, 7), reference_fill(r.go, HEADS * TOTAL * D, 8);
-    rows_forward_args a;
-    memset(&a, 0, sizeof a);
-    a.struct_size = sizeof a, a.dtype = ROWS_F32;
-    a.H = HEADS, a.S = TOTAL, a.T = TOTAL, a.D = D, a.S_ends = B + 1;
-    a.q = r.q, a.k = r.k, a.v = r.v, a.o = r.o, a.lse = r.lse;
-    a.S_starts = a.T_starts = starts;
-    a.workspace = workspace, a.workspace_bytes = sizeof workspace;
+    const rows_forward_args a = forward_of(&r, starts);
     int status = rows_forward(&a);
     expect(status == 0, rows_message(status));
     rows_backward_args b;
@@ -207,13 +203,7 @@ static void test_wild(void)
 {
     static Rows r;
     int32_t wild[B + 1] = {INT32_MIN, INT32_MAX, -7, 99};
-    rows_forward_args a;
-    memset(&a, 0, sizeof a);
-    a.struct_size = sizeof a, a.dtype = ROWS_F32;
-    a.H = HEADS, a.S = TOTAL, a.T = TOTAL, a.D = D, a.S_ends = B + 1;
-    a.q = r.q, a.k = r.k, a.v = r.v, a.o = r.o, a.lse = r.lse;
-    a.S_starts = a.T_starts = wild;
-    a.workspace = workspace, a.workspace_bytes = sizeof workspace;
+    const rows_forward_args a = forward_of(&r, wild);
     expect(rows_forward(&a) == 0, "wild starts are taken as a part of the tensors");
 }
 

@@ -88,6 +88,18 @@ __attribute__((unused)) static void reference_row_back(const Reference *r, int64
     }
 }
 
+/* The largest difference; NaN counts as infinite. */
+__attribute__((unused)) static double reference_worst(const double *want, const float *found,
+                                                      int count)
+{
+    double error = 0;
+    for (int n = 0; n < count; n++) {
+        const double e = fabs(want[n] - (double)found[n]);
+        error = e <= error ? error : e < INFINITY ? e : INFINITY;
+    }
+    return error;
+}
+
 static void reference_fill(float *at, size_t count, unsigned seed)
 {
     for (size_t n = 0; n < count; n++) {
