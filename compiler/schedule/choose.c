@@ -93,7 +93,7 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
 {
     const char *why;
     AuProblem by_groups = *p;
-    if (p->caps->has_private) return SCHEDULE_DECODE_ROWS;
+    if (p->caps->has_private) return schedule_lanes_decode_rows(p);
     if (p->form == AU_FEW_NARROW) return warps_atom(p)->m;
     if (schedule_lanes_packed_limit(arena, p)) return LANES_PACKED_ROWS;
     if (schedule_warps_decode_limit(arena, p)) {

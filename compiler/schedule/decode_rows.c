@@ -20,6 +20,11 @@ DecodeBundle decode_bundle(const Lanes *x, int32_t rows)
 
 int32_t decode_brought(const Lanes *x) { return x->shape->key_tile / 4; }
 
+DecodeNext decode_next(const Lanes *x, uint32_t n)
+{
+    return n == 1 && x->own_v ? (DecodeNext){2, "n"} : (DecodeNext){1, "(n + 1)"};
+}
+
 const char *decode_tile_elem(Lanes *x, uint32_t n)
 {
     return lanes_is_stored(x, n) ? "f32" : x->operand;
@@ -66,6 +71,7 @@ static void bring_keys(Lanes *x, const DecodeBundle *of, const char *first, bool
 {
     const int32_t keys = x->shape->key_tile, from = decode_brought(x),
                   parts = x->p->e / of->channels, steps = keys / VALUES;
+    if (!x->own_v) return; /* they have come with the scores */
     if (in_step != (keys - from >= parts * steps)) return;
     const char *step =
         in_step ? tile_text(x->t, "(part_of_row * %d + turn)", steps) : "part_of_row";
@@ -77,7 +83,8 @@ void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes, d = x->p->d;
     tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / of->keys));
-    bring(x, 2, "n", first, "turn", x->shape->key_tile / of->keys, decode_brought(x),
+    const DecodeNext next = decode_next(x, 1);
+    bring(x, next.of, next.tile, first, "turn", x->shape->key_tile / of->keys, decode_brought(x),
           x->shape->key_tile - decode_brought(x));
     for (int32_t r = 0; r < of->rows; r++) {
         const char *total = of_row(x, of, "total", r);
@@ -100,6 +107,16 @@ void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
     tile_end(t);
 }
 
+/* Values of key [key] of a turn: channels of the part of the row. */
+static const char *values_of(Lanes *x, const DecodeBundle *of, int32_t key)
+{
+    AuTileBuild *t = x->t;
+    const char *row = tile_text(t, "turn * %d + %d", VALUES, key),
+               *columns = tile_text(t, "part_of_row * %d +: %d", of->channels, of->channels);
+    if (x->own_v) return tile_text(t, "V[%s, %s]", row, columns);
+    return tile_text(t, "K[%s, %d + %s] as [e]", row, x->p->attn->v_first, columns);
+}
+
 /* What the tile adds is summed apart, as products do it. */
 void decode_sums(Lanes *x, const DecodeBundle *of, const char *first)
 {
@@ -116,7 +133,7 @@ void decode_sums(Lanes *x, const DecodeBundle *of, const char *first)
     bring_keys(x, of, first, true);
     for (int32_t key = 0; key < VALUES; key++) {
         const char *value = tile_text(t, "value%d", of->rows);
-        tile_load(t, value, "V[turn * %d + %d, %s]", VALUES, key, columns);
+        tile_load(t, value, "%s", values_of(x, of, key));
         for (int32_t r = 0; r < of->rows; r++)
             tile_load(t, of_row(x, of, "weight", r), "S[%s + %d, turn * %d + %d]", first, r, VALUES,
                       key);

@@ -6,7 +6,8 @@
  *
  *     S[rows, kv] = sum over d of Q[rows, d] K[kv, d]        ACC[rows, e] = ACC SCALE + sum over kv of S[rows, kv] V[kv, e]
  *
- * Memories, which the caller declares: Q f32[q, d], K [kv, d], V [kv, e], ACC f32[q, e], S f32[q, kv], SCALE f32[q]. */
+ * Memories, which the caller declares: Q f32[q, d], K [kv, d], V [kv, e], ACC f32[q, e], S f32[q, kv], SCALE f32[q]. Values that are channels of
+ * the keys are those of K. */
 #ifndef AU_SCHEDULE_DECODE_ROWS_H
 #define AU_SCHEDULE_DECODE_ROWS_H
 
@@ -22,6 +23,13 @@ typedef struct DecodeBundle {
 
 /* Of the next tile as many rows come while this one is copied, and while scores become weights; the others with the products. */
 int32_t decode_brought(const Lanes *x);
+/* What is copied behind keys (1) or values (2) of tile `n`, and of which tile: values behind keys, keys of the next tile behind values, or behind
+ * keys whose channels are the values. */
+typedef struct DecodeNext {
+    uint32_t of;
+    const char *tile;
+} DecodeNext;
+DecodeNext decode_next(const Lanes *x, uint32_t n);
 /* Element type of tiles of keys (1) or values (2): as they are passed, converted where they are multiplied, so that tiles of 16 bits have
  * twice as many keys. Codes become f32. */
 const char *decode_tile_elem(Lanes *x, uint32_t n);

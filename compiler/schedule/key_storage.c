@@ -176,11 +176,13 @@ void lanes_scale_weights(Lanes *x)
                  lanes_scale_of(x, 2, lanes_value_head(x), "j"), lanes_weight_range(x));
 }
 
-void lanes_scale_values(Lanes *x)
+void lanes_scale_values(Lanes *x) { lanes_scale_values_of(x, "acc"); }
+
+void lanes_scale_values_of(Lanes *x, const char *sums)
 {
     if (!is_scaled(x, 2)) return;
     if (storage(x, 2)->by_token)
-        tile_set(x->t, "acc", "acc * (1.0 / %d.0)", lanes_weight_range(x));
+        tile_set(x->t, sums, "%s * (1.0 / %d.0)", sums, lanes_weight_range(x));
     else
-        tile_set(x->t, "acc", "acc * %s", lanes_scale_of(x, 2, lanes_value_head(x), "0"));
+        tile_set(x->t, sums, "%s * %s", sums, lanes_scale_of(x, 2, lanes_value_head(x), "0"));
 }

@@ -30,6 +30,7 @@ void lanes_scale_scores(Lanes *x);
 void lanes_scale_weights(Lanes *x);
 /* and acc, once all keys are in it, the sum of the elements. */
 void lanes_scale_values(Lanes *x);
+void lanes_scale_values_of(Lanes *x, const char *sums); /* the same of other sums */
 
 /* ---- key_elements.c: codes that become elements before products take them (attn_stores_parts) */
 

@@ -7,7 +7,10 @@
  *
  *     scores   s[j] = sum over channels q . k[j]     a few keys at a time; a sum over the lanes each
  *     weights  as in other schedules, keys along the lanes
- *     output   o += p[j] v[j] */
+ *     output   o += p[j] v[j]
+ *
+ * Values that are channels of the keys are those of the keys' tile: one copy brings both. Such keys are often shared by more heads than a block has
+ * rows, so a part has as many blocks there as its rows fill. */
 #include "decode_rows.h"
 #include "key_groups.h"
 #include "key_storage.h"
@@ -47,10 +50,10 @@ static void memories(Lanes *x)
     tile_private(t, "Q", "f32[q:%d, d:%d]", ROWS, x->p->d);
     tile_private(t, "ACC", "f32[q:%d, e:%d]", ROWS, x->p->e);
     tile_private(t, "K", "%s[kv:%d, d:%d]", decode_tile_elem(x, 1), keys, x->p->d);
-    tile_private(t, "V", "%s[kv:%d, e:%d]", decode_tile_elem(x, 2), keys, x->p->e);
+    if (x->own_v) tile_private(t, "V", "%s[kv:%d, e:%d]", decode_tile_elem(x, 2), keys, x->p->e);
     tile_private(t, "S", "f32[q:%d, kv:%d]", ROWS, keys);
     if (x->p->hooks->has_scale) tile_private(t, "SCALE", "f32[q:%d]", ROWS);
-    for (uint32_t n = 1; n < 3; n++)
+    for (uint32_t n = 1; n < (x->own_v ? 3u : 2u); n++)
         if (lanes_has_codes(x, n)) lanes_code_memory(x, n);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_private(t, tile_text(t, "STATE%u", n), "f32[q:%d]", ROWS);
@@ -63,9 +66,8 @@ static void copy_rows(Lanes *x, uint32_t n, const char *to)
     const bool codes = lanes_has_codes(x, n);
     const int32_t keys = x->shape->key_tile, some = decode_brought(x) / (keys / COPIED);
     tile_for_range(t, "slice", "0", tile_text(t, "%d", keys / COPIED));
-    if (some)
-        lanes_prefetch(x, n == 1 ? 2 : 1, n == 1 ? "n" : "(n + 1)",
-                       tile_text(t, "slice * %d", some), some);
+    const DecodeNext next = decode_next(x, n);
+    if (some) lanes_prefetch(x, next.of, next.tile, tile_text(t, "slice * %d", some), some);
     lanes_copy_some(x, n, tile_text(t, "slice * %d", COPIED), COPIED,
                     TILE_NAME(codes ? lanes_codes_of(n) : to));
     tile_end(t);
@@ -106,6 +108,14 @@ static void set_row_of_group(Lanes *x, const char *row)
         tile_set(t, "q_start", "min(q_start, %s - 1)", lanes_axis(x, 0, 2));
 }
 
+/* Are a sequence's rows shared out among blocks? Those of a group are items of as many (key_groups.h). */
+static bool has_blocks(const Lanes *x) { return x->p->attn->v_in_k && !x->of_group; }
+
+static const char *blocks_of_rows(Lanes *x)
+{
+    return tile_text(x->t, "cdiv(%s * %s, %d)", lanes_most_queries(x), heads_of_group(x), ROWS);
+}
+
 /* Row [row] of the block: of a group's its sequence; its head, its query, where its values are. */
 static void name_row(Lanes *x, const char *row)
 {
@@ -114,6 +124,7 @@ static void name_row(Lanes *x, const char *row)
     if (x->of_group)
         set_row_of_group(x, row);
     else {
+        if (has_blocks(x)) row = tile_text(t, "(block * %d + %s)", ROWS, row);
         tile_set(t, "h", "hk * %s + %s / %s", heads_of_group(x), row, s);
         tile_set(t, "mb", "%s %% %s", row, s);
     }
@@ -182,7 +193,9 @@ static void weigh_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t some = decode_brought(x);
-    if (some) lanes_prefetch(x, 2, "n", tile_text(t, "%d", x->shape->key_tile - some), some);
+    const DecodeNext next = decode_next(x, 1);
+    if (some)
+        lanes_prefetch(x, next.of, next.tile, tile_text(t, "%d", x->shape->key_tile - some), some);
     begin_rows(x);
     get_states(x, "state", "STATE%u[row +: 1]");
     tile_load(t, "score", "S[row +: 1, :]");
@@ -203,7 +216,7 @@ static void walk_keys(Lanes *x)
     copy_rows(x, 1, "K");
     of_all_rows(x, decode_scores);
     weigh_rows(x);
-    copy_rows(x, 2, "V");
+    if (x->own_v) copy_rows(x, 2, "V");
     of_all_rows(x, decode_sums);
     tile_end(t);
 }
@@ -230,6 +243,24 @@ static const char *rows_of_part(Lanes *x, const char *own)
     return tile_text(t, "where(part < %s%s, %s, 0)", parts_of(x, lanes_key_end(x)), shared, own);
 }
 
+static void keys_grid(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *heads = lanes_axis(x, 1, 1), *sequences = lanes_axis(x, 0, 0);
+    if (!has_blocks(x)) {
+        tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), heads, sequences);
+        return;
+    }
+    tile_grid(t, "span: %s * %s, hk: %s, b: %s", parts(x), blocks_of_rows(x), heads, sequences);
+    tile_let(t, "block", "span %% %s", blocks_of_rows(x)); /* neighbours read the same keys */
+    tile_let(t, "part", "span / %s", blocks_of_rows(x));
+}
+
+static void let_value_head(Lanes *x)
+{
+    if (x->own_v) tile_let(x->t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+}
+
 static void keys_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -237,21 +268,26 @@ static void keys_kernel(Lanes *x)
     const char *s = lanes_query_end(x), *all = lanes_key_end(x);
     if (x->p->attn->queries.layout) all = tile_text(t, "where(q_length > 0, %s, 0)", all);
     const char *own = tile_text(t, "%s * %s", s, heads_of_group(x));
+    if (has_blocks(x)) {
+        own = tile_text(t, "%s - block * %d", own, ROWS);
+        all = tile_text(t, "where(%s > 0, %s, 0)", own, all);
+    }
     tile_kernel(t, "keys");
     lanes_arguments(x);
     lanes_changed_arguments(x, 1);
     part_arguments(x, TILE_OUT);
-    tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+    keys_grid(x);
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
-    tile_let(t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+    let_value_head(x);
     tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
     tile_let(t, "first", "max(%s, part * %d) / %d", lanes_own_low(x), PART, keys);
     tile_let(t, "last", "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART, PART, keys);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     memories(x);
     fragments(x);
-    tile_set(t, "rows", "%s", rows_of_part(x, own));
+    const char *rows = rows_of_part(x, own);
+    tile_set(t, "rows", "%s", has_blocks(x) ? tile_text(t, "clamp(%s, 0, %d)", rows, ROWS) : rows);
     walk_keys(x);
     store_rows(x, "part", "part, b, h, mb +: 1");
     tile_end(t);
@@ -287,7 +323,7 @@ static void prefix_kernel(const Lanes *given)
     tile_grid(t, "part: %s, hk: %s, item: %s", parts(x), lanes_axis(x, 1, 1),
               lanes_group_blocks(x));
     lanes_let_item(x);
-    tile_let(t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+    let_value_head(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     memories(x);
     fragments(x);
@@ -408,7 +444,6 @@ static const char *refusal(const AuProblem *p)
         return "packed keys, of which no call says how many a sequence has";
     if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
         return "a mask that depends on data";
-    if (p->attn->v_in_k) return "values that are channels of the keys";
     return NULL;
 }
 
@@ -423,11 +458,18 @@ bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
 {
     (void)arena;
     const bool codes = p->attn->storage[0].as || p->attn->storage[1].as;
-    const int32_t bytes = tile_elem(codes ? TILE_F32 : p->operand)->bytes * (p->d + p->e);
+    const bool in_keys = p->attn->v_in_k && !schedule_values_apart(p);
+    const int32_t width = p->d + (in_keys ? 0 : p->e),
+                  bytes = tile_elem(codes ? TILE_F32 : p->operand)->bytes * width;
     *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = p->caps->registers / 2};
     while (out->key_tile > p->caps->lanes && out->key_tile * bytes > NEAR) out->key_tile /= 2;
     *why = refusal(p);
     return !*why;
+}
+
+int32_t schedule_lanes_decode_rows(const AuProblem *p)
+{
+    return p->attn->v_in_k ? LANES_PACKED_ROWS : ROWS;
 }
 
 int32_t schedule_decode_limit(const AuProblem *p)

@@ -11,15 +11,20 @@
  * tile from which each lane reads its own keys; values go to registers as they lie. What is brought comes in whole fragments, so that
  * loads are under way together: nothing here copies by itself.
  *
- * Kernels: `k_rows`, `v_rows` (rows that the script changes), `keys`, and `forward`, which joins a row's parts
+ * Kernels: `k_rows`, `v_rows` (rows that the script changes), `members` (lists, key_groups.c), `prefix` (keys that sequences share: rows of all
+ * of a group, more a block, so that fewer blocks bring them; warps_prefix.c), `keys`, and `forward`, which joins a row's parts
  * (warps_decode_parts.c). */
-#include "key_layout.h"
+#include "key_groups.h"
 #include "key_storage.h"
 #include "warps_decode.h"
 
 enum {
     ROWS = 4,        /* of a block at most, */
-    SUMS = 16,       /* and registers of a lane for their sums of values */
+    SUMS = 16,       /* and registers of a lane for their sums of values, */
+    CUT_SUMS = 64,   /* of values that are channels of the keys, */
+    CUT = 128,       /* whose sums are made so many channels after the other; */
+    GROUP_ROWS = 16, /* the same of rows of a group of sequences */
+    GROUP_SUMS = 64,
     CHANNELS = 32,   /* of a piece of keys */
     BROUGHT = 16,    /* keys of which a piece is brought together */
     VALUES = 8,      /* keys at most whose values are brought together, */
@@ -44,11 +49,16 @@ static int32_t brought(const Lanes *x)
     return tile_exchange_words(x->p->caps) ? x->shape->key_tile : BROUGHT;
 }
 
+/* Channels of values at a time: all, but where they are many channels of the keys, whose blocks have as many rows as others all the same. */
+static int32_t cut(const AuProblem *p) { return p->attn->v_in_k && p->e % CUT == 0 ? CUT : p->e; }
+
+static bool has_cuts(const Lanes *x) { return cut(x->p) < x->p->e; }
+
 /* Keys whose values are brought together. */
 static int32_t values(const Lanes *x)
 {
     int32_t keys = VALUES;
-    while (keys > 1 && keys * x->p->e > HELD * x->p->caps->lanes) keys /= 2;
+    while (keys > 1 && keys * cut(x->p) > HELD * x->p->caps->lanes) keys /= 2;
     return keys;
 }
 
@@ -68,28 +78,34 @@ static void memories(Lanes *x)
     tile_shared(t, TILE_NAME("P"), "f32[q:%d, kv:%d]", x->rows, x->shape->key_tile);
 }
 
+/* "acc", or "acc0".. */
+static const char *sums_called(Lanes *x, int32_t n)
+{
+    return has_cuts(x) ? tile_text(x->t, "acc%d", n) : "acc";
+}
+
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *atom = x->atom->name;
     const uint32_t of = x->own_v ? 2 : 1;
     tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C = 0.0", x->rows, x->shape->key_tile, atom);
-    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
+    for (int32_t n = 0; n < x->p->e / cut(x->p); n++)
+        tile_frag(t, sums_called(x, n), "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, cut(x->p), atom);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     tile_frag(t, "raw", "%s[q:%d, d:%d] @ in_rows", x->operand, x->rows, x->p->d);
     tile_frag(t, "query", "f32[q:%d, d:%d] @ in_rows", x->rows, x->p->d);
     tile_frag(t, "keys_brought", "%s[kv:%d, d:%d] @ in_rows", loaded(x, 1), brought(x),
               channels(x->p->caps));
     tile_frag(t, "key", "f32[d:%d, kv:%d] @ %s.B", channels(x->p->caps), x->shape->key_tile, atom);
-    tile_frag(t, "values_brought", "%s[kv:%d, e:%d] @ %s.B", loaded(x, of), values(x), x->p->e,
+    tile_frag(t, "values_brought", "%s[kv:%d, e:%d] @ %s.B", loaded(x, of), values(x), cut(x->p),
               atom);
 }
 
-/* Keys (1) or values (2) [first] and on of the tile: those of the sequence, of the mask's range; others are zeros. */
-static void bring(Lanes *x, uint32_t n, const char *to, const char *first, int32_t count,
-                  const char *columns)
+/* Keys or values [first] and on of the tile: those of the sequence, of the mask's range; others are zeros. */
+static void bring(Lanes *x, LanesRows rows, const char *to, const char *first, int32_t count)
 {
-    const LanesSome some = lanes_some(x, n, first, count, columns);
+    const LanesSome some = lanes_some_of(x, rows, first, count);
     tile_load(x->t, to, "%v pad 0%s", some.rows, some.when);
 }
 
@@ -97,7 +113,10 @@ static void bring(Lanes *x, uint32_t n, const char *to, const char *first, int32
 static void load_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
+    if (x->of_group)
+        warps_prefix_name_rows(x);
+    else
+        warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
     tile_load(t, "raw", "q[%s, :] pad 0", lanes_row_place(x, LANES_QUERIES, "h", "i"));
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", x->p->hooks->has_q_mod ? lanes_modified_query(x, "i") : "f32(raw)");
@@ -113,7 +132,8 @@ static void scores(Lanes *x)
     tile_for_range(t, "part_of_row", "0", tile_text(t, "%d", x->p->d / some));
     const char *columns = tile_text(t, "part_of_row * %d +: %d", some, some);
     tile_for_range(t, "slice", "0", tile_text(t, "%d", x->shape->key_tile / some_keys));
-    bring(x, 1, "keys_brought", tile_text(t, "slice * %d", some_keys), some_keys, columns);
+    bring(x, lanes_operand_rows(x, 1, columns), "keys_brought",
+          tile_text(t, "slice * %d", some_keys), some_keys);
     tile_store(t, "f32(keys_brought) -> K[slice * %d +: %d, 0 +: %d]", some_keys, some_keys, some);
     tile_end(t);
     tile_sync(t, "self");
@@ -124,18 +144,53 @@ static void scores(Lanes *x)
     lanes_scores(x);
 }
 
-static void sums(Lanes *x)
+/* Values of cut [n]. */
+static LanesRows values_of(Lanes *x, int32_t n)
+{
+    const int32_t width = cut(x->p);
+    if (!has_cuts(x)) return lanes_operand_rows(x, 2, ":");
+    if (!x->own_v) return lanes_values_in_keys(x, n * width, width);
+    return lanes_operand_rows(x, 2, tile_text(x->t, "%d +: %d", n * width, width));
+}
+
+static void add_values(Lanes *x, int32_t n)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = values(x);
-    tile_store(t, "%s -> P", lanes_weights(x));
-    tile_sync(t, "self");
     tile_for_range(t, "turn_of_keys", "0", tile_text(t, "%d", x->shape->key_tile / keys));
-    bring(x, 2, "values_brought", tile_text(t, "turn_of_keys * %d", keys), keys, ":");
+    bring(x, values_of(x, n), "values_brought", tile_text(t, "turn_of_keys * %d", keys), keys);
     tile_set(t, "value", "f32(values_brought)");
-    tile_product(t, "acc", x->atom, TILE_ADD,
+    tile_product(t, sums_called(x, n), x->atom, TILE_ADD,
                  tile_text(t, "P[:, turn_of_keys * %d +: %d]", keys, keys), "value");
     tile_end(t);
+}
+
+static const char *weights(Lanes *x)
+{
+    if (!has_cuts(x)) return lanes_weights(x);
+    lanes_online(x);
+    for (int32_t n = 0; x->p->hooks->has_scale && n < x->p->e / cut(x->p); n++)
+        tile_set(x->t, sums_called(x, n), "%s * scale", sums_called(x, n));
+    return "p";
+}
+
+static void sums(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_store(t, "%s -> P", weights(x));
+    tile_sync(t, "self");
+    for (int32_t n = 0; n < x->p->e / cut(x->p); n++) add_values(x, n);
+}
+
+static void store_part(Lanes *x)
+{
+    for (int32_t n = 0; n < x->p->e / cut(x->p); n++) lanes_scale_values_of(x, sums_called(x, n));
+    if (x->of_group)
+        warps_prefix_store(x);
+    else if (has_cuts(x))
+        warps_store_cuts(x, cut(x->p));
+    else
+        warps_store_part(x);
 }
 
 static void part(Lanes *x)
@@ -148,13 +203,35 @@ static void part(Lanes *x)
     scores(x);
     sums(x);
     tile_end(t);
-    lanes_scale_values(x);
-    warps_store_part(x);
+    store_part(x);
 }
 
 static void roles(Lanes *x) { warps_core_role(x, part); }
 
-static void kernels(Lanes *x) { warps_kernels_behind_lists(x, memories, roles); }
+static void kernels(Lanes *x)
+{
+    warps_prefix_lists(x);
+    warps_prefix_kernel_of(x, memories, part);
+    warps_kernels_behind_lists(x, memories, roles);
+}
+
+static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
+{
+    return 4 * (s->rows * (p->d + s->key_tile) + s->key_tile * (channels(p->caps) + 1) +
+                tile_exchange_words(p->caps));
+}
+
+/* Rows of a group that a block has, as many as registers and shared memory hold. No more than of one sequence would save nothing. */
+static void share_keys(Lanes *x)
+{
+    const AuProblem *p = x->p;
+    AuShape group = *x->shape;
+    group.rows = GROUP_ROWS;
+    while (group.rows > x->rows && (group.rows * p->e > GROUP_SUMS * p->caps->lanes ||
+                                    shared_bytes(p, &group) > p->caps->shared_bytes))
+        group.rows /= 2;
+    if (group.rows > x->rows && !has_cuts(x)) warps_prefix_begin_as(x, &group);
+}
 
 AuSchedule *schedule_lanes_packed(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)
@@ -169,6 +246,7 @@ AuSchedule *schedule_lanes_packed(AuArena *arena, AuDiags *diags, const AuProble
     x.resident = BLOCKS;
     x.part_least = PART;
     x.item_rows[LANES_KEYS] = lanes_block_rows(&x);
+    share_keys(&x);
     tile_layout(x.t, "in_rows", "reg", tile_text(x.t, "lane:%d@1", p->caps->lanes));
     tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
     return lanes_forward_built(&x, diags, kernels);
@@ -195,8 +273,7 @@ static const char *refusal(const AuProblem *p)
 const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShape *s)
 {
     const int32_t some = channels(p->caps);
-    const int32_t bytes = 4 * (s->rows * (p->d + s->key_tile) + s->key_tile * (some + 1) +
-                               tile_exchange_words(p->caps));
+    const int32_t bytes = shared_bytes(p, s);
     const char *why = refusal(p);
     if (why) return why;
     if (p->d % some || p->e % p->caps->lanes)
@@ -216,7 +293,8 @@ bool schedule_lanes_packed_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     /* A piece of a tile's keys is 32 registers of a lane for each of its keys, of which Apple's have 128. */
     const bool narrow = p->caps->registers < WIDE_LANE && !tile_exchange_words(p->caps);
     *out = (AuShape){.rows = ROWS, .key_tile = (narrow ? 1 : TILE) * p->caps->lanes};
-    while (out->rows > 1 && out->rows * p->e > SUMS * p->caps->lanes) out->rows /= 2;
+    const int32_t sums = cut(p) < p->e ? CUT_SUMS : SUMS;
+    while (out->rows > 1 && out->rows * p->e > sums * p->caps->lanes) out->rows /= 2;
     *why = schedule_lanes_packed_fit(arena, p, out);
     return !*why;
 }

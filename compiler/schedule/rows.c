@@ -19,29 +19,30 @@ LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char 
     return rows_at(x, tensor, lanes_row_b(x, LANES_QUERIES), head, columns);
 }
 
+LanesRows lanes_values_in_keys(Lanes *x, int32_t first, int32_t width)
+{
+    const int32_t in_row = x->p->attn->v_first + first;
+    if (lanes_changed_type(x, 1)) { /* they are elements there */
+        LanesRows view = rows_at(x, lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS), "hk",
+                                 tile_text(x->t, "%d +: %d", in_row, width));
+        view.after = tile_text(x->t, "%s as [kv, e]", view.after);
+        return view;
+    }
+    const bool paged = lanes_keys_are_paged(x);
+    const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", lanes_stored_width(x, 1, in_row),
+                                   lanes_stored_width(x, 1, width));
+    return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", lanes_key_b(x)),
+                       .after = tile_text(x->t, ", %s", values),
+                       .head = paged ? "hk" : NULL};
+}
+
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
 {
     static const char *const heads[] = {"h", "hk", "hv"};
     const bool as_passed = n > 0 && !lanes_changed_type(x, n),
                paged = as_passed && lanes_keys_are_paged(x);
-    const char *b = as_passed || (n == 2 && !x->own_v)
-                        ? lanes_key_b(x)
-                        : lanes_row_b(x, n ? LANES_KEYS : LANES_QUERIES);
-    if (n == 2 && !x->own_v) {
-        const char *in_keys = tile_text(x->t, "%d +: %d", x->p->attn->v_first, x->p->e);
-        if (lanes_changed_type(x, 1)) { /* they are elements there */
-            LanesRows view =
-                rows_at(x, lanes_changed_name(x, 1), lanes_row_b(x, LANES_KEYS), "hk", in_keys);
-            view.after = tile_text(x->t, "%s as [kv, e]", view.after);
-            return view;
-        }
-        const int32_t first = lanes_stored_width(x, 1, x->p->attn->v_first);
-        const char *values =
-            tile_text(x->t, "%d +: %d] as [kv, e]", first, lanes_stored_width(x, 1, x->p->e));
-        return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", b),
-                           .after = tile_text(x->t, ", %s", values),
-                           .head = paged ? "hk" : NULL};
-    }
+    const char *b = as_passed ? lanes_key_b(x) : lanes_row_b(x, n ? LANES_KEYS : LANES_QUERIES);
+    if (n == 2 && !x->own_v) return lanes_values_in_keys(x, 0, x->p->e);
     if (paged) return lanes_paged_rows(x, n == 1 ? "k" : "v", heads[n], columns);
     return rows_at(x, lanes_changed_name(x, n), b, heads[n], columns);
 }
@@ -183,8 +184,12 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
 
 LanesSome lanes_some(Lanes *x, uint32_t n, const char *first, int32_t count, const char *columns)
 {
+    return lanes_some_of(x, lanes_operand_rows(x, n, columns), first, count);
+}
+
+LanesSome lanes_some_of(Lanes *x, LanesRows view, const char *first, int32_t count)
+{
     AuTileBuild *t = x->t;
-    const LanesRows view = lanes_operand_rows(x, n, columns);
     const char *rows = tile_text(t, "n * %d + %s", x->shape->key_tile, first);
     if (view.head) {
         const char *at = tile_text(t, "at%d", count);

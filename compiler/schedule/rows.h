@@ -17,6 +17,8 @@ AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows);
 LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns);
 /* What products take of q (0), k (1) or v (2), as mods have left it. Values that are channels of the keys: those channels. */
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns);
+/* Values that are channels of the keys: [width] of them from channel [first] on. */
+LanesRows lanes_values_in_keys(Lanes *x, int32_t first, int32_t width);
 /* One side of a further product; its axes become [q or kv, p<n>]. */
 LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns);
 /* The same of another tensor of that shape. */
@@ -55,6 +57,7 @@ typedef struct LanesSome {
     const char *when;
 } LanesSome;
 LanesSome lanes_some(Lanes *x, uint32_t n, const char *first, int32_t count, const char *columns);
+LanesSome lanes_some_of(Lanes *x, LanesRows view, const char *first, int32_t count);
 /* On a processor: [count] keys (1) or values (2) from [first] on of tile `n`, to as many rows of [to]. */
 void lanes_copy_some(Lanes *x, uint32_t n, const char *first, int32_t count, AuTileHandle to);
 /* [count] keys (1) or values (2) from [first] on of tile [tile] will be copied soon. */

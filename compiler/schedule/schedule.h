@@ -231,6 +231,7 @@ enum {
     SCHEDULE_DECODE_ROWS = 32,
     SCHEDULE_DECODE_QUERIES = 8
 }; /* of a head; one more are faster with queries along the lanes */
+int32_t schedule_lanes_decode_rows(const AuProblem *problem); /* of a head of keys */
 /* lanes_packed.c: the same. Of the heads that share keys as many rows as there are: what else there is has each head by itself. */
 int32_t schedule_lanes_packed_limit(AuArena *arena, const AuProblem *problem);
 enum { LANES_PACKED_ROWS = 1 << 16, LANES_PACKED_QUERIES = 48 };

@@ -29,20 +29,39 @@ static void fragments(Lanes *x)
     warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
 }
 
+/* The block's rows, in tensors of parts. */
+static const char *rows_of_part(Lanes *x)
+{
+    return tile_text(x->t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
+}
+
+static void store_states(Lanes *x)
+{
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(x->t, "state%u -> part_state%u%s] clip", n, n, rows_of_part(x));
+}
+
+void warps_store_cuts(Lanes *x, int32_t width)
+{
+    for (int32_t n = 0; n < x->p->e / width; n++)
+        tile_store(x->t, "acc%d -> part_acc%s, %d +: %d] clip", n, rows_of_part(x), n * width,
+                   width);
+    store_states(x);
+}
+
 void warps_store_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const bool joined = x->shape->keys_apart;
     const int32_t share = x->p->e / x->shape->executors;
-    const char *rows = tile_text(t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
+    const char *rows = rows_of_part(x);
     if (joined) warps_join_warps(x);
     if (joined)
         tile_store(t, "part -> part_acc%s, self * %d +: %d] clip", rows, share, share);
     else
         tile_store(t, "acc -> part_acc%s, :] clip", rows);
     if (joined) tile_if(t, "self == 0");
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> part_state%u%s] clip", n, n, rows);
+    store_states(x);
     if (joined) tile_end(t);
 }
 

@@ -32,6 +32,8 @@ void warps_decode_lists(Lanes *x);
 void warps_decode_kernels(Lanes *x);
 /* Sums and states of the block: of its one warp, or joined, each warp's channels of them. */
 void warps_store_part(Lanes *x);
+/* The same of one warp whose sums are acc0, acc1 .., so many channels each. */
+void warps_store_cuts(Lanes *x, int32_t width);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
 /* How often a row waits for parts that are loaded together, of so many. */
 const char *warps_rounds_of(Lanes *x, const char *parts);
@@ -56,8 +58,13 @@ void warps_part_tiles(Lanes *x, const WarpsSegments *has);
 /* warps_prefix.c, of keys that sequences share: whether there are some (Lanes.group_shape); the kernel of them, if so; what it leaves, as
  * arguments; how many parts of them a sequence has, in kernels that have own_low. */
 void warps_prefix_begin(Lanes *x);
+void warps_prefix_begin_as(Lanes *x, const AuShape *shape); /* the same, of that shape */
 void warps_prefix_lists(const Lanes *x); /* which group sequences and items are of */
 void warps_prefix_kernel(const Lanes *x);
+/* The same of other memories and products: [part] names the rows of the executor, walks the list `keys`, and stores what comes of it. */
+void warps_prefix_kernel_of(const Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
+void warps_prefix_name_rows(Lanes *x);
+void warps_prefix_store(Lanes *x);
 void warps_prefix_arguments(const Lanes *x, AuTileMode mode);
 const char *warps_prefix_parts(const Lanes *x);
 /* Lanes.rows rows from [first] on: `r`, and the head `h` and the query `i` of each. */

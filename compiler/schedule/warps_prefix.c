@@ -33,13 +33,14 @@ static bool has_ranges(const Lanes *x)
     return x->p->hooks->range_begins || x->p->hooks->needs_lists;
 }
 
-/* What builds its kernel. */
+/* What builds its kernel. Of multiply-adds (lanes_packed.c) blocks are one warp, with more rows than others have. */
 static Lanes of_group(const Lanes *x)
 {
     Lanes group = *x;
     group.shape = x->group_shape;
     group.rows = group.shape->rows;
     group.block = group.rows * group.shape->executors;
+    if (x->atom->m == 1) return group;
     group.resident = warps_decode_resident(x->p, group.shape);
     group.codes_are_operands = warps_codes_are_operands(x->p, group.shape);
     return group;
@@ -79,11 +80,15 @@ static const char *least_keys(Lanes *x)
 void warps_prefix_begin(Lanes *x)
 {
     AuShape shape;
-    if (!lanes_may_share_keys(x) || (x->only && has_ranges(x)) ||
-        !shape_of(x->arena, x->p, x->shape, &shape))
-        return;
+    if (lanes_may_share_keys(x) && shape_of(x->arena, x->p, x->shape, &shape))
+        warps_prefix_begin_as(x, &shape);
+}
+
+void warps_prefix_begin_as(Lanes *x, const AuShape *shape)
+{
+    if (!lanes_may_share_keys(x) || (x->only && has_ranges(x))) return;
     AuShape *kept = AU_NEW(x->arena, AuShape);
-    *kept = shape;
+    *kept = *shape;
     x->group_shape = kept;
     x->shared_tile = x->shape->key_tile;
     x->share_least = least_keys(x);
@@ -114,7 +119,7 @@ static void name_sequences(Lanes *x, const char *first, const char *axis, int32_
     lanes_name_group_rows(x, "r");
 }
 
-static void name_rows(Lanes *x)
+void warps_prefix_name_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *of = lanes_row_in_sequence(x, "r");
@@ -133,12 +138,24 @@ static void range_argument(Lanes *x, AuTileMode mode)
              x->p->caps->lanes);
 }
 
+/* An item's rows along the lanes, of which a block may have fewer than there are lanes. */
+static int32_t rows_along_lanes(const Lanes *x)
+{
+    return x->block > x->p->caps->lanes ? x->block : x->p->caps->lanes;
+}
+
+static const char *last_of_item(Lanes *x)
+{
+    if (rows_along_lanes(x) == x->block) return "last_row";
+    return tile_text(x->t, "min(last_row, first_row + %d)", x->block);
+}
+
 /* End [n] of an item's range: the largest of [value] in rows that take part, else [nothing]; [of] it, "-" or "", is the end. */
 static void store_end(Lanes *x, int32_t n, const char *of, const char *value, const char *nothing)
 {
     AuTileBuild *t = x->t;
     const char *all = tile_text(t, "all_%d", n), *end = tile_text(t, "end_%d", n);
-    tile_frag(t, tile_part(t, "%s", all), "f32[row:%d] @ along_lanes", x->block);
+    tile_frag(t, tile_part(t, "%s", all), "f32[row:%d] @ along_lanes", rows_along_lanes(x));
     tile_set(t, tile_part(t, "%s", all), "where(takes_part, f32(%s%s), f32(%s%s))", of, value, of,
              nothing);
     tile_set(t, tile_part(t, "%s", end), "%si32(reduce_max(%s, row))", of, all);
@@ -158,9 +175,9 @@ static void ranges_kernel(Lanes *x)
     lanes_let_item(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "number", "i32[copy:%d] @ along_lanes = 0", x->p->caps->lanes);
-    name_sequences(x, "first_row", "row", x->block);
+    name_sequences(x, "first_row", "row", rows_along_lanes(x));
     tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
-    tile_set(t, "takes_part", "r < last_row && %s", lanes_takes_part(x));
+    tile_set(t, "takes_part", "r < %s && %s", last_of_item(x), lanes_takes_part(x));
     store_end(x, 0, "-", "clamp(low, 0, prefix_end)", "prefix_end");
     store_end(x, 1, "", "clamp(high, 0, prefix_end)", "0");
     store_end(x, 2, "", "clamp(full_low, 0, prefix_end)", "0");
@@ -202,7 +219,7 @@ static void let_tiles(Lanes *x)
                                          .behind = ranges || !masked});
 }
 
-static void store_part(Lanes *x)
+void warps_prefix_store(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *at = tile_text(t, "[span, hk, %s + self * %d +: %d from 0 to last_row",
@@ -214,23 +231,28 @@ static void store_part(Lanes *x)
 
 /* ---- the kernel */
 
-static void part(Lanes *x)
+static void walk(Lanes *x)
 {
     AuTileBuild *t = x->t;
     lanes_declare_scores(
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name));
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    name_rows(x);
+    warps_prefix_name_rows(x);
     warps_forward_issue_packed_rows(x);
     lanes_begin_states(x);
     warps_pages_begin(x);
     warps_forward_loop(x);
     lanes_scale_values(x);
-    store_part(x);
+    warps_prefix_store(x);
 }
 
 void warps_prefix_kernel(const Lanes *given)
+{
+    warps_prefix_kernel_of(given, warps_forward_memories, walk);
+}
+
+void warps_prefix_kernel_of(const Lanes *given, void (*memories)(Lanes *x), void (*part)(Lanes *x))
 {
     if (!given->group_shape) return;
     Lanes group = of_group(given), *x = &group;
@@ -250,7 +272,7 @@ void warps_prefix_kernel(const Lanes *given)
     lanes_let_item(x);
     if (x->own_v) tile_let(t, "hv", "hk");
     let_tiles(x);
-    warps_forward_memories(x);
+    memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     if (x->is_exact) tile_role_exact(t);

@@ -194,6 +194,14 @@ static const ExecCase decode_cases[] = {
     {"relu.attn", "B=1 H=1 S=10 T=1270 D=16 E=32", NULL, "decode"},
     {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
     {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=32", NULL, "decode"},
+    /* values that are channels of the keys: rows of several blocks, a window over the border of parts, sequences of fewer rows, codes, keys that are shared */
+    {"../../exec/scripts/latent.attn", "B=1 H=35 S=2 T=1041 D=400", NULL, "decode forward nan odd"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=5 S=1 T=39", NULL, "decode forward poison"},
+    {"../../exec/scripts/latent.attn", "B=3 H=12 S=3 T=150 D=400 slots=16", NULL, "decode packed most forward paged"},
+    {"../../exec/scripts/latent.attn", "B=2 H=9 S=4 T=130 D=400", NULL, "decode forward ragged padded"},
+    {"../../../attn_scripts/mla_decode.attn", "B=2 H=3 S=1 T=50 slots=16", NULL, "decode forward paged e4m3 token"},
+    {"../../exec/scripts/latent.attn", "B=2 H=3 S=2 T=70 D=416 slots=7", NULL, "decode forward paged i4 channels32 zero"},
+    {"../../exec/scripts/latent.attn", "B=5 H=7 S=2 T=120 D=400 slots=8 shared=64", NULL, "decode forward paged groups shares"},
 };
 /* Few rows of all heads that share keys, packed: groups of 1 to 7 heads, rows in several blocks, ranges without a key, one key, tiles
  * that end with the keys or not, row mods, values that are channels of the keys, functions of all kinds whose parts can be joined. */
@@ -274,11 +282,13 @@ static const ExecCase page_cases[] = {
     {"../../../attn_scripts/tree.attn", "B=2 H=6 Hk=1 S=5 T=4 D=32 E=64", NULL, "decode forward padded"},
     {"gated_qknorm.attn", "B=2 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged rows"},
     {"gemma_local.attn", "B=2 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded rows"},
+    {"../../exec/scripts/latent.attn", "B=2 H=6 S=2 T=150 D=416 slots=16", NULL, "decode forward paged nan"},
+    {"../../../attn_scripts/mla_decode.attn", "B=1 H=5 S=1 T=70 slots=13", NULL, "decode forward paged i8 token"},
 };
 /* Neighbouring sequences that share their first keys: rows of several in a warp's tile, several tiles of rows, less than a tile of keys; windows that
  * begin behind what is shared, in it, that see none of it; slopes, sinks, gates; rows of the table, a table that is one list. */
 /* shares: those that planted mistakes are looked for with. */
-static const char *const group_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90"};
+static const char *const group_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:generic", "kernel-ir:sm_90", "tiled-ir:generic"};
 static const ExecCase group_cases[] = {
     {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=4 shared=256", NULL, "decode forward paged groups shares"},
     {"mha.attn", "B=23 H=8 Hk=1 S=1 T=200 D=32 E=32 slots=32 shared=128", NULL, "decode forward paged groups"},
