@@ -293,6 +293,15 @@ static AuExpr has_form(AuAttn *a, AuFewForm form)
                     attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_TALL_KEYS, at), keys, at), at);
 }
 
+/* Has each head of keys one of values? "Hk % max(Hv, 1) == 0" */
+static AuExpr have_one_value_head(AuAttn *a)
+{
+    const AuSpan at = a->span;
+    const AuExpr heads = attn_op2(a, AU_OP_MAX, a->tensors[2].axes[1], attn_i32(a, 1, at), at),
+                 rest = attn_op2(a, AU_OP_MOD, a->tensors[1].axes[1], heads, at);
+    return attn_op2(a, AU_OP_EQ, rest, attn_i32(a, 0, at), at);
+}
+
 /* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
                           int32_t rows_of_group, bool leaves_mixed)
@@ -310,6 +319,8 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                      most = attn_op2(a, AU_OP_MUL, attn_i32(a, rows_of_group, at),
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
+        if (schedule_has_value_heads(a))
+            test = attn_op2(a, AU_OP_AND, test, have_one_value_head(a), at);
     }
     if (v->form == AU_FEW_CROWDED || v->form == AU_FEW_TALL)
         test = attn_op2(a, AU_OP_AND, test, has_form(a, v->form), at);

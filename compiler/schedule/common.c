@@ -9,12 +9,13 @@ bool schedule_values_apart(const AuProblem *p)
 
 const char *schedule_parts_refusal(const AuProblem *p)
 {
-    const AuAttn *a = p->attn;
     if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
-    if (a->tensors[1].axes[1].i != a->tensors[2].axes[1].i)
-        return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     return p->hooks->dot_count ? "further products" : NULL;
+}
+
+bool schedule_has_value_heads(const AuAttn *a)
+{
+    return a->tensors[1].axes[1].i != a->tensors[2].axes[1].i;
 }
 
 const char *schedule_rows_refusal(const AuProblem *p)

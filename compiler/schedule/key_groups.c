@@ -22,11 +22,11 @@ static const char *shares(Lanes *x)
     return hooks_name(x->arena, x->p->attn->sizes[layout(x)->shares].name);
 }
 
-/* Rows that a kernel before them changes are each sequence's. */
+/* Rows that a kernel before them changes are each sequence's. Where a head's keys begin and end kernels of warps do not ask for each row. */
 bool lanes_may_share_keys(Lanes *x)
 {
-    return layout(x)->has_groups && !x->p->invariant && !lanes_changed_type(x, 1) &&
-           !lanes_changed_type(x, 2);
+    return layout(x)->has_groups && !x->p->invariant && (x->on_cpu || !lanes_mask_by_head(x)) &&
+           !lanes_changed_type(x, 1) && !lanes_changed_type(x, 2);
 }
 
 bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }
@@ -335,7 +335,12 @@ static void let_searched_item(Lanes *x)
     lanes_put(x, "last_row",
               has_own_rows(x) ? tile_text(t, "leader * %s + followers * share_rows", rows)
                               : tile_text(t, "(leader + followers) * %s", rows));
-    lanes_put(x, "prefix_end", "where(first_row < last_row, shared_end, 0)");
+    /* Items before a list that begins late would have the first group's rows once more. */
+    const bool narrow = x->lists_groups && x->atom->m == 1;
+    const char *inside =
+        narrow ? tile_text(t, "first_row >= leader * %s && first_row < last_row", rows)
+               : "first_row < last_row";
+    lanes_put(x, "prefix_end", tile_text(t, "where(%s, shared_end, 0)", inside));
     if (!lanes_has_turns(x)) return;
     lanes_put(x, "turn_rows",
               tile_text(t, "(%s - (%s)) * %d", first_item(x, "(share_at + 1)"),

@@ -74,12 +74,20 @@ static void copy_rows(Lanes *x, uint32_t n, const char *to)
     if (codes) lanes_make_rows(x, n, to);
 }
 
+/* Of masks of data, but those that leave few queries nearly all keys, kernels for more queries have lists of tiles with pairs. Here a tile is asked before it is
+ * brought: that reads what the mask does. */
+static bool asks_tiles(const Lanes *x)
+{
+    return x->p->hooks->needs_lists && !x->p->hooks->needs_most && !x->p->attn->keys.has_groups;
+}
+
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_frag(t, "raw", "%s[d:%d] @ along_lanes", x->operand, x->p->d);
     tile_frag(t, "query", "f32[d:%d] @ along_lanes", x->p->d);
     tile_frag(t, "score", "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
+    if (asks_tiles(x)) tile_frag(t, "seen", "f32[q:1, kv:%d] like score = 0.0", x->shape->key_tile);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
     const DecodeBundle all = decode_bundle(x, DECODE_TOGETHER), one = decode_bundle(x, 1);
@@ -207,17 +215,32 @@ static void weigh_rows(Lanes *x)
     tile_end(t);
 }
 
+static void begin_seen_tile(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (!asks_tiles(x)) return;
+    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
+    tile_set(t, "seen", "fill(seen, 0.0)");
+    begin_rows(x);
+    tile_set(t, "seen", "where(j < %s && mask(b, h, i, j), 1.0, seen)", lanes_key_end(x));
+    tile_end(t);
+    tile_set(t, "has_pairs", "seen > 0.0");
+    tile_if(t, "anywhere(has_pairs)");
+}
+
 /* Tiles first .. last of keys, for the block's rows. */
 static void walk_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
     begin_queries(x);
     tile_for_range(t, "n", "first", "last");
+    begin_seen_tile(x);
     copy_rows(x, 1, "K");
     of_all_rows(x, decode_scores);
     weigh_rows(x);
     if (x->own_v) copy_rows(x, 2, "V");
     of_all_rows(x, decode_sums);
+    if (asks_tiles(x)) tile_end(t);
     tile_end(t);
 }
 
@@ -280,7 +303,7 @@ static void keys_kernel(Lanes *x)
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
     let_value_head(x);
-    tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
+    lanes_let_range_of_group(x);
     tile_let(t, "first", "max(%s, part * %d) / %d", lanes_own_low(x), PART, keys);
     tile_let(t, "last", "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART, PART, keys);
     tile_role(t, "core", 0, lanes_executor(x), 0);
@@ -304,7 +327,8 @@ static void set_range_of_rows(Lanes *x)
     tile_set(t, "k_high", x->p->attn->mask.i ? "0" : "prefix_end");
     if (!x->p->attn->mask.i) return;
     begin_rows(x);
-    tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
+    tile_set(t, "low, high, full_low, full_high", "%s",
+             lanes_range_of_all(x, lanes_mask_by_head(x) ? "h" : "0"));
     tile_set(t, "k_low", "where(%s, min(k_low, max(low, 0)), k_low)", lanes_takes_part(x));
     tile_set(t, "k_high", "where(%s, max(k_high, min(high, prefix_end)), k_high)",
              lanes_takes_part(x));
@@ -442,8 +466,6 @@ static const char *refusal(const AuProblem *p)
     if (schedule_rows_refusal(p)) return schedule_rows_refusal(p);
     if (p->attn->keys.layout == AU_LAYOUT_PACKED && !p->attn->keys.says_most)
         return "packed keys, of which no call says how many a sequence has";
-    if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
-        return "a mask that depends on data";
     return NULL;
 }
 

@@ -102,11 +102,53 @@ static void fragments(Lanes *x)
               atom);
 }
 
-/* Keys or values [first] and on of the tile: those of the sequence, of the mask's range; others are zeros. */
-static void bring(Lanes *x, LanesRows rows, const char *to, const char *first, int32_t count)
+/* Channels [first] +: [width] of keys (1) or values (2), as they are read: of codes that become elements here (key_elements.c) lanes have each a channel, whose
+ * byte may be that of the one beside. */
+typedef struct Columns {
+    uint32_t n;
+    const char *first; /* of values a number, */
+    int32_t at, width; /* this one */
+} Columns;
+
+static const char *channel_of(Lanes *x, const Columns *of)
 {
-    const LanesSome some = lanes_some_of(x, rows, first, count);
+    const char *name = of->n == 1 ? "channel_of_d" : "channel_of_e";
+    tile_set(x->t, name, "%s + iota(%s:%d)", of->first, of->n == 1 ? "d" : "e", of->width);
+    return name;
+}
+
+static LanesRows rows_of(Lanes *x, const Columns *of)
+{
+    if (lanes_has_codes(x, of->n) && lanes_stores_halves(x, of->n))
+        return lanes_rows_by_index(x, of->n, lanes_stored_index(x, of->n, channel_of(x, of)));
+    if (of->n == 2 && !x->own_v) return lanes_values_in_keys(x, of->at, of->width);
+    const bool whole = of->n == 2 && !has_cuts(x);
+    return lanes_operand_rows(x, of->n,
+                              whole ? ":" : tile_text(x->t, "%s +: %d", of->first, of->width));
+}
+
+/* Their elements; of rows that no pair has, whose codes and scales may be anything, 0. */
+static void make_elements(Lanes *x, const Columns *of, const char *to, const char *first,
+                          int32_t count)
+{
+    AuTileBuild *t = x->t;
+    if (!lanes_has_codes(x, of->n)) return;
+    const char *channel = channel_of(x, of), *token = of->n == 1 ? "token_of_d" : "token_of_e";
+    const LanesPlace at = {.head = of->n == 1 ? "hk" : lanes_value_head(x),
+                           .rows = token,
+                           .channel = channel,
+                           .group = x->p->attn->storage[of->n - 1].channels ? NULL : "0"};
+    tile_set(t, token, "n * %d + %s + iota(kv:%d)", x->shape->key_tile, first, count);
+    tile_set(t, to, "f32(%s(where(%s, %s, 0.0)))", x->operand, lanes_key_inside(x, token),
+             lanes_element_of(x, of->n, lanes_number_of(x, of->n, to, channel), at));
+}
+
+/* Rows [first] and on of the tile: those of the sequence, of the mask's range; others are zeros. */
+static void bring(Lanes *x, const Columns *of, const char *to, const char *first, int32_t count)
+{
+    const LanesSome some = lanes_some_of(x, rows_of(x, of), first, count);
     tile_load(x->t, to, "%v pad 0%s", some.rows, some.when);
+    make_elements(x, of, to, first, count);
 }
 
 /* Rows behind the last one are zeros or another sequence's, and nobody takes what comes of them. They are read behind the barrier of the first piece of keys. */
@@ -130,10 +172,10 @@ static void scores(Lanes *x)
     const int32_t some = channels(x->p->caps), some_keys = brought(x);
     tile_set(t, "score", "fill(score, 0.0)");
     tile_for_range(t, "part_of_row", "0", tile_text(t, "%d", x->p->d / some));
-    const char *columns = tile_text(t, "part_of_row * %d +: %d", some, some);
+    const Columns of_piece = {1, tile_text(t, "part_of_row * %d", some), 0, some};
+    const char *columns = tile_text(t, "%s +: %d", of_piece.first, some);
     tile_for_range(t, "slice", "0", tile_text(t, "%d", x->shape->key_tile / some_keys));
-    bring(x, lanes_operand_rows(x, 1, columns), "keys_brought",
-          tile_text(t, "slice * %d", some_keys), some_keys);
+    bring(x, &of_piece, "keys_brought", tile_text(t, "slice * %d", some_keys), some_keys);
     tile_store(t, "f32(keys_brought) -> K[slice * %d +: %d, 0 +: %d]", some_keys, some_keys, some);
     tile_end(t);
     tile_sync(t, "self");
@@ -144,21 +186,13 @@ static void scores(Lanes *x)
     lanes_scores(x);
 }
 
-/* Values of cut [n]. */
-static LanesRows values_of(Lanes *x, int32_t n)
-{
-    const int32_t width = cut(x->p);
-    if (!has_cuts(x)) return lanes_operand_rows(x, 2, ":");
-    if (!x->own_v) return lanes_values_in_keys(x, n * width, width);
-    return lanes_operand_rows(x, 2, tile_text(x->t, "%d +: %d", n * width, width));
-}
-
 static void add_values(Lanes *x, int32_t n)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = values(x);
     tile_for_range(t, "turn_of_keys", "0", tile_text(t, "%d", x->shape->key_tile / keys));
-    bring(x, values_of(x, n), "values_brought", tile_text(t, "turn_of_keys * %d", keys), keys);
+    const Columns of_cut = {2, tile_text(t, "%d", n * cut(x->p)), n * cut(x->p), cut(x->p)};
+    bring(x, &of_cut, "values_brought", tile_text(t, "turn_of_keys * %d", keys), keys);
     tile_set(t, "value", "f32(values_brought)");
     tile_product(t, sums_called(x, n), x->atom, TILE_ADD,
                  tile_text(t, "P[:, turn_of_keys * %d +: %d]", keys, keys), "value");
@@ -243,6 +277,7 @@ AuSchedule *schedule_lanes_packed(AuArena *arena, AuDiags *diags, const AuProble
     x.rows = x.block = shape->rows;
     x.atom = tile_best_atom(p->caps, TILE_F32, TILE_ON_WARP);
     x.held = "f32";
+    x.makes_elements = lanes_makes_elements(p);
     x.resident = BLOCKS;
     x.part_least = PART;
     x.item_rows[LANES_KEYS] = lanes_block_rows(&x);
@@ -264,8 +299,6 @@ static const char *refusal(const AuProblem *p)
     if (p->caps->lanes == 1) return "lanes that are alone";
     if (atom && atom->m > 1) return "matrix units";
     if (p->tf32) return "f32 as it is, where tf32 is asked for";
-    if (attn_stores_parts(&p->attn->storage[0]) || attn_stores_parts(&p->attn->storage[1]))
-        return "codes whose scales are a group's of channels, or with zero points, or of 4 bits";
     const char *why = schedule_parts_refusal(p);
     return why ? why : schedule_rows_refusal(p);
 }

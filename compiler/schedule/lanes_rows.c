@@ -4,6 +4,10 @@
 #include "key_layout.h"
 #include "key_storage.h"
 
+enum {
+    HEADS_ASKED = 8 /* of a group, of whose masks the range is known; of more it is all keys */
+};
+
 const char *lanes_tensor(Lanes *x, uint32_t n)
 {
     static const char *const roles[] = {"q", "k", "v"};
@@ -159,6 +163,36 @@ const char *lanes_range_of_rows(Lanes *x, int32_t rows)
 const char *lanes_range_of_all(Lanes *x, const char *head)
 {
     return tile_text(x->t, "key_range(b, %s, 0, %s)", head, lanes_query_end(x));
+}
+
+/* The ends of the ranges of all heads of a group joined by [join], where it has no more than are asked for, else [all]. */
+static const char *end_of_heads(Lanes *x, const char *end, const char *join, const char *all)
+{
+    const char *of_all = tile_text(x->t, "%s0", end);
+    for (int32_t n = 1; n < HEADS_ASKED; n++)
+        of_all = tile_text(x->t, "%s(%s, %s%d)", join, of_all, end, n);
+    return tile_text(x->t, "where(%s <= %d * %s, %s, %s)", lanes_axis(x, 0, 1), HEADS_ASKED,
+                     lanes_axis(x, 1, 1), of_all, all);
+}
+
+void lanes_let_range_of_group(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (!lanes_mask_by_head(x)) {
+        tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
+        return;
+    }
+    const char *group = tile_text(t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1)),
+               *end = lanes_key_end(x);
+    for (int32_t n = 0; n < HEADS_ASKED; n++)
+        tile_let(t, tile_text(t, "low_of%d, high_of%d, full_low_of%d, full_high_of%d", n, n, n, n),
+                 "%s",
+                 lanes_range_of_all(
+                     x, tile_text(t, "hk * %s + max(min(%d, %s - 1), 0)", group, n, group)));
+    tile_let(t, "k_low", "%s", end_of_heads(x, "low_of", "min", "0"));
+    tile_let(t, "k_high", "%s", end_of_heads(x, "high_of", "max", end));
+    tile_let(t, "k_full_low", "%s", end_of_heads(x, "full_low_of", "max", end));
+    tile_let(t, "k_full_high", "%s", end_of_heads(x, "full_high_of", "min", "0"));
 }
 
 void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)

@@ -47,6 +47,15 @@ LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
     return rows_at(x, lanes_changed_name(x, n), b, heads[n], columns);
 }
 
+LanesRows lanes_rows_by_index(Lanes *x, uint32_t n, const char *index)
+{
+    if (n == 1 || x->own_v) return lanes_operand_rows(x, n, index);
+    LanesRows view = lanes_keys_are_paged(x) ? lanes_paged_rows(x, "k", "hk", index)
+                                             : rows_at(x, "k", lanes_key_b(x), "hk", index);
+    view.after = tile_text(x->t, "%s as [kv, e]", view.after);
+    return view;
+}
+
 /* ---- further products of score_mod: dot(x[.., q_idx], y[.., kv_idx]) */
 
 LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns)

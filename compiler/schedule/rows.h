@@ -19,6 +19,8 @@ LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char 
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns);
 /* Values that are channels of the keys: [width] of them from channel [first] on. */
 LanesRows lanes_values_in_keys(Lanes *x, int32_t first, int32_t width);
+/* Of keys (1) or values (2) as they are passed the elements that an index of memory says, one for each lane along the channels. */
+LanesRows lanes_rows_by_index(Lanes *x, uint32_t n, const char *index);
 /* One side of a further product; its axes become [q or kv, p<n>]. */
 LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns);
 /* The same of another tensor of that shape. */

@@ -202,6 +202,9 @@ bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why no kernels have blocks with a part of the keys of a head and rows of all that share it; NULL: there may be such. */
 const char *schedule_parts_refusal(const AuProblem *problem);
+/* Have values other heads than the keys? Kernels for few queries have one head of values for each head of keys: of lanes fewer than of keys,
+ * which the condition of a variant asks. */
+bool schedule_has_value_heads(const AuAttn *a);
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */
 const char *schedule_rows_refusal(const AuProblem *problem);
 /* The same of kernels for any number of queries that copy tiles of whole pages. */

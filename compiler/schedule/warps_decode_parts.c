@@ -133,7 +133,7 @@ void warps_part_tiles(Lanes *x, const WarpsSegments *has)
 static void key_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
+    lanes_let_range_of_group(x);
     tile_let(t, "n_low, f_low, f_high, n_high",
              "key_tiles(%s, k_high, k_full_low, k_full_high, %s, %d)", lanes_own_low(x),
              lanes_key_end(x), x->shape->key_tile);
@@ -166,6 +166,15 @@ static void grid_of_list(Lanes *x)
     tile_let(t, "parts", "clamp(share_at[1, b], 1, %d)", MOST_PARTS);
 }
 
+void warps_let_value_head(Lanes *x)
+{
+    if (!x->own_v) return;
+    if (schedule_has_value_heads(x->p->attn))
+        tile_let(x->t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+    else
+        tile_let(x->t, "hv", "hk");
+}
+
 static void keys_head(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -189,7 +198,7 @@ static void keys_head(Lanes *x)
     tile_let(t, "group", "%s", heads_of_group(x));
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
-    if (x->own_v) tile_let(t, "hv", "hk");
+    warps_let_value_head(x);
     key_tiles(x);
 }
 
@@ -429,6 +438,8 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_parts_refusal(p);
     if (why) return why;
+    if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
+    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
         return "a mask that depends on data";
     return warps_refusal_of_problem(arena, p);

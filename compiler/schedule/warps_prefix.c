@@ -270,7 +270,7 @@ void warps_prefix_kernel_of(const Lanes *given, void (*memories)(Lanes *x), void
     tile_let(t, "span", "turn / (%s)", blocks);
     tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
     lanes_let_item(x);
-    if (x->own_v) tile_let(t, "hv", "hk");
+    warps_let_value_head(x);
     let_tiles(x);
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);

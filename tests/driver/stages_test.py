@@ -363,10 +363,25 @@ class Stages(Case):
         self.assertEqual("// ==== " + programs[0].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/few_lanes.tile").read_text())
         for given, why in (("keys=40", "tiles of 40 keys, no multiple of 32"), ("rows=64 keys=128", "bytes of shared memory")):
             self.expect(aulec(root / "attn_scripts/gqa.attn", *options, f"--shape=lanes_packed: {given}", "-o", "-"), 2, why)
-        for more in (["--width=D=72"], ["--width=D=64", "--storage=i4", "--layout=T=paged"]):  # rows that are no whole pieces, codes with scales of groups
-            self.assertNotIn(b"lanes_packed", aulec(root / "attn_scripts/gqa.attn", *options[:2], "--no-grad", "--emit=tiled-ir", *more, "-o", "-").stdout)
+        # rows that are no whole pieces
+        self.assertNotIn(b"lanes_packed", aulec(root / "attn_scripts/gqa.attn", *options[:2], "--no-grad", "--emit=tiled-ir", "--width=D=72", "-o", "-").stdout)
         made = aulec(root / "attn_scripts/gqa.attn", "--target=cuda", "--arch=sm_80", "--dtype=f32,bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir", "-o", "-")
         self.assertEqual({line.split(",")[1].strip() for line in made.stdout.decode().splitlines() if "lanes_packed" in line}, {"f32"})
+
+    def test_few_rows_of_lanes(self):
+        """Golden texts: latent attention on processors, whose values are in the keys' tile, and by multiply-adds of a warp; a prefix of codes; masks of data and of a head."""
+        root = EXAMPLES.parents[2]
+
+        def few(golden, script, *options):
+            made = aulec(script, *options, "--dtype=f32", "--no-grad", "--emit=tiled-ir", "-o", "-")
+            self.expect(made, 0)
+            programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if re.search("lanes_(decode|packed)", text.splitlines()[0])]
+            self.assertEqual("// ==== " + programs[0].split("// ---- hooks inlined")[0], (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
+
+        few("latent", root / "attn_scripts/mla_decode.attn", "--target=cpu", "--arch=x86-64-v3", "--layout=T=paged")
+        few("latent_lanes", root / "attn_scripts/mla_decode.attn", "--target=opencl")
+        few("prefix_lanes", root / "attn_scripts/gqa.attn", "--target=opencl", "--width=D=64", "--layout=T=paged:groups", "--storage=i4:channels32:zero")
+        few("by_head", EXAMPLES / "groups.attn", "--target=cpu", "--arch=x86-64-v3", "--width=D=64")
 
     def test_pages_by_boxes(self):
         """A golden text: few queries beside many, whose keys come from pages by boxes; those for few are as they are alone."""

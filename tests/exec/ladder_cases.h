@@ -180,6 +180,7 @@ static const ExecCase wide_cases[] = {
     {"sigmoid.attn", "B=1 H=2 S=131 T=150 D=128 E=128", NULL, NULL},
 };
 /* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
+#define HEAD_WINDOWS "../../exec/scripts/head_windows.attn"
 static const ExecCase decode_cases[] = {
     {"mha.attn", "B=1 H=4 Hk=2 S=3 T=2100 D=64 E=32", NULL, "decode"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=1037 D=16 E=32", NULL, "decode nan odd"},
@@ -197,11 +198,17 @@ static const ExecCase decode_cases[] = {
     /* values that are channels of the keys: rows of several blocks, a window over the border of parts, sequences of fewer rows, codes, keys that are shared */
     {"../../exec/scripts/latent.attn", "B=1 H=35 S=2 T=1041 D=400", NULL, "decode forward nan odd"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=5 S=1 T=39", NULL, "decode forward poison"},
-    {"../../exec/scripts/latent.attn", "B=3 H=12 S=3 T=150 D=400 slots=16", NULL, "decode packed most forward paged"},
+    {"../../exec/scripts/latent.attn", "B=3 H=12 S=3 T=150 D=400 slots=16", NULL, "decode packed most forward paged unequal"},
     {"../../exec/scripts/latent.attn", "B=2 H=9 S=4 T=130 D=400", NULL, "decode forward ragged padded"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=3 S=1 T=50 slots=16", NULL, "decode forward paged e4m3 token"},
     {"../../exec/scripts/latent.attn", "B=2 H=3 S=2 T=70 D=416 slots=7", NULL, "decode forward paged i4 channels32 zero"},
     {"../../exec/scripts/latent.attn", "B=5 H=7 S=2 T=120 D=400 slots=8 shared=64", NULL, "decode forward paged groups shares"},
+    /* masks of data, of which tiles have no pair, and of a head; values of fewer heads than keys; more heads of a group than are asked for their ranges */
+    {"groups.attn", "B=2 H=4 Hk=2 Hv=1 S=3 T=1100 D=16 E=32", NULL, "decode forward by_head sorted nan"},
+    {HEAD_WINDOWS, "B=1 H=6 Hk=2 Hv=1 S=5 T=1090 D=16 E=16", NULL, "decode forward by_head nan odd"},
+    {HEAD_WINDOWS, "B=2 H=9 Hk=1 Hv=1 S=2 T=130 D=16 E=16 slots=16", NULL, "decode forward by_head paged"},
+    {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=2 T=200 D=16 E=32 slots=8 shared=128", NULL, "decode forward by_head paged groups shares"},
+    {"../../../attn_scripts/cross.attn", "B=3 H=4 S=3 T=1100 D=16 E=16", NULL, "decode forward by_head unseen"},
 };
 /* Few rows of all heads that share keys, packed: groups of 1 to 7 heads, rows in several blocks, ranges without a key, one key, tiles
  * that end with the keys or not, row mods, values that are channels of the keys, functions of all kinds whose parts can be joined. */
@@ -284,6 +291,9 @@ static const ExecCase page_cases[] = {
     {"gemma_local.attn", "B=2 H=5 Hk=1 S=4 T=300 D=32 E=32", "window=50", "decode forward padded rows"},
     {"../../exec/scripts/latent.attn", "B=2 H=6 S=2 T=150 D=416 slots=16", NULL, "decode forward paged nan"},
     {"../../../attn_scripts/mla_decode.attn", "B=1 H=5 S=1 T=70 slots=13", NULL, "decode forward paged i8 token"},
+    {"groups.attn", "B=2 H=4 Hk=2 Hv=1 S=3 T=300 D=32 E=32", NULL, "decode forward by_head sorted nan"},
+    {HEAD_WINDOWS, "B=1 H=6 Hk=2 Hv=1 S=5 T=390 D=32 E=64 slots=16", NULL, "decode forward by_head paged nan"},
+    {HEAD_WINDOWS, "B=2 H=9 Hk=1 Hv=1 S=2 T=130 D=32 E=32", NULL, "decode forward by_head odd"},
 };
 /* Neighbouring sequences that share their first keys: rows of several in a warp's tile, several tiles of rows, less than a tile of keys; windows that
  * begin behind what is shared, in it, that see none of it; slopes, sinks, gates; rows of the table, a table that is one list. */

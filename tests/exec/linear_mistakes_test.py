@@ -166,12 +166,17 @@ PAGES = [
 LANES = [
     ("keys are read before they are there", "lanes_packed.c", 'tile_sync(t, "self");\n    tile_load(t, "key"', 'tile_load(t, "key"'),
     ("the next piece comes while this one is read", "lanes_packed.c", 'tile_sync(t, "self"); /* before', '/* before'),
-    ("weights are read before they are there", "lanes_packed.c", 'lanes_weights(x));\n    tile_sync(t, "self");', 'lanes_weights(x));'),
-    ("all pieces are the first one's channels", "lanes_packed.c", '"part_of_row * %d +: %d", some, some)', '"0 * part_of_row * %d +: %d", some, some)'),
+    ("weights are read before they are there", "lanes_packed.c", 'weights(x));\n    tile_sync(t, "self");', 'weights(x));'),
+    ("all pieces are the first one's channels", "lanes_packed.c", '{1, tile_text(t, "part_of_row * %d", some)', '{1, tile_text(t, "0 * part_of_row * %d", some)'),
     ("scores are added to the tile's before", "lanes_packed.c", '"fill(score, 0.0)"', '"score * 1.0"'),
-    ("values are those of the tile's first keys", "lanes_packed.c", 'tile_text(t, "turn_of_keys * %d", keys), keys, ":"', 'tile_text(t, "0 * turn_of_keys * %d", keys), keys, ":"'),
+    ("values are those of the tile's first keys", "lanes_packed.c", '"values_brought", tile_text(t, "turn_of_keys * %d", keys)', '"values_brought", tile_text(t, "0 * turn_of_keys * %d", keys)'),
+    ("codes are of the first keys", "lanes_packed.c", '"n * %d + %s + iota(kv:%d)"', '"n * %d + 0 * (%s) + iota(kv:%d)"'),
+    ("codes have the scales of the first channels", "lanes_packed.c", '"%s + iota(%s:%d)", of->first', '"0 * (%s) + iota(%s:%d)", of->first'),
+    ("all cuts have the first one's values", "lanes_packed.c", "lanes_values_in_keys(x, of->at,", "lanes_values_in_keys(x, 0 * of->at,"),
+    ("the first cut alone is scaled", "lanes_packed.c", "has_scale && n < x->p->e / cut(x->p)", "has_scale && n < 1"),
+    ("cuts lie where the first one does", "warps_decode.c", "n, rows_of_part(x), n * width,", "n, rows_of_part(x), 0 * n * width,"),
     ("blocks have the first one's rows", "lanes_packed.c", 'warps_name_rows(x, tile_text(t, "mb * %d"', 'warps_name_rows(x, tile_text(t, "0 * mb * %d"'),
-    ("sums keep the scale of codes", "lanes_packed.c", "    lanes_scale_values(x);\n", ""),
+    ("sums keep the scale of codes", "lanes_packed.c", "lanes_scale_values_of(x, sums_called(x, n));", "(void)sums_called(x, n);"),
 ]
 
 FEW = [
@@ -190,6 +195,9 @@ FEW = [
     ("tiles of rows meet where they were joined", "warps_decode_parts.c", 'if (x->only) tile_sync(x->t, "all");', ''),
     ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x);\n    if (x->of_group)', 's = lanes_most_queries(x);\n    if (x->of_group)'),
     ("processors: queries are those of the first sequence", "lanes_decode.c", 'lanes_row_place(x, LANES_QUERIES, "h", "mb"));', 'x->p->attn->queries.layout == AU_LAYOUT_PACKED ? "0, h, mb" : "b, h, mb");'),
+    ("processors: blocks have the first one's rows", "lanes_decode.c", '"(block * %d + %s)"', '"(0 * block * %d + %s)"'),
+    ("processors: values are the keys' first channels", "decode_rows.c", "row, x->p->attn->v_first, columns", "row, 0 * x->p->attn->v_first, columns"),
+    ("processors: blocks behind the last row have rows", "lanes_decode.c", '"clamp(%s, 0, %d)"', '"max(min(%s, %d), 1)"'),
 ]
 
 SHARES = [

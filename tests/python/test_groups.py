@@ -67,6 +67,17 @@ def share_codes(case, first, sequences, keys):
             case.table[b, : keys // slots] = case.table[first, : keys // slots]
 
 
+def check_codes(test, storage, groups, queries, device=None):
+    case = test_storage.Case(storage, [length for of, _ in groups for length in of], "T=paged", queries=queries)
+    borders, shared = np.cumsum([0] + [len(of) for of, _ in groups]), [keys for _, keys in groups]
+    for first, end, keys in zip(borders, borders[1:], shared):
+        share_codes(case, first, range(first, end), keys)
+    f = aule.compile(test_storage.GQA, layout="T=paged:groups", storage=storage, optimize=1)
+    lists = {"T_groups": borders.astype(np.int32), "T_shared": np.array(shared, np.int32)}
+    (got,), want = outputs(f, {"q": case.q, **case.args, **lists}, {}, device), case.expected(True)
+    test.assertLess(np.abs(got.astype(np.float64) - want).max(), 2e-5 * max(np.abs(want).max(), 1))
+
+
 def check(test, path, slots, groups, queries, device=None, bound=1e-5, params=None):
     try:
         of_groups, paged = compiled(path, "T=paged:groups"), compiled(path, "T=paged")
@@ -247,20 +258,16 @@ class Groups(unittest.TestCase):
         ragged, long = [([100, 64, 70, 10, 0, 65], 64), ([70], 48), ([], 16), ([40, 41], 0), ([33, 32, 34, 48], 32)], [([2100, 2049, 2048, 1024, 2500] * 2, 2048), ([1040, 1100], 1024)]
         for storage, groups, queries in (("e4m3", ragged, 1), ("k=i8:token,v=e5m2", ragged, 3), ("k=e4m3:channels16,v=i8:token:zero", ragged, 2), ("i4:channels8:zero", ragged, 1), ("k=i8,v=i4", long, 2)):
             with self.subTest(storage):
-                case = test_storage.Case(storage, [length for of, _ in groups for length in of], "T=paged", queries=queries)
-                borders, shared = np.cumsum([0] + [len(of) for of, _ in groups]), [keys for _, keys in groups]
-                for first, end, keys in zip(borders, borders[1:], shared):
-                    share_codes(case, first, range(first, end), keys)
-                f = aule.compile(test_storage.GQA, layout="T=paged:groups", storage=storage, optimize=1)
-                lists = {"T_groups": borders.astype(np.int32), "T_shared": np.array(shared, np.int32)}
-                got, want = f(case.q, **case.args, **lists).astype(np.float64), case.expected(True)
-                self.assertLess(np.abs(got - want).max(), 2e-5 * max(np.abs(want).max(), 1))
+                check_codes(self, storage, groups, queries)
 
     @unittest.skipIf(not OTHERS, "no device but processors")
     def test_other_devices(self):
-        """Devices whose kernels read each sequence's keys take the lists, whatever is in them."""
+        """Keys that are read once, of windows and codes, too; lists, whatever is in them."""
         path = SCRIPTS / "gqa.attn"
-        check(self, path, 16, GROUPS, 1, OTHERS[0])
+        for device in OTHERS:
+            check(self, path, 16, GROUPS, 1, device)
+        check(self, SCRIPTS / "sliding_window.attn", 16, GROUPS, 2, OTHERS[-1], params={"window": 50})
+        check_codes(self, "k=i8:token:zero,v=i4:channels8", [([100, 64, 70, 10, 0, 65], 64), ([70], 48), ([33, 32, 34, 48], 32)], 1, OTHERS[-1])
         f, case = compiled(path, "T=paged:groups"), Shared(compiled(path), 16, GROUPS, 1)
         wild = np.random.default_rng(5).integers(-(2**31), 2**31 - 1, (2, 10)).astype(np.int32)
         pools = {name: np.nan_to_num(x) for name, x in case.pools.items()}
