@@ -92,18 +92,21 @@ static bool add_form(AuJob *job, AuAttentionBuild *build, const AuVariant *v, Au
            v->operation != AU_FORWARD || add_variant(job, build, &of);
 }
 
+/* Of several sequences, before those of any number. */
+static bool add_balanced(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
+{
+    AuVariant several = *v;
+    several.balanced = true;
+    const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
+    return !packs || v->balanced || v->invariant || add_variant(job, build, &several);
+}
+
 static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
-    const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
-    if (!add_form(job, build, v, AU_FEW_NARROW)) return false; /* before those of more rows */
-    if (packs && !v->balanced && v->form != AU_FEW_CROWDED &&
-        !v->invariant) { /* of several sequences, before those of any number */
-        AuVariant several = *v;
-        several.balanced = true;
-        if (!add_variant(job, build, &several)) return false;
-    }
-    if (!add_form(job, build, v, AU_FEW_CROWDED) || !add_form(job, build, v, AU_FEW_TALL) ||
+    /* narrow ones before those of more rows, crowded ones before those that leave most of a processor idle */
+    if (!add_form(job, build, v, AU_FEW_NARROW) || !add_form(job, build, v, AU_FEW_CROWDED) ||
+        !add_balanced(job, build, v) || !add_form(job, build, v, AU_FEW_TALL) ||
         !emission_build(job, job->diags, &one, variant_build))
         return false;
     if (!one.schedule) return true;

@@ -10,7 +10,7 @@
  *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `members` and `shares` (lists, key_groups.c and
  * warps_shares.c), `prefix` (keys that sequences share, warps_prefix.c), `keys`, `forward` (joins). */
-#include "key_layout.h"
+#include "key_groups.h"
 #include "key_storage.h"
 #include "warps_decode.h"
 
@@ -29,6 +29,22 @@ static void fragments(Lanes *x)
     warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
 }
 
+/* What rows of one part become, of whom nobody is left to join anything. */
+static void store_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool joined = x->shape->keys_apart;
+    const int32_t share = x->p->e / x->shape->executors;
+    const char *place = lanes_row_place(x, LANES_QUERIES, "h", "i"),
+               *when = tile_text(t, "i < %s", lanes_query_end(x)),
+               *columns = joined ? tile_text(t, "self * %d +: %d", share, share) : ":";
+    lanes_end(x, joined ? "part" : "acc");
+    tile_store(t, "%s(out) -> o[%s, %s] as [q, e] when %s", x->operand, place, columns, when);
+    if (joined) tile_if(t, "self == 0");
+    lanes_store_finals_when(x, place, when);
+    if (joined) tile_end(t);
+}
+
 void warps_store_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -36,6 +52,11 @@ void warps_store_part(Lanes *x)
     const int32_t share = x->p->e / x->shape->executors;
     const char *rows = tile_text(t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
     if (joined) warps_join_warps(x);
+    if (x->ends_rows) {
+        tile_if(t, "%s == 1", warps_parts_of_rows(x));
+        store_rows(x);
+        tile_else(t);
+    }
     if (joined)
         tile_store(t, "part -> part_acc%s, self * %d +: %d] clip", rows, share, share);
     else
@@ -44,6 +65,7 @@ void warps_store_part(Lanes *x)
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_store(t, "state%u -> part_state%u%s] clip", n, n, rows);
     if (joined) tile_end(t);
+    if (x->ends_rows) tile_end(t);
 }
 
 static void part(Lanes *x)
@@ -77,6 +99,14 @@ static void kernels(Lanes *x)
     warps_decode_kernels(x);
 }
 
+/* Where rows may have one part: it is the row, unless others' keys are joined, too, or an out_mod looks at channels of other warps. Rows of
+ * lengths of their own have zeros behind them, which are left to the kernel that joins. */
+static bool ends_rows(const Lanes *x)
+{
+    return !x->p->invariant && !x->p->hooks->has_out_mod && !x->p->attn->queries.layout &&
+           !lanes_shares_keys(x);
+}
+
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)
 {
@@ -89,6 +119,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     warps_code_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);
     warps_prefix_begin(&x);
+    x.ends_rows = ends_rows(&x);
     return lanes_forward_built(&x, diags, kernels);
 }
 
