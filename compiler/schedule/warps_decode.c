@@ -4,13 +4,13 @@
  * the head's G query heads' number r % G. Keys and values come once a tile of rows. The block's warps share the rows, and each has keys
  * of its own of a tile, as in the forward kernel for few queries (warps_forward.c), so that nobody waits in the loop; warps_join.c joins
  * the warps. What a block then has of each row, sums and states, goes to the workspace; a second kernel joins a row's parts in their
- * order and finishes it, so that results depend neither on who was first nor on which processor was free.
+ * order and finishes it, so that results depend neither on who was first nor on which processor was free. Rows of one part are ended at once.
  *
  * There are as many parts as keep the machine's processors busy once; the keys of each are a run of tiles of the mask's range.
  *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `members` and `shares` (lists, key_groups.c and
  * warps_shares.c), `prefix` (keys that sequences share, warps_prefix.c), `keys`, `forward` (joins). */
-#include "key_groups.h"
+#include "key_layout.h"
 #include "key_storage.h"
 #include "warps_decode.h"
 
@@ -53,7 +53,7 @@ void warps_store_part(Lanes *x)
     const char *rows = tile_text(t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
     if (joined) warps_join_warps(x);
     if (x->ends_rows) {
-        tile_if(t, "%s == 1", warps_parts_of_rows(x));
+        tile_if(t, "%s", warps_is_whole_part(x));
         store_rows(x);
         tile_else(t);
     }
@@ -99,12 +99,11 @@ static void kernels(Lanes *x)
     warps_decode_kernels(x);
 }
 
-/* Where rows may have one part: it is the row, unless others' keys are joined, too, or an out_mod looks at channels of other warps. Rows of
- * lengths of their own have zeros behind them, which are left to the kernel that joins. */
+/* Where rows of one part are not left to the kernel that joins: but for those of lengths of their own, which have zeros behind them, and where an
+ * out_mod looks at channels of other warps. */
 static bool ends_rows(const Lanes *x)
 {
-    return !x->p->invariant && !x->p->hooks->has_out_mod && !x->p->attn->queries.layout &&
-           !lanes_shares_keys(x);
+    return !x->p->invariant && !x->p->hooks->has_out_mod && !x->p->attn->queries.layout;
 }
 
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,

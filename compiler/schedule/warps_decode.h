@@ -35,8 +35,8 @@ void warps_store_part(Lanes *x);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
 /* How often a row waits for parts that are loaded together, of so many. */
 const char *warps_rounds_of(Lanes *x, const char *parts);
-/* How many parts the block's rows have, an expression. */
-const char *warps_parts_of_rows(Lanes *x);
+/* Where rows may be ended by the block of their one part (Lanes.ends_rows): is this one it? */
+const char *warps_is_whole_part(Lanes *x);
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);
 /* warps_shares.c, where parts are those of a list (AuProblem.balanced): its kernel, the lists as arguments, how many parts there is room for. */

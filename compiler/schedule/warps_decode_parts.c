@@ -92,9 +92,16 @@ static const char *parts(Lanes *x)
     return x->p->attn->keys.layout || x->p->hooks->range_begins ? most : parts_with_tiles(x, most);
 }
 
-const char *warps_parts_of_rows(Lanes *x)
+/* Do the rows have that part alone, and none of keys that others share? Known without a block's data: of calls alone. */
+const char *warps_is_whole_part(Lanes *x)
 {
-    return x->p->balanced ? "parts" : tile_text(x->t, "(%s)", parts(x));
+    const char *one = tile_text(x->t, "%s == 1", x->p->balanced ? "parts" : parts(x));
+    return lanes_shares_keys(x) ? tile_text(x->t, "%s && own_low == 0", one) : one;
+}
+
+static bool ends_by_data(const Lanes *x)
+{
+    return x->ends_rows && (x->p->balanced || lanes_shares_keys(x));
 }
 
 /* What a block leaves of each row. */
@@ -299,7 +306,7 @@ static void row_grid(Lanes *x)
     AuTileBuild *t = x->t;
     const char *rows = lanes_most_queries(x), *name = x->only ? "first_row" : "mb";
     if (x->only) rows = tile_text(t, "min(%s, %d)", rows, ROWS_BESIDE);
-    if (x->ends_rows && !x->p->balanced) /* none, where no row has two parts */
+    if (x->ends_rows && !ends_by_data(x)) /* none, where no row has two parts */
         rows = tile_text(t, "%s * min(%s - 1, 1)", rows, parts(x));
     tile_grid(t, "%s: %s, h: %s, b: %s", name, rows, lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
 }
@@ -327,8 +334,7 @@ static void join_kernel(Lanes *given)
     tile_role(t, "core", cuts > 1 ? cuts : 0, TILE_ON_WARP, 0);
     if (x->is_exact) tile_role_exact(t);
     x->rows = x->block = 1;
-    const bool some_ended = x->ends_rows && x->p->balanced;
-    if (some_ended) tile_if(t, "parts != 1");
+    if (ends_by_data(x)) tile_if(t, "parts != 1%s", lanes_shares_keys(x) ? " || own_low > 0" : "");
     if (x->only) begin_turns(x);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
@@ -346,7 +352,7 @@ static void join_kernel(Lanes *given)
     lanes_store_finals(x);
     if (cuts > 1) tile_end(t);
     lanes_end_own_row(x, own_columns(x), cuts > 1 ? "self == 0" : NULL);
-    if (some_ended) tile_end(t);
+    if (ends_by_data(x)) tile_end(t);
     tile_end(t);
     tile_end(t);
 }

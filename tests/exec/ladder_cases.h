@@ -214,6 +214,7 @@ static const ExecCase packed_cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
     {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=32", NULL, "decode dfinals"},
     {"mha.attn", "B=1 H=8 Hk=1 S=5 T=300 D=128 E=128", NULL, "decode"},
+    {"mha.attn", "B=1 H=136 Hk=136 S=1 T=260 D=16 E=32", NULL, "decode"}, /* a part each, of several tiles */
 };
 /* Gradients of few queries: rows of 1 to 7 heads that share keys, as many as the tile has, one, none; keys that end within a warp's, one, none; windows
  * of which some keys are in nobody's, rows without a pair, NaN where nobody looks; functions without a row scale, changed rows, masks of data, sinks. */

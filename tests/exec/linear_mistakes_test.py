@@ -203,6 +203,8 @@ SHARES = [
     ("one part less is joined", "warps_decode_parts.c", '"clamp(share_at[1, b], 0, %s)"', '"clamp(share_at[1, b] - 1, 0, %s)"'),
     ("a wild list says where parts that are joined begin", "warps_decode_parts.c", '"clamp(share_at[0, b], 0, %s - parts)"', '"share_at[0, b] + 0 * (%s - parts)"'),
     ("a wild list says how many parts are joined", "warps_decode_parts.c", '"clamp(share_at[1, b], 0, %s)"', '"max(share_at[1, b], 0 * %s)"'),
+    ("rows of several parts are ended by each", "warps_decode_parts.c", '"%s == 1", x->p->balanced', '"%s >= 1", x->p->balanced'),
+    ("rows of one part are joined, too", "warps_decode_parts.c", '"parts != 1%s"', '"parts >= 0%s"'),
     ("a wild list says whose a part is", "warps_decode_parts.c", '"clamp(share_of[0, slot], 0, %s - 1)"', '"share_of[0, slot] + 0 * %s"'),
     ("parts are joined from the place behind the first on", "warps_decode_parts.c", '"first_part + "', '"1 + first_part + "'),
     ("first parts are taken for places without one", "warps_decode_parts.c", '"span >= 0 && span < parts"', '"span > 0 && span < parts"'),
