@@ -17,6 +17,8 @@
 #define EMPTY "../../exec/scripts/empty_rows.attn"
 #define EMPTY_OF_PLAIN "../../exec/scripts/empty_plain_rows.attn"
 #define HIDDEN "../../exec/scripts/hidden_rows.attn"
+#define FURTHER "../../exec/scripts/further_rows.attn"
+#define ODD_FURTHER "../../exec/scripts/odd_further.attn"
 #define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
@@ -433,6 +435,22 @@ static const ExecCase row_cases[] = {
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=33 T=33 D=128 E=128 slots=5", NULL, "forward packed paged rows pages"},
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=40 T=70 D=64 E=64 slots=24", NULL, "forward paged pages e4m3"},
     {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=64 E=64 slots=13", NULL, "forward paged pages sorted"},
+    /* further products, rows of keys in a cache of their own */
+    {"mla_train.attn", "B=3 H=2 S=70 T=90 D=32 E=16 P=32", NULL, "forward packed work further"},
+    {"mla_train.attn", "B=2 H=3 S=140 T=97 D=64 E=32 P=16 slots=16", NULL, "forward paged pages further"},
+    {"mla_train.attn", "B=3 H=2 S=33 T=131 D=32 E=32 P=48 slots=7", NULL, "forward packed paged pages further"},
+    {"mla_train.attn", "B=2 H=2 S=40 T=70 D=64 E=64 P=32 slots=1", NULL, "forward paged csr pages further"},
+    {"mla_train.attn", "B=3 H=2 S=37 T=150 D=32 E=32 P=16 slots=107", NULL, "forward ragged paged rows pages further"},
+    {"mla_train.attn", "B=2 H=2 S=40 T=0 D=32 E=32 P=16 slots=13", NULL, "forward packed paged pages further"},
+    {"mla_train.attn", "B=3 H=2 S=41 T=97 D=32 E=32 P=32 slots=17", NULL, "forward packed paged rows csr further"},
+    {"mla_train.attn", "B=3 H=2 S=70 T=90 D=64 E=32 P=32", NULL, "forward ragged padded further"},
+    {"mla_train.attn", "B=3 H=2 S=21 T=130 D=32 E=32 P=16", NULL, "forward padded rows further"},
+    {"mla_train.attn", "B=2 H=2 S=129 T=65 D=64 E=64 P=32", NULL, "forward packed padded further"},
+    {ODD_FURTHER, "B=2 H=2 S=70 T=300 D=32 E=64 P=16 slots=24", NULL, "forward paged pages positions further"},
+    {ODD_FURTHER, "B=2 H=2 S=40 T=140 D=32 E=32 P=16", "window=50", "forward padded positions further"},
+    {FURTHER, "B=3 H=2 S=70 T=90 D=32 E=32 P=16", NULL, "forward packed work further"},
+    {FURTHER, "B=2 H=2 S=70 T=90 D=64 E=32 P=16 slots=16", NULL, "forward packed paged pages further"},
+    {FURTHER, "B=3 H=2 S=33 T=70 D=32 E=32 P=32", NULL, "forward ragged padded further"},
 };
 /* Keys and values in 8 bits and 4: a scale a head or a token, few queries and many, dense, padded and in pages; values alone; row mods, values in keys. */
 static const ExecCase stored_cases[] = {
@@ -553,6 +571,14 @@ static const ExecCase row_gradients[] = {
     {"mha.attn", "B=6 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "laid ragged padded lengths dfinals"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "laid ragged"},
     {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=32 E=32", NULL, "laid ragged sorted"},
+    /* further products */
+    {"mla_train.attn", "B=3 H=2 S=70 T=90 D=32 E=32 P=16", NULL, "laid packed further planted"},
+    {"mla_train.attn", "B=2 H=3 S=33 T=150 D=64 E=32 P=32", NULL, "laid packed padded further"},
+    {"mla_train.attn", "B=6 H=2 S=70 T=90 D=32 E=32 P=32", NULL, "laid ragged padded lengths further planted"},
+    {"mla_train.attn", "B=3 H=1 S=130 T=1 D=32 E=32 P=16", NULL, "laid packed further"},
+    {"mla_train.attn", "B=2 H=2 S=41 T=67 D=32 E=32 P=16", NULL, "laid padded further"},
+    {FURTHER, "B=3 H=2 S=70 T=90 D=32 E=32 P=16", NULL, "laid packed further planted"},
+    {FURTHER, "B=4 H=2 S=37 T=64 D=32 E=32 P=32", NULL, "laid ragged padded lengths further"},
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90a", "tiled-ir:sm_90a", "passed-ir:sm_90a"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80",
