@@ -7,13 +7,14 @@ AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows)
     return tile_part(x->t, "%s%s%s", view.before, rows, view.after);
 }
 
-/* Of packed rows, those of a tensor that counts each sequence's own. */
+/* Of packed rows, those of a tensor that counts each sequence's own. Blocks of no sequence may have rows before the first; whether rows are before a number 0
+ * nobody asks. */
 static const char *own_limits(Lanes *x, LanesSide side, LanesLimit limit)
 {
     const bool keys = side == LANES_KEYS;
     const char *end = keys ? lanes_key_end(x) : lanes_query_end(x), *of = keys ? "k" : "q";
     if (limit == LANES_TO_SEQUENCE || !x->p->attn->mask.i)
-        return tile_text(x->t, " from 0 to %s", end);
+        return tile_text(x->t, " from min(%s, 0) to %s", end, end);
     return tile_text(x->t, " from %s to min(%s_high, %s)",
                      limit == LANES_TO_RANGE ? tile_text(x->t, "%s_low", of) : "0", of, end);
 }
