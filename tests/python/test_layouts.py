@@ -14,10 +14,10 @@ import aule
 from support import ROOT, narrow
 
 SCRIPTS = ROOT / "attn_scripts"
-# A slope; lists of tiles; rotated keys; values in keys; sinks. Groups are in the test of pages
-FEW = "alibi block_causal rope mla_decode attention_sink".split()
-INPUTS = "documents pair_bias gated cosine tree forgetting".split()  # with a packed axis
-SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16}
+# A slope; lists of tiles; rotated keys; values in keys; sinks; rows of keys of a further product. Groups are in the test of pages
+FEW = "alibi block_causal rope mla_decode attention_sink mla_prefill".split()
+INPUTS = "documents pair_bias gated cosine tree forgetting mla_prefill".split()  # with a packed axis
+SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16, "P": 8}
 LENGTHS = np.array([70, 0, 1, 15, 16, 17, 96], np.int32)
 MOST = 96
 FIRST_ALONE = ["dropout"]  # its random numbers are of the sequence's place in the batch, which by itself is the first
@@ -37,7 +37,7 @@ def array(r, spec, sizes):
 class Case:
     """Arguments of one dense call of all sequences, and of the same in pages of [slots] rows, spread over more than there need be."""
 
-    def __init__(self, f, slots, queries=130, lengths=LENGTHS, most=MOST):
+    def __init__(self, f, slots, queries=130, lengths=LENGTHS, most=MOST, paged=None):
         r = np.random.default_rng(0)
         B, self.lengths = len(lengths), lengths
         sizes = SIZES | {"B": B, "S": queries, "T": most}
@@ -47,7 +47,8 @@ class Case:
             if any(not isinstance(axis, (str, int)) or (isinstance(axis, str) and axis not in sizes) for axis in t.axes):
                 raise unittest.SkipTest(f"{f.name}: {t.name} {t.axes}")
             self.tensors[t.name] = array(r, t, sizes)
-        self.keys = [t.name for t in self.given if t.role in ("k", "v")]
+        of_pages = {t.name for t in paged.tensors if t.axes and t.axes[0] == "T_pages"} if paged else ()
+        self.keys = [t.name for t in self.given if t.role in ("k", "v") or t.name in of_pages]
         for name in self.keys:
             for b, length in enumerate(lengths):
                 self.tensors[name][b, :, length:] = np.nan
@@ -88,18 +89,18 @@ def compiled(path, layout=None):
 class Layouts(unittest.TestCase):
     def check(self, path, slots, **sizes):
         dense = compiled(path)
-        case = Case(dense, slots, **sizes)
-        lengths = case.lengths
         try:
             paged = compiled(path, "T=paged")
         except aule.CompileError as error:
             self.assertIn("--layout: axis T: ", str(error))
             return str(error)
+        case = Case(dense, slots, **sizes, paged=paged)
+        lengths = case.lengths
         padded = compiled(path, "T=padded")
         of_pages = outputs(paged, case.tensors | case.pools | {"T_lengths": lengths, "T_table": case.table}, case.params)
         of_rows = outputs(padded, case.tensors | {"T_lengths": lengths}, case.params)
         for b in range(1 if path.stem in FIRST_ALONE else len(lengths)):
-            if not lengths[b] and any(t.role == "input" and "T" in t.axes for t in case.given):
+            if not lengths[b] and any(t.role == "input" and "T" in t.axes and t.name not in case.keys for t in case.given):
                 self.assertFalse(of_rows[0][b].any() or of_pages[0][b].any())
                 continue  # of which a dense call is refused: an input without an element
             want = outputs(dense, case.of(b), case.params)
