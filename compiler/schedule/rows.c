@@ -116,10 +116,30 @@ bool lanes_dot_is_in_sequence(const AuProblem *p, uint32_t n, LanesSide side)
            place != AU_PLACE_QUERIES;
 }
 
-/* The index of an axis that is not that of the rows. */
-static const char *dot_index(Lanes *x, AuInputPlace place, AuExpr index)
+/* Is it the head of the keys: that of the queries, where all have keys of their own, or what scripts call so? */
+static bool is_key_head(const AuAttn *a, AuExpr index)
+{
+    const AuNode *n = attn_at(a, index);
+    const bool is_one = a->tensors[0].axes[1].i == a->tensors[1].axes[1].i;
+    return n->op == AU_OP_KV_H || (is_one && n->op == AU_OP_INDEX && n->integer == AU_AX_H);
+}
+
+bool lanes_dot_has_own_keys(const AuProblem *p, uint32_t n)
+{
+    const AuTensor *t = &p->attn->tensors[lanes_dot_tensor(p, n, true)];
+    for (uint32_t i = 0; i + 1 < t->rank; i++) {
+        const AuExpr index = dot_index_of(p, n, LANES_KEYS, i);
+        if (attn_at(p->attn, index)->axes & AU_AX_H && !is_key_head(p->attn, index)) return true;
+    }
+    return false;
+}
+
+/* The index of an axis that is not that of the rows. Kernels whose blocks have rows of several heads know the keys' one. */
+static const char *dot_index(Lanes *x, AuInputPlace place, AuExpr index, LanesSide side)
 {
     AuText text = {.arena = x->arena};
+    if (side == LANES_KEYS && schedule_packs_rows(x->p) && is_key_head(x->p->attn, index))
+        return "hk";
     if (place == AU_PLACE_ONE) return "0";
     if (place == AU_PLACE_LINES) return lanes_key_line(x);
     tile_print_expr(hooks_expr(x->p->hooks, x->p->attn, index), &text);
@@ -143,7 +163,7 @@ LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide si
         else if (place == AU_PLACE_PAGES)
             text = &head;
         else
-            au_text_add(text, "%s", dot_index(x, place, dot_index_of(x->p, n, side, i)));
+            au_text_add(text, "%s", dot_index(x, place, dot_index_of(x->p, n, side, i), side));
         au_text_add(text, ", ");
     }
     au_text_add(text, "%s] as [%s, p%u]", columns, keys ? "kv" : "q", n);
@@ -259,8 +279,12 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
 
 LanesSome lanes_some(Lanes *x, uint32_t n, const char *first, int32_t count, const char *columns)
 {
+    return lanes_some_of(x, lanes_operand_rows(x, n, columns), first, count);
+}
+
+LanesSome lanes_some_of(Lanes *x, LanesRows view, const char *first, int32_t count)
+{
     AuTileBuild *t = x->t;
-    const LanesRows view = lanes_operand_rows(x, n, columns);
     const char *rows = tile_text(t, "n * %d + %s", x->shape->key_tile, first);
     if (view.head) {
         const char *at = tile_text(t, "at%d", count);
@@ -268,8 +292,8 @@ LanesSome lanes_some(Lanes *x, uint32_t n, const char *first, int32_t count, con
         return (LanesSome){lanes_at_pages(x, view, at),
                            tile_text(t, " when %s", when_inside(x, at))};
     }
-    const char *span = tile_text(t, "%s%s +: %d%s", lanes_row_start(x, LANES_KEYS), rows, count,
-                                 lanes_limits(x, "k"));
+    const char *span =
+        lanes_view_span(x, LANES_KEYS, view, tile_text(t, "%s +: %d", rows, count), LANES_TO_RANGE);
     return (LanesSome){lanes_at(x, view, span), ""};
 }
 

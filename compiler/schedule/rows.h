@@ -28,6 +28,8 @@ LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns);
 LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns);
 /* Do its rows count those of a sequence where the side's rows are packed? So do those of a tensor that is the same for all sequences. */
 bool lanes_dot_is_in_sequence(const AuProblem *p, uint32_t n, LanesSide side);
+/* Has a head of queries rows of keys of its own there, which others of the same keys have not? */
+bool lanes_dot_has_own_keys(const AuProblem *p, uint32_t n);
 /* The same of another tensor of that shape. */
 LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide side,
                             const char *columns);
@@ -64,6 +66,7 @@ typedef struct LanesSome {
     const char *when;
 } LanesSome;
 LanesSome lanes_some(Lanes *x, uint32_t n, const char *first, int32_t count, const char *columns);
+LanesSome lanes_some_of(Lanes *x, LanesRows view, const char *first, int32_t count);
 /* On a processor: [count] keys (1) or values (2) from [first] on of tile `n`, to as many rows of [to]. */
 void lanes_copy_some(Lanes *x, uint32_t n, const char *first, int32_t count, AuTileHandle to);
 /* [count] keys (1) or values (2) from [first] on of tile [tile] will be copied soon. */

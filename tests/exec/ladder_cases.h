@@ -18,6 +18,7 @@
 #define EMPTY_OF_PLAIN "../../exec/scripts/empty_plain_rows.attn"
 #define HIDDEN "../../exec/scripts/hidden_rows.attn"
 #define FURTHER "../../exec/scripts/further_rows.attn"
+#define SHARED_FURTHER "../../exec/scripts/shared_further.attn"
 #define ODD_FURTHER "../../exec/scripts/odd_further.attn"
 #define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
 static const ExecCase cases[] = {
@@ -333,6 +334,14 @@ static const ExecCase few_cases[] = {
     {"gemma_local.attn", "B=6 H=5 Hk=1 S=3 T=600 D=32 E=32 slots=4 shared=384", "window=100", "decode packed most forward paged groups"},
     {"../../../attn_scripts/alibi.attn", "B=9 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward ragged paged groups shares unequal"},
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=3 T=200 D=32 E=32 slots=4 shared=144", NULL, "decode packed most forward paged groups"},
+    /* further products: keys of one head for all, of the heads that share keys, tables of all sequences */
+    {"mla_train.attn", "B=5 H=2 S=3 T=140 D=32 E=32 P=16", NULL, "decode packed most forward further"},
+    {"mla_train.attn", "B=4 H=3 S=4 T=270 D=64 E=32 P=32 slots=16", NULL, "decode packed most forward paged further"},
+    {SHARED_FURTHER, "B=5 H=6 Hk=2 S=2 T=190 D=32 E=64 P=16 slots=7", NULL, "decode packed most forward paged rows further"},
+    {SHARED_FURTHER, "B=3 H=4 Hk=1 S=3 T=130 D=32 E=32 P=32", NULL, "decode ragged padded forward further"},
+    {"mla_train.attn", "B=3 H=2 S=4 T=0 D=32 E=32 P=16 slots=13", NULL, "decode packed most forward paged further"},
+    {FURTHER, "B=3 H=2 S=3 T=70 D=32 E=32 P=16", NULL, "decode packed most forward further"},
+    {ODD_FURTHER, "B=3 H=2 S=3 T=300 D=32 E=32 P=16 slots=16", NULL, "decode packed most forward paged positions further"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
 };
@@ -381,6 +390,7 @@ static const ExecCase mixed_cases[] = {
     {KEYS_AS_VALUES, "B=4 H=4 Hk=1 S=20 T=70 D=64 slots=16", NULL, "mixed packed most forward paged"},
     {"../../../attn_scripts/gated.attn", "B=6 H=4 Hk=2 S=34 T=40 D=32 E=32", NULL, "mixed packed most forward"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=200 D=64 E=64 slots=5", NULL, "mixed packed most forward paged e4m3"},
+    {"mla_train.attn", "B=6 H=2 S=36 T=70 D=32 E=32 P=16 slots=16", NULL, "mixed packed most forward paged further work"},
     {"mha.attn", "B=6 H=4 Hk=2 S=40 T=1100 D=32 E=32 slots=16", NULL, "mixed packed most forward paged invariant"},
     {"mha.attn", "B=9 H=4 Hk=2 S=40 T=200 D=32 E=32 slots=4 shared=128", NULL, "mixed packed most forward paged groups work"},
     {"mha.attn", "B=14 H=8 Hk=1 S=4 T=200 D=32 E=32 slots=16 shared=128", NULL, "mixed packed most forward paged groups shares"},
@@ -449,6 +459,8 @@ static const ExecCase row_cases[] = {
     {"mla_train.attn", "B=2 H=2 S=129 T=65 D=64 E=64 P=32", NULL, "forward packed padded further"},
     {ODD_FURTHER, "B=2 H=2 S=70 T=300 D=32 E=64 P=16 slots=24", NULL, "forward paged pages positions further"},
     {ODD_FURTHER, "B=2 H=2 S=40 T=140 D=32 E=32 P=16", "window=50", "forward padded positions further"},
+    {"mla_train.attn", "B=2 H=2 S=70 T=97 D=64 E=64 P=16 slots=16", NULL, "forward paged pages e4m3 values further"},
+    {"mla_train.attn", "B=2 H=2 S=40 T=97 D=64 E=64 P=16", NULL, "forward padded i8 token further"},
     {FURTHER, "B=3 H=2 S=70 T=90 D=32 E=32 P=16", NULL, "forward packed work further"},
     {FURTHER, "B=2 H=2 S=70 T=90 D=64 E=32 P=16 slots=16", NULL, "forward packed paged pages further"},
     {FURTHER, "B=3 H=2 S=33 T=70 D=32 E=32 P=32", NULL, "forward ragged padded further"},
