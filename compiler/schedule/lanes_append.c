@@ -355,7 +355,7 @@ static void kernels(Lanes *x)
         if (!a->tensors[n].as_keys) continue;
         const LanesAppended rows = side_of(x, n);
         layout(x, &rows);
-        kernel(x, tile_text(x->t, "rows_of_%s", rows.cache), &(Sides){{rows}, 1});
+        kernel(x, tile_text(x->t, "rows_of_%u", n), &(Sides){{rows}, 1});
     }
 }
 

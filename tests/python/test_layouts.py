@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import resource
 import unittest
 
@@ -418,6 +419,23 @@ class Packed(unittest.TestCase):
         ):
             with self.subTest(layout), self.assertRaisesRegex(aule.CompileError, message):
                 compiled(SCRIPTS / f"{stem}.attn", layout)
+
+    def test_further_products_refused_by_name(self):
+        """Rows of further products that no kernel would find where they lie."""
+        for x, y, layout, message in (
+            ("x[0, i]", "y[b, j]", "S=packed", "axis S: 'x', of a further product (`dot`), has packed rows, and is read at another sequence than the pair's own"),
+            ("x[b, i]", "y[0, j]", "T=paged", "axis T: 'y', of a further product (`dot`), lies as keys do, and is read at another sequence than the pair's own"),
+            ("x[b, i]", "y[0, j]", "T=packed", "axis T: 'y', of a further product (`dot`), has packed rows, and is read at another sequence"),
+            ("x[b, i]", "z[j]", "T=paged:positions", "axis T: 'z', of a further product (`dot`), has a row for each position, of which keys have fewer"),
+            ("x[b, i]", "w[j, b]", "T=paged", "axis T: 'w', of a further product (`dot`), lies in pages, and its batch is no axis before that of its rows"),
+            ("x[b, i]", "y[b, j]) + dot(x[b, i], k[b, h, j]", "T=paged:modified", "axis T: 'k', of a further product (`dot`), is the keys as they were before k_mod"),
+            ("x[b, i]", "y[b, j]) + f32(y[b, j, 0]", "T=padded:rows", "axis T: 'y', of a further product (`dot`), lies as keys do, and elements of it are read, too"),
+            ("q[b, h, i]", "x[b, j]", "S=packed,T=packed", "axis T: 'x', of a further product (`dot`), is read at rows of the other side, which lie elsewhere"),
+        ):
+            text = ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input x: [B, S, D]; input y: [B, T, D]; input z: [T, D]; input w: [T, B, D]; "
+                    f"k_mod(e, b, g, j, c) = 2.0 * e; score_mod(s, b, h, i, j) = s + dot({x}, {y}); online softmax; }}")
+            with self.subTest(message), self.assertRaisesRegex(aule.CompileError, re.escape(message)):
+                aule.compile(text, layout=layout)
 
     @unittest.skipUnless(os.environ.get("AULE_TEST_FULL_SIZES"), "all scripts, with AULE_TEST_FULL_SIZES")
     def test_all_scripts(self):
