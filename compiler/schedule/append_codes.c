@@ -42,7 +42,7 @@ const char *lanes_scale_of_row(Lanes *x, const LanesAppended *s, const char *row
 
 bool lanes_appends_parts(const Lanes *x, const LanesAppended *s)
 {
-    return attn_stores_parts(storage(x, s));
+    return s->n < 3 && attn_stores_parts(storage(x, s));
 }
 
 /* Channels of a scale. */

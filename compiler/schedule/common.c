@@ -1,5 +1,5 @@
 /* common.c - what all schedules begin with. */
-#include "lanes.h"
+#include "rows.h"
 #include "shapes.h"
 
 bool schedule_values_apart(const AuProblem *p)
@@ -13,8 +13,17 @@ const char *schedule_parts_refusal(const AuProblem *p)
     if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
     if (a->tensors[1].axes[1].i != a->tensors[2].axes[1].i)
         return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
-    return p->hooks->dot_count ? "further products" : NULL;
+    return lanes_mask_by_head(&(Lanes){.p = p}) ? "a mask that depends on the head" : NULL;
+}
+
+const char *schedule_shared_dots_refusal(const AuProblem *p)
+{
+    const AuAttn *a = p->attn;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++)
+        if (lanes_dot_has_own_keys(p, n))
+            return "rows of keys of further products that heads have for themselves";
+    if (p->hooks->dot_count && !attn_has_layout(a)) return "further products of dense rows";
+    return p->hooks->dot_count && a->keys.has_groups ? "prefixes, and further products" : NULL;
 }
 
 const char *schedule_rows_refusal(const AuProblem *p)

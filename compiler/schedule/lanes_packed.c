@@ -188,6 +188,7 @@ static const char *refusal(const AuProblem *p)
     if (p->tf32) return "f32 as it is, where tf32 is asked for";
     if (attn_stores_parts(&p->attn->storage[0]) || attn_stores_parts(&p->attn->storage[1]))
         return "codes whose scales are a group's of channels, or with zero points, or of 4 bits";
+    if (p->hooks->dot_count) return "further products";
     const char *why = schedule_parts_refusal(p);
     return why ? why : schedule_rows_refusal(p);
 }

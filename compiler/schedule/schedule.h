@@ -202,6 +202,8 @@ bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why no kernels have blocks with a part of the keys of a head and rows of all that share it; NULL: there may be such. */
 const char *schedule_parts_refusal(const AuProblem *problem);
+/* Why they take no rows of keys of further products, which heads that share keys must share, too; NULL: they do. */
+const char *schedule_shared_dots_refusal(const AuProblem *problem);
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */
 const char *schedule_rows_refusal(const AuProblem *problem);
 /* The same of kernels for any number of queries that copy tiles of whole pages. */

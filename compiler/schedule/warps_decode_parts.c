@@ -445,6 +445,7 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
         return "machines without asynchronous copies of lanes";
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_parts_refusal(p);
+    if (!why) why = schedule_shared_dots_refusal(p);
     if (why) return why;
     if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
         return "a mask that depends on data";

@@ -66,7 +66,7 @@ static void step_of_one_stage(Lanes *x)
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
-        warps_wait(x, warps_pages_tokens(x, "tv", 2));
+        warps_wait(x, warps_pages_value_tokens(x));
         warps_forward_meet(x);
         warps_forward_issue_keys(x, "next(n)", "");
     }

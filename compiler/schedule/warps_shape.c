@@ -104,6 +104,8 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (p->attn->v_in_k && p->attn->v_first % 8)
         return au_format(arena, "values begin at channel %d of the keys, no multiple of 8",
                          p->attn->v_first);
+    /* tiles of the next keys come before products are done with those of this tile, of which others are in use then */
+    if (p->hooks->dot_count && warps_has_any_codes(p)) return "codes, and further products";
     return lanes_dot_refusal(arena, p, 8);
 }
 

@@ -251,8 +251,8 @@ static double bytes_read(const Serve *s, const AuSession *session)
     for (uint32_t i = 0; i < session->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(session, i);
         const AuArray *array = &session->arrays[i];
-        const bool cached =
-            t->role == AULE_ROLE_K || t->role == AULE_ROLE_V || t->flags & AULE_TENSOR_SPREADS;
+        const bool cached = t->role == AULE_ROLE_K || t->role == AULE_ROLE_V ||
+                            t->flags & (AULE_TENSOR_SPREADS | AULE_TENSOR_APPENDED);
         if (cached && array->data && array->rank == 4 && array->shape[0] == s->pages &&
             array->shape[2] == s->of.page)
             slots += (double)array->bytes / (double)(s->pages * s->of.page);

@@ -119,6 +119,19 @@ static int take_own(const AuServed *of, const AuSession *dense, const AuSession 
                                                  t->name);
 }
 
+/* Keys, values, and inputs that lie as these do. */
+static bool lies_in_pages(const AuServed *of, const AuSession *pages, const char *name)
+{
+    char axis[192];
+    snprintf(axis, sizeof axis, "%s_pages", of->keys);
+    for (uint32_t i = 0; i < pages->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(pages, i);
+        if (strcmp(t->name, name) == 0)
+            return t->rank == 4 && strcmp(session_axis_name(pages, t, 0), axis) == 0;
+    }
+    return false;
+}
+
 static int fill_own(const AuServed *of, AuSession *dense, AuSession *pages, int64_t b,
                     const int64_t *starts)
 {
@@ -127,7 +140,7 @@ static int fill_own(const AuServed *of, AuSession *dense, AuSession *pages, int6
         const aule_tensor_v1 *t = session_tensor(dense, i);
         AuArray *to = &dense->arrays[i], *from = session_array(pages, t->name, "");
         if (!to->data || !from || !from->data) continue;
-        status = t->role == AULE_ROLE_K || t->role == AULE_ROLE_V
+        status = lies_in_pages(of, pages, t->name)
                      ? gather(of, pages, b, t->name, to)
                      : take_own(of, dense, pages, i, from, to, b, starts);
     }

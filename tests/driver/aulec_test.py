@@ -151,7 +151,6 @@ class BadScripts(Case):
         self.expect(aulec(script, "--serve", "--target=metal", "-o", out), 2, "--serve: target metal has no kernels of layouts yet")
         for name, *said in (
             ("gla", "--serve: 'gla': it is a recurrence, whose state is its cache"), ("swin", "q and k have one axis, and keys of a cache have one of their own"),
-            ("mla_prefill", "further products (`dot`) of keys", "--serve asks for it, as mla_prefill@T=padded"),
         ):
             self.expect(aulec(script.parent / f"{name}.attn", "--serve", "--target=cpu", "--dtype=f32", "-o", out), 1, *said)
 

@@ -545,9 +545,9 @@ class Layouts(unittest.TestCase):
         done = subprocess.run([AULE, "run", "parts.so", *given], cwd=self.folder, capture_output=True, text=True)
         self.assertRegex(done.stderr, "no unfinished kernel for device cpu whose results do not depend on the batch")
 
-    def server(self, *options, script=SCRIPT):
+    def server(self, *options, script=SCRIPT, width="D=8"):
         (self.folder / "served.attn").write_text(script)
-        subprocess.run([AULEC, "served.attn", "--serve", "--target=cpu", "--width=D=8", "-O0", *options, "-o", "served.so"], cwd=self.folder, check=True)
+        subprocess.run([AULEC, "served.attn", "--serve", "--target=cpu", f"--width={width}", "-O0", *options, "-o", "served.so"], cwd=self.folder, check=True)
 
     def steps(self, *words):
         """bench --serve of it: its lines, its message."""
@@ -566,6 +566,15 @@ class Layouts(unittest.TestCase):
                 self.assertTrue(all(row["us"] > 0 and row["difference"] < 0.02 for row in rows), rows)
                 if stored == "f32":  # 36 keys of 2 heads of 8 channels, and as many values
                     self.assertAlmostEqual(rows[0]["gb_s"], 36 * 2 * 2 * 8 * 4 / rows[0]["us"] * 1e-3, delta=1e-3 * rows[0]["gb_s"] + 1e-3)
+
+    def test_server_of_further_products(self):
+        """Rows of keys of a further product have pages of their own, which dense calls are given gathered."""
+        parts = "input x: [B, H, S, P]; input y: [B, 1, T, P]; score_mod(s, b, h) = (s + dot(x[b, h, q_idx], y[b, 0, kv_idx])) * 0.25;"
+        self.server("--dtype=f32", script=self.SCRIPT.replace("online", f"{parts} online"), width="D=8,P=16")
+        status, rows, message = self.steps("--batch=5", "--keys=20,0,1,7,8", "--page=7", "--chunk=9", "--queries=2", "--shape=H=6,Hk=2,D=8,P=16")
+        self.assertEqual((status, message), (0, ""))
+        self.assertTrue(all(row["us"] > 0 and row["difference"] < 1e-5 for row in rows), rows)
+        self.assertEqual([row["step"] for row in rows], ["decode", "mixed"])
 
     def test_server_that_is_not_right(self):
         """A script that asks for the sequence's number says something else of one by itself: what differs is found, and named."""

@@ -119,6 +119,9 @@ int64_t exec_evaluate(Run *r, struct AuLaunchExpr e);
 bool exec_in_parts(Run *r, const AuScript *script);
 /* exec_pages.c: the run with its keys in pages, `slots=N` of a page among the sizes; padded. */
 Run *exec_paged(Run *r, AuAttn *paged);
+/* In place of sequence [b] and its key, the page and the slot; the row of a cache that the sequence has. [r]: the dense run. */
+void exec_place_in_pages(const Run *r, int64_t *b, int64_t *key);
+int64_t exec_line_of(const Run *r, int64_t b);
 Run *exec_padded(Run *r, AuAttn *padded);
 /* `positions`: keys and values, and scales of tokens, at odd positions alone. */
 Run *exec_odd_keys(Run *r, const AuAttn *attn);
