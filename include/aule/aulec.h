@@ -110,8 +110,8 @@ typedef struct aulec_options {
                    (docs/dev/serving.md); NULL: dense; on cpu, opencl, levelzero and cuda. "T=paged;S=packed,T=paged": an attention of the artifact for each, "mha@T=paged" and so
                    on, the dense one "mha" */
     const char *
-        storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero": keys and values are stored in 8 or 4 bits, with scales and
-                    zero points (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
+        storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero:f16": keys and values are stored in 8 or 4 bits, with scales and
+                    zero points of f32, f16 or bf16 (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
     uint32_t
         append; /* 1: kernels of the operation "append", too (AULEC_ALONE: alone), which writes new keys and values into a cache; not of static builds */
     uint32_t
