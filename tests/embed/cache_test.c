@@ -1,6 +1,7 @@
 /* cache_test.c - functions of static builds over a cache of codes: new rows by the ends of sequences and by slots, what is then read of
  * them, parts of the keys that are joined, packed keys with scales of heads, and calls that are refused. Standard library alone. */
 #include "coded.h"
+#include "queued.h"
 #include "served.h"
 
 #include "reference.h"
@@ -367,6 +368,81 @@ static void test_packed(void)
     expect(strstr(said, "k_scale is NULL") != NULL, said);
 }
 
+/* ---- packed new rows, values of e5m2 with a scale for each sequence */
+
+enum { FRESH = 9 };
+static const int32_t fresh[B + 1] = {0, 4, 4, FRESH};
+
+typedef struct Queue {
+    float k[PAGES * HEADS * SLOTS * D];
+    uint8_t v[PAGES * HEADS * SLOTS * D];
+} Queue;
+
+static queued_append_args queue_of(Queue *to, const float *from)
+{
+    static const float scale[B * HEADS] = {0.5f, 1, 2, 4, 0.25f, 0.5f};
+    queued_append_args a;
+    memset(&a, 0, sizeof a);
+    a.struct_size = sizeof a, a.dtype = QUEUED_F32;
+    a.B = B, a.H = HEADS, a.D = D, a.T_pages = PAGES, a.T_slots = SLOTS, a.T_entries = ENTRIES;
+    a.S_ends = B + 1, a.new_batch = 1, a.new_rows = FRESH;
+    a.k = to->k, a.v = to->v, a.v_scale = scale, a.k_new = a.v_new = from;
+    a.S_starts = fresh, a.T_table = table, a.T_lengths = lengths;
+    a.workspace = workspace, a.workspace_bytes = sizeof workspace;
+    return a;
+}
+
+static void queue_refused(const queued_append_args *a, const char *what)
+{
+    const char *said = queued_message(queued_append(a));
+    expect(strstr(said, what) != NULL, said);
+}
+
+static double fifth_of(uint8_t code) /* s eeeee mm */
+{
+    const int exponent = code >> 2 & 31, mantissa = code & 3;
+    const double size = exponent ? ldexp(4 + mantissa, exponent - 17) : ldexp(mantissa, -16);
+    return code & 0x80 ? -size : size;
+}
+
+static void test_queue(void)
+{
+    static Queue queue;
+    static float from[HEADS * FRESH * D];
+    static int64_t slots[FRESH];
+    reference_fill(from, HEADS * FRESH * D, 6);
+    const queued_append_args right = queue_of(&queue, from);
+    queued_append_args a = right;
+    const int status = queued_append(&right);
+    expect(status == 0, queued_message(status));
+    for (int b = 0; b < B; b++)
+        for (int n = fresh[b]; n < fresh[b + 1]; n++)
+            for (int h = 0; h < HEADS; h++) {
+                const int j = lengths[b] - (fresh[b + 1] - n);
+                const size_t row =
+                    (size_t)((table[b * ENTRIES + j / SLOTS] * HEADS + h) * SLOTS + j % SLOTS);
+                const float *new = from + (h * FRESH + n) * D;
+                expect(memcmp(queue.k + row * D, new, D * sizeof *new) == 0, "packed rows of k");
+                for (int d = 0; d < D; d++) {
+                    const double scale = (double)right.v_scale[b * HEADS + h],
+                                 found = scale * fifth_of(queue.v[row * D + (size_t)d]);
+                    if (!(fabs(found - (double)new[d]) <= fabs((double)new[d]) / 8 + scale / 65536))
+                        expect(0, "packed rows of v");
+                }
+            }
+    for (int n = 0; n < FRESH; n++) slots[n] = -1;
+    a.new_batch = B, queue_refused(&a, "new_batch is not 1: without slots new rows are packed");
+    a = right, a.S_starts = NULL, queue_refused(&a, "S_starts is NULL, and there are no slots");
+    a = right, a.slots = slots,
+    queue_refused(&a, "v_scale has another number of sequences than k_new");
+    static const int64_t spread[] = {0, 1, 0, 0};
+    static Queue before;
+    before = queue;
+    a.v_scale_strides = spread;
+    expect(queued_append(&a) == 0, "a scale for all sequences");
+    expect(memcmp(&before, &queue, sizeof queue) == 0, "slots that are none");
+}
+
 int main(void)
 {
     fill();
@@ -377,6 +453,7 @@ int main(void)
     test_forward();
     test_parts();
     test_packed();
+    test_queue();
     printf("%d failed\n", failures);
     return failures != 0;
 }
