@@ -118,17 +118,16 @@ static void arguments(Lanes *x, const LanesAppended *s)
 {
     AuTileBuild *t = x->t;
     const AuTensor *of = &x->p->attn->tensors[s->n];
-    const uint32_t scale = storage(x, s)->scale;
+    const uint32_t scale = storage(x, s)->scale, zero = storage(x, s)->zero;
     const char *elem = of->dtype == AU_DT_OPERAND ? x->operand : lanes_elem(x, s->n);
     tile_arg(t, s->cache, TILE_INOUT, "%s", cache_type(x, s));
     tile_arg(t, s->given, TILE_IN, "%s[m:%s, h:%s, n:%s, %s:%d]", elem, new_size(x, AU_NEW_BATCH),
              lanes_axis(x, s->n, 1), new_size(x, AU_NEW_ROWS), s->axis, s->width);
     const AuTileMode mode = storage(x, s)->by_token ? TILE_INOUT : TILE_IN;
     if (lanes_is_stored(x, s->n))
-        tile_arg(t, lanes_tensor(x, scale), mode, "%s", lanes_type(x, "f32", scale));
+        tile_arg(t, lanes_tensor(x, scale), mode, "%s", lanes_type(x, lanes_elem(x, scale), scale));
     if (lanes_is_stored(x, s->n) && storage(x, s)->has_zero)
-        tile_arg(t, lanes_tensor(x, storage(x, s)->zero), mode, "%s",
-                 lanes_type(x, "f32", storage(x, s)->zero));
+        tile_arg(t, lanes_tensor(x, zero), mode, "%s", lanes_type(x, lanes_elem(x, zero), zero));
 }
 
 /* What the mod makes of row n of the new ones, which is row j of the sequence; rounded as the cache has it. */

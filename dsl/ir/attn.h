@@ -243,8 +243,8 @@ typedef struct AuStorage {
     bool by_token;    /* scales have an element for each token; else for each sequence and head */
     int32_t channels; /* and, of a token, one for so many channels; 0: one for all */
     bool has_zero;
-    uint32_t scale,
-        zero; /* tensors: f32 [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
+    AuDtype scales;       /* their type and that of zero points: f32, f16 or bf16 */
+    uint32_t scale, zero; /* tensors: [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
 } AuStorage;
 
 /* Do two codes lie in a byte? */

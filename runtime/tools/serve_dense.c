@@ -27,6 +27,17 @@ static float from_code(uint32_t dtype, const uint8_t *row, int64_t d)
     return (float)(nibble < 8 ? nibble : nibble - 16);
 }
 
+/* An element of f32, f16 or bf16. */
+static float number_at(const AuArray *array, int64_t at)
+{
+    if (array->dtype == AULE_F32) return ((const float *)array->data)[at];
+    const uint16_t bits = ((const uint16_t *)array->data)[at];
+    const uint32_t wide = (uint32_t)bits << 16;
+    float number;
+    memcpy(&number, &wide, sizeof number);
+    return array->dtype == AULE_F16 ? array_from_half(bits) : number;
+}
+
 /* Of a scale or a zero point at a place [sequence or page, head, slot, channel]: an axis of one element is that of all. */
 static float at_place(const AuArray *array, int64_t sequence, int64_t page, int64_t head,
                       int64_t slot, int64_t d, int64_t width)
@@ -40,7 +51,7 @@ static float at_place(const AuArray *array, int64_t sequence, int64_t page, int6
                              array->shape[2] == 1 ? 0 : slot, d * array->shape[3] / width};
     int64_t at = 0;
     for (int n = 0; n < 4; n++) at += index[n] * array->strides[n];
-    return ((const float *)array->data)[at];
+    return number_at(array, at);
 }
 
 /* ---- one sequence */

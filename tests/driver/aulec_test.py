@@ -143,7 +143,7 @@ class BadScripts(Case):
         for words, status, *said in (
             (["--serve", "--layout=T=paged"], 2, "--layout T=paged: it is asked for twice"), (["--layout=T=paged;T=paged"], 2, "it is asked for twice"),
             (["--layout=T=paged;"], 2, "unknown layout ''"),
-            (["--serve", "--parts"], 2, "--serve: not with --parts yet"), (["--serve", "--emit=obj"], 2, "--serve: an object has one layout, since its functions are called as the attention is"),
+            (["--serve", "--emit=obj"], 2, "--serve: an object has one layout, since its functions are called as the attention is"),
             (["--layout=T=paged;T=padded", "--emit=obj"], 2, "--layout T=paged;T=padded: an object has one layout"),
             (["--serve", "--storage=i4:channels48"], 1, "64 channels do not consist of groups of 48", "--serve asks for it, as gqa@T=padded"),
         ):

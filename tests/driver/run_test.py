@@ -557,7 +557,7 @@ class Layouts(unittest.TestCase):
     def test_server(self):
         """Steps over pages are timed, and held to dense calls of single sequences; lengths of none, one, borders of pages."""
         words = "--batch=5", "--keys=20,0,1,7,8", "--page=7", "--chunk=9", "--queries=2", "--shape=H=6,Hk=2,D=8"
-        for options, dtype, stored in (((), "f32", "f32"), (("--storage", "k=i8:token,v=e4m3"), "f16", "i8"), (("--storage", "i4:channels4:zero"), "bf16", "u8")):
+        for options, dtype, stored in (((), "f32", "f32"), (("--storage", "k=i8:token,v=e4m3"), "f16", "i8"), (("--storage", "i4:channels4:zero:f16"), "bf16", "u8")):
             with self.subTest(stored):
                 self.server("--dtype", dtype, *options)
                 status, rows, message = self.steps(*words, f"--dtype={dtype}")

@@ -428,7 +428,11 @@ class Stages(Case):
         programs = [text.split("// ---- hooks inlined")[0] for text in made.stdout.decode().split("// ==== ")[1:]]
         written = "".join(f"// ==== {text}" for text in programs if "lanes_append" in text)
         self.assertEqual(written, (root / "tests/golden/tiled-ir/append.tile").read_text())
-        self.expect(aulec(root / "attn_scripts/gqa.attn", "--append", "--emit=obj", "-o", "-"), 2, "--append: it is for artifacts: static builds have no function of 'append'")
+        header = aulec(root / "attn_scripts/gqa.attn", "--target=cpu", "--append", "--parts", "--layout=T=paged", "--emit=header", "-o", "-").stdout.decode()
+        structures = {text.split("_args")[0]: text.split("} ")[0] for text in header.split("typedef struct gqa_")[1:]}
+        self.assertEqual(list(structures), ["forward", "unfinished", "combine", "append"])
+        for size, have in (("new_rows", {"append"}), ("slots_rows", set()), ("parts", {"combine"}), ("T_entries", {"forward", "unfinished", "append"}), ("S", {"forward", "unfinished", "combine"})):
+            self.assertEqual({name for name, text in structures.items() if f"int64_t {size};" in text}, have, size)
 
     def test_codes_that_become_elements(self):
         """A golden text: the kernel of few queries over keys with scales along channels, and values of 4 bits with zero points."""

@@ -73,6 +73,10 @@ static const Case cases[] = {
     {"further product, pages", FURTHER, "T=paged", NULL, false, 6, 5, 2, 2, 16, 40, 7, 3, false},
     {"further product, slots of pages, codes beside it", FURTHER, "T=paged", "v=i8:token", true, 3, 9, 2, 2, 32, 24, 16, 3, true},
     {"further product, packed rows, rows of a cache", FURTHER, "S=packed,T=padded:rows", NULL, false, 6, 23, 2, 2, 16, 64, 40, 0, false},
+    {"scales of f16", HEADS, "T=paged", "i8:token:f16", false, 6, 5, 2, 2, 64, 40, 16, 3, true},
+    {"scales and zero points of f16", HEADS, "T=padded", "k=i8:token:zero:f16,v=i4:channels8:zero:f16", false, 6, 5, 2, 2, 64, 128, 19, 0, false},
+    {"of bf16, slots", APART, "T=paged", "k=i4:channels8:zero:bf16,v=e4m3:token:bf16", true, 3, 9, 2, 1, 32, 16, 7, 3, false},
+    {"given scales of 16 bits", HEADS, "T=paged", "k=e5m2:f16,v=i8:zero:bf16", false, 6, 5, 2, 2, 64, 24, 16, 3, false},
     {"latent keys in i4", LATENT, "T=paged", "i4:token:zero", true, 3, 5, 1, 1, 72, 8, 16, 3, false},
 };
 static const char *const rungs[] = {
@@ -175,9 +179,9 @@ static Tensor make(Run *r, const Case *c, const AuTensorRow *row)
         const double v = row->role == AULE_ROLE_NEW ? new_number(r, n / width, n % width)
                          : t.dtype == AU_DT_I32 || t.dtype == AU_DT_I64
                              ? list_number(r, c, row, n, all)
-                         : t.output                ? 0x31
-                         : row->dtype == AU_DT_F32 ? 0.01 + 0.003 * (double)(n % 7)
-                                                   : 0;
+                         : t.output                     ? 0x31
+                         : row->role == AULE_ROLE_INPUT ? 0.01 + 0.003 * (double)(n % 7)
+                                                        : 0;
         unsigned char *at = t.bytes + exec_memory_index(&t, n) * exec_bytes_of(t.dtype);
         const int64_t wide = (int64_t)(isfinite(v) ? v : 0);
         exec_put(at, t.dtype, v);
@@ -299,6 +303,23 @@ typedef struct Place {
     int64_t sequence, page, h, row;
 } Place;
 
+/* Scales and zero points as their tensors hold them. */
+static float as_held(const AuStorage *s, float x)
+{
+    unsigned char bytes[8];
+    exec_put(bytes, s->scales, (double)x);
+    return (float)exec_get(bytes, s->scales);
+}
+
+/* For numbers that reach over [spread] of so many codes. Of 16 bits: no zero point is beyond 2^15 and some codes, and one that is no normal number
+ * is not less than it would be. */
+static float made_scale(const AuStorage *s, float spread, float codes, float apart)
+{
+    if (s->scales == AU_DT_F32) return spread < 0x1p-100f ? 1 : spread / codes;
+    const float scale = spread / codes + fabsf(apart) * 0x1p-16f;
+    return as_held(s, scale < 0x1p-100f ? 1 : s->scales == AU_DT_F16 ? scale + 0x1p-25f : scale);
+}
+
 /* The scale of a group of channels of one row, and its zero point: given, or made of them. */
 static void scale_of(const Run *r, const AuStorage *s, const double *row, int64_t count,
                      int64_t group, const Place *at, const Wanted *want, float *scale, float *zero)
@@ -312,13 +333,12 @@ static void scale_of(const Run *r, const AuStorage *s, const double *row, int64_
         return;
     }
     if (s->has_zero) {
-        const float under = largest_of(row, count, -1), spread = largest_of(row, count, 1) + under;
-        *scale = spread < 0x1p-100f ? 1 : spread / (high - low);
-        *zero = under / *scale + low;
+        const float under = largest_of(row, count, -1), top = largest_of(row, count, 1);
+        *scale = made_scale(s, top + under, high - low, top - under);
+        *zero = as_held(s, under / *scale + low);
         put(zeros, want->zero, index_of(zeros, at->page, at->h, at->row, group), (double)*zero);
     } else {
-        const float top = largest_of(row, count, 0);
-        *scale = top < 0x1p-100f ? 1 : top / high;
+        *scale = made_scale(s, largest_of(row, count, 0), high, 0);
     }
     put(scales, want->scale, index_of(scales, at->page, at->h, at->row, group), (double)*scale);
 }

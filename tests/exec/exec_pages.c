@@ -128,11 +128,46 @@ Tensor exec_lines(Run *r, const Tensor *dense)
     return all;
 }
 
+/* Element n of a dense tensor [B, H, rows, ..] among packed ones. */
+static size_t packed_at(const Tensor *dense, const Tensor *packed, size_t n)
+{
+    const size_t width = dense->rank > 3 ? (size_t)dense->shape[3] : 1,
+                 rows = (size_t)dense->shape[2], heads = (size_t)dense->shape[1];
+    const size_t row = n / width, b = row / rows / heads, h = row / rows % heads;
+    return (h * (size_t)packed->shape[2] + b * rows + row % rows) * width + n % width;
+}
+
+static Tensor packed_rows(Run *r, const Tensor *dense)
+{
+    int64_t shape[4] = {1, dense->shape[1], dense->shape[0] * dense->shape[2] + BEHIND, 1};
+    if (dense->rank > 3) shape[3] = dense->shape[3];
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
+    all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
+    for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
+    for (size_t n = 0; n < dense->elements && !dense->output; n++)
+        exec_put_at(&all, packed_at(dense, &all, n), dense->values[n]);
+    return all;
+}
+
+Tensor exec_sequences(Run *r, const AuAttn *a, const Tensor *dense)
+{
+    if (a->keys.layout == AU_LAYOUT_PADDED) return exec_lines(r, dense);
+    if (a->keys.layout != AU_LAYOUT_PACKED) return *dense;
+    const int64_t shape[4] = {dense->shape[0] + 1, dense->shape[1], dense->shape[2],
+                              dense->shape[3]};
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, 4);
+    const size_t before = all.elements - dense->elements; /* of a sequence without rows */
+    for (size_t n = 0; n < before; n++) exec_put_at(&all, n, nothing(dense));
+    for (size_t n = 0; n < dense->elements; n++) exec_put_at(&all, before + n, dense->values[n]);
+    return all;
+}
+
 Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense)
 {
     const Pages p = pages_of(r);
     return a->keys.layout == AU_LAYOUT_PAGED    ? pool_of(r, dense, &p)
            : a->keys.layout == AU_LAYOUT_PADDED ? padded(r, dense)
+           : a->keys.layout == AU_LAYOUT_PACKED ? packed_rows(r, dense)
                                                 : *dense;
 }
 
@@ -278,27 +313,6 @@ Run *exec_ragged(Run *r, AuAttn *attn)
 }
 
 /* ---- packed rows */
-
-/* Element n of a dense tensor [B, H, rows, ..] among packed ones. */
-static size_t packed_at(const Tensor *dense, const Tensor *packed, size_t n)
-{
-    const size_t width = dense->rank > 3 ? (size_t)dense->shape[3] : 1,
-                 rows = (size_t)dense->shape[2], heads = (size_t)dense->shape[1];
-    const size_t row = n / width, b = row / rows / heads, h = row / rows % heads;
-    return (h * (size_t)packed->shape[2] + b * rows + row % rows) * width + n % width;
-}
-
-static Tensor packed_rows(Run *r, const Tensor *dense)
-{
-    int64_t shape[4] = {1, dense->shape[1], dense->shape[0] * dense->shape[2] + BEHIND, 1};
-    if (dense->rank > 3) shape[3] = dense->shape[3];
-    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
-    all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
-    for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
-    for (size_t n = 0; n < dense->elements && !dense->output; n++)
-        exec_put_at(&all, packed_at(dense, &all, n), dense->values[n]);
-    return all;
-}
 
 /* [empty]: sequences without a row before the others. */
 static Tensor starts_of(Run *r, const Tensor *dense, int64_t empty)

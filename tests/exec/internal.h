@@ -158,8 +158,9 @@ void exec_put_at(Tensor *t, size_t n, double value);
 void exec_add_outputs(const Run *r, Run *out);
 /* A tensor with an element a key, as keys lie. */
 Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense);
-/* A tensor with an element a sequence, as rows of caches lie. */
+/* A tensor with an element a sequence, as rows of caches lie; and as sequences are numbered where nothing has rows of caches. */
 Tensor exec_lines(Run *r, const Tensor *dense);
+Tensor exec_sequences(Run *r, const AuAttn *a, const Tensor *dense);
 /* exec_storage.c: what the case's words say, false: operands; the run with codes, whose elements [r] has then; with the scales. */
 bool exec_storage(const Run *r, AuStorage storage[2]);
 Run *exec_stored(Run *r, const AuAttn *attn);

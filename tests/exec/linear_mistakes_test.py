@@ -325,7 +325,10 @@ APPEND = [
     ("a sequence's row of the cache is its number", "lanes_append.c", 'keys->has_rows ? "line" : "b"', 'keys->has_rows ? "b" : "b"'),
     ("scales do not know NaN", "append_codes.c", '"reduce_maxnan(abs(', '"reduce_max(abs('),
     ("scales of parts do not know NaN", "append_codes.c", '"reduce_maxnan(%s, %s)"', '"reduce_max(%s, %s)"'),
-    ("rows of zeros have the scale 0", "append_codes.c", '(t, scale, "where(%s < %s, 1.0,', '(t, scale, "where(%s < -%s, 1.0,'),
+    ("rows of zeros have the scale 0", "append_codes.c", '(t, name, "where(%s < %s, 1.0, %s / %d.0)"', '(t, name, "where(%s < -%s, 1.0, %s / %d.0)"'),
+    ("codes go by a scale that was not rounded yet", "append_codes.c", "    round_as_held(x, tensor, name);", "    (void)round_as_held;"),
+    ("codes go by a zero point that was not rounded yet", "append_codes.c", "        round_as_held(x, as->zero, out.zero);\n", ""),
+    ("scales of f16 are the nearest", "append_codes.c", "dtype == AU_DT_F16 ? tile_text", "dtype == AU_DT_I32 ? tile_text"),
     ("scales of slots are the batch's", "append_codes.c", '? "m" : "page"', '? "m" : "m"'),
     ("the odd channel of a byte is the even one", "append_codes.c", 'high ? " + 1" : ""', 'high ? "" : ""'),
     ("scales of groups do not know their odd channels", "append_codes.c", "if (lanes_stores_halves(x, s->n)) {\n        const char *high", "if (lanes_stores_halves(x, s->n) && !s->n) {\n        const char *high"),
@@ -364,6 +367,7 @@ STORED = [
     ("scales of nobody count", "key_elements.c", '"where(%s, %s, 0.0)", lanes_key_inside(x, token)', '"where(%s || true, %s, 0.0)", lanes_key_inside(x, token)'),
     ("codes are read before all have come", "lanes_forward.c", "(key_codes || value_codes) && lanes_shares_tiles(x)", "(key_codes || value_codes) && !lanes_shares_tiles(x)"),
     ("values have the scales of the next head", "key_storage.c", 'attn->v_in_k ? "hk" : "hv"', 'attn->v_in_k ? "hk" : "hv + 1"'),
+    ("tokens of packed keys have the scales of the first ones", "key_storage.c", "lanes_row_start(x, LANES_KEYS), at.rows", '"", at.rows'),
     ("a warp makes elements of another's rows", "key_elements.c", '"self * %d + ", share', '"(self + 1) %% 2 * %d + ", share'),
 ]
 
