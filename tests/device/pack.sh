@@ -114,7 +114,7 @@ if nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) && [ "${arch%a}" = sm_
 fi
 
 # ---- what is read there
-(cd "$root" && git ls-files -z attn_scripts demo python docs/tutorial.md docs/language.md docs/recipes.md 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/tools/parts.py tests/driver/checked_test.py tests/exec/linear tests/exec/scripts tests/exec/sums \
+(cd "$root" && git ls-files -z attn_scripts demo python docs/tutorial.md docs/language.md docs/recipes.md 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/tools/parts.py tests/tools/covering.py tests/driver/checked_test.py tests/exec/linear tests/exec/scripts tests/exec/sums \
     tests/front/examples |
     xargs -0 cp --parents -t "$out/tree")
 cp "$here/run.py" "$out/"

@@ -172,8 +172,10 @@ def checked():
     yield Command("checked", [sys.executable, "checked_test.py", BIN / "aulec", BIN / "aule"], by_unittest, TREE / "tests/driver")
 
 
-def tests(*names):
-    return Command(names[0], [sys.executable, "run.py", "-v", *("test_" + name for name in names)], by_unittest, TREE / "tests/python")
+def tests(*names, only=()):
+    label = " ".join([names[0], *only])
+    chosen = [word for pattern in only for word in ("-k", pattern)]
+    return Command(label, [sys.executable, "run.py", "-v", *chosen, *("test_" + name for name in names)], by_unittest, TREE / "tests/python")
 
 
 def python():
@@ -188,6 +190,9 @@ def serving():
                  "append.Append.test_modified", "beside.Beside.test_devices", "beside.PaddedQueries.test_devices", "storage.Storage.test_devices",
                  "layout_gradients.Gradients.test_devices", "padded_gradients", "parts.Layouts", "varlen.Varlen.test_devices", "decode", "again", "serving", "serve.Graphs", "vllm"):
         yield tests(name)
+    for last in range(10):  # of the numbers of the design's rows
+        yield tests("covering", only=[f"Covering.test_??{last}_*"])
+    yield tests("hard")
 
 
 def memory():
@@ -221,7 +226,7 @@ PARTS = {
     "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
     "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
     "python": Part("Python: torch, autograd, torch.compile, graphs, threads, arrays, checked kernels, models", 240, python),
-    "serving": Part("caches: new rows, layouts, storage, aule.decode, aule.vllm", 240, serving),
+    "serving": Part("caches: new rows, layouts, storage, aule.decode, aule.vllm; a covering design of all of it", 240, serving),
     "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 120, sanitizer),
     "demo": Part("the demo on every device, beside what models computed", 60, demo),
 }
