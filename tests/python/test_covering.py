@@ -101,8 +101,10 @@ REFUSED: list[tuple[dict, str]] = [
     ({"script": "mla_prefill", "queries": laid}, "further products (`dot`) of keys in a layout are not carried yet"),
     ({"script": "swin", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
     ({"script": "natten2d", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
-    ({"script": "forgetting", "keys": words("padded:positions")}, "the input 'fade' has an element for each position, of which k has fewer rows; keys in pages may have such inputs"),
-    ({"script": "own_data", "keys": words("padded:positions")}, "has an element for each position, of which k has fewer rows; keys in pages may have such inputs"),
+    *(
+        ({"script": script, "keys": words(keys)}, "has an element for each position, of which k has fewer rows; keys in pages may have such inputs")
+        for script in ("forgetting", "own_data") for keys in ("padded:positions", "dense:positions")
+    ),
     ({"keys": some("packed"), "storage": stored}, "--storage: k: packed keys are not carried yet"),
     ({"script": "mla_decode", "storage": some("v=")}, "--storage: v: values are channels of the keys and are stored as they are"),
 ]
