@@ -184,11 +184,7 @@ bool emission_build(AuJob *job, AuDiags *diags, AuVariant *v, AuVariantBuild *bu
     if (!w) return build(job->arena, diags, v, job->name);
     const AuShapes *given = v->shapes;
     w->building = au_arena_beside(job->arena);
-    AuDiags said = *diags; /* whose sources are read, and not added to */
-    said.arena = w->building;
-    said.source_capacity = said.source_count;
-    said.first = said.last = NULL;
-    said.errors = said.warnings = 0;
+    AuDiags said = au_diags_beside(w->building, diags);
     const bool good = build(w->building, &said, v, job->name);
     au_diags_take(diags, &said);
     if (good && v->schedule) {

@@ -57,7 +57,7 @@ def stored(r, kind, shape):
 
 def meaning(codes, kind):
     if kind == "i4":  # the lower channel in the lower half
-        halves = np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:-1], -1).astype(np.float64)
+        halves = np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:-1], 2 * codes.shape[-1]).astype(np.float64)
         return halves - 16 * (halves > 7)
     return numbers(kind)[codes.view(np.uint8)]
 
