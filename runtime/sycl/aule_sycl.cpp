@@ -11,7 +11,8 @@
 
 #include <sycl/ext/oneapi/backend/level_zero.hpp>
 
-namespace {
+namespace
+{
 
 constexpr sycl::backend level_zero = sycl::backend::ext_oneapi_level_zero;
 

@@ -20,5 +20,8 @@ API void *sycl_queue_new(int level_zero, int in_order, void *context, void *list
     q->work = work;
     return q;
 }
-API int sycl_queue_waits(const void *queue) { return static_cast<const sycl::queue *>(queue)->waits; }
+API int sycl_queue_waits(const void *queue)
+{
+    return static_cast<const sycl::queue *>(queue)->waits;
+}
 API void sycl_queue_free(void *queue) { delete static_cast<sycl::queue *>(queue); }
