@@ -14,9 +14,24 @@
         .flavour = &spirv_shader_subgroups                                                         \
     }
 
-/* Of the first nothing is known of lanes: their number is that of a work-group, and what they tell each other goes through shared memory.
- * The others' lanes are subgroups, which the loader asks for, with cooperative matrices of f16. */
-static const AuArch archs[] = {{.name = "vulkan12",
+/* As many lanes as a device's subgroups have where nobody can ask for that: kernels do not depend on it, since what lanes tell each other goes through
+ * shared memory, with barriers of the work-group. */
+#define AS_SUBGROUPS(prefix, lanes, needs, of)                                                     \
+    {                                                                                              \
+        .name = prefix "-simt" lanes, .caps = "simt" lanes, .features = needs " subgroup" lanes,   \
+        .f16 = true, .bf16 = true, .wish = "", .flavour = of                                       \
+    }
+/* For devices of which nothing is known: each lane is alone. */
+#define ONE_LANE(prefix, needs, of)                                                                \
+    {                                                                                              \
+        .name = prefix "-simt1", .caps = "simt1", .features = needs, .f16 = true, .bf16 = true,    \
+        .wish = "", .flavour = of                                                                  \
+    }
+
+/* From plain to special. Of the first, to the subgroups, nothing is known of lanes: their number is that of a work-group, and what they tell each
+ * other goes through shared memory. The others' lanes are subgroups, which the loader asks for, with cooperative matrices of f16. */
+static const AuArch archs[] = {ONE_LANE("vulkan12", "shared32k", &spirv_shader),
+                               {.name = "vulkan12",
                                 .caps = "simt32",
                                 .features = "shared32k",
                                 .f16 = true,
@@ -38,6 +53,9 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .bf16 = true,
                                 .wish = "",
                                 .flavour = &spirv_shader},
+                               AS_SUBGROUPS("vulkan12", "8", "shared32k", &spirv_shader),
+                               AS_SUBGROUPS("vulkan12", "16", "shared32k", &spirv_shader),
+                               AS_SUBGROUPS("vulkan12", "64", "shared32k", &spirv_shader),
                                LANES_OF_VULKAN("8"),
                                LANES_OF_VULKAN("16"),
                                LANES_OF_VULKAN("32"),
@@ -91,24 +109,28 @@ static const AuArch archs[] = {{.name = "vulkan12",
                                 .wish = "",
                                 .flavour = &spirv_shader_subgroups}};
 
-#define OF_SUBGROUPS(lanes)                                                                        \
+#define OF_SUBGROUPS(prefix, lanes, needs)                                                         \
     {                                                                                              \
-        .name = "spirv-lanes" lanes, .caps = "lanes" lanes,                                        \
-        .features = "SPIR-V_1.1 subgroup" lanes, .f16 = true, .bf16 = true, .wish = "",            \
-        .flavour = &spirv_kernel_subgroups                                                         \
+        .name = prefix "-lanes" lanes, .caps = "lanes" lanes, .features = needs " subgroup" lanes, \
+        .f16 = true, .bf16 = true, .wish = "", .flavour = &spirv_kernel_subgroups                  \
     }
 
 /* Version 1.0 is enough. Nothing more is known of the device than of one that is given source. */
-static const AuArch opencl_archs[] = {{.name = "spirv",
+static const AuArch opencl_archs[] = {ONE_LANE("spirv", "SPIR-V_1.0", &spirv_kernel),
+                                      {.name = "spirv",
                                        .caps = "simt32",
                                        .features = "SPIR-V_1.0",
                                        .f16 = true,
                                        .bf16 = true,
                                        .wish = "",
                                        .flavour = &spirv_kernel},
-                                      OF_SUBGROUPS("8"),
-                                      OF_SUBGROUPS("16"),
-                                      OF_SUBGROUPS("32"),
+                                      AS_SUBGROUPS("spirv", "8", "SPIR-V_1.0", &spirv_kernel),
+                                      AS_SUBGROUPS("spirv", "16", "SPIR-V_1.0", &spirv_kernel),
+                                      AS_SUBGROUPS("spirv", "64", "SPIR-V_1.0", &spirv_kernel),
+                                      OF_SUBGROUPS("spirv", "8", "SPIR-V_1.1"),
+                                      OF_SUBGROUPS("spirv", "16", "SPIR-V_1.1"),
+                                      OF_SUBGROUPS("spirv", "32", "SPIR-V_1.1"),
+                                      OF_SUBGROUPS("spirv", "64", "SPIR-V_1.1"),
                                       {.name = "spirv-dpas",
                                        .caps = "xe2",
                                        .features = "SPIR-V_1.1 shared128k dpas16 registers256",
@@ -126,14 +148,22 @@ static const AuArch opencl_archs[] = {{.name = "spirv",
 enum { OPENCL_ARCHS = sizeof opencl_archs / sizeof *opencl_archs };
 
 /* The same modules. Drivers must be told of shared memory: OpenCL promises 32 KB, Level Zero nothing. */
-static const AuArch levelzero_archs[] = {{.name = "levelzero10",
+#define PLAIN "SPIR-V_1.0 shared32k"
+static const AuArch levelzero_archs[] = {ONE_LANE("levelzero10", PLAIN, &spirv_kernel),
+                                         {.name = "levelzero10",
                                           .caps = "simt32",
-                                          .features = "SPIR-V_1.0 shared32k",
+                                          .features = PLAIN,
                                           .f16 = true,
                                           .bf16 = true,
                                           .by_default = true,
                                           .wish = "",
                                           .flavour = &spirv_kernel},
+                                         AS_SUBGROUPS("levelzero10", "8", PLAIN, &spirv_kernel),
+                                         AS_SUBGROUPS("levelzero10", "16", PLAIN, &spirv_kernel),
+                                         AS_SUBGROUPS("levelzero10", "64", PLAIN, &spirv_kernel),
+                                         OF_SUBGROUPS("levelzero10", "8", "SPIR-V_1.1 shared32k"),
+                                         OF_SUBGROUPS("levelzero10", "16", "SPIR-V_1.1 shared32k"),
+                                         OF_SUBGROUPS("levelzero10", "32", "SPIR-V_1.1 shared32k"),
                                          {.name = "xe2",
                                           .caps = "xe2",
                                           .features = "SPIR-V_1.1 shared128k dpas16 registers256",
