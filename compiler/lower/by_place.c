@@ -280,7 +280,7 @@ static void reduce(ByPlace *b, AuTileExpr *e)
     const AuCut of = b->cut;
     AuCut to = of;
     to.columns = 1, to.column_axis = NULL;
-    if (!atom_of(l)->joins || e->op == TILE_X_REDUCE_TOP || !of.row_axis || !of.column_axis ||
+    if (e->op == TILE_X_REDUCE_TOP || !of.row_axis || !of.column_axis ||
         !tile_axis(e->type, of.row_axis) || tile_axis(e->type, of.column_axis)) {
         lower_refuse(l, "this reduction of matrices whose elements lie nobody knows where");
         return;
@@ -296,7 +296,11 @@ static void reduce(ByPlace *b, AuTileExpr *e)
             all = kernel_op2(l->k, op, all, element(b, x, i, j));
         kernel_matrix_put(l->k, all);
         kernel_end(l->k);
-        kernel_matrix_reduce(l->k, op, by_place_matrix(l, mem, i), by_place_matrix(l, mem, i));
+        const AuOpaque joined = by_place_matrix(l, mem, i);
+        if (atom_of(l)->joins)
+            kernel_matrix_reduce(l->k, op, joined, joined);
+        else
+            by_place_reduce(l, &of, op, joined);
     }
     l->r.known_count = before;
     const Reduced done = {e, mem, to};
