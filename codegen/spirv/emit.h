@@ -19,6 +19,8 @@ typedef struct SpvPlace {
     SpvId pointer;
     bool in_struct; /* SHARED, EXEC: the array is a member of a block */
     SpvId wide;     /* the same place as vectors of four words; 0: there is none */
+    uint32_t unit;  /* SHARED: all of it is words, as vectors of so many; 0: elements */
+    bool in_words;  /* vectors are stored there as words */
     int32_t *
         partner; /* split, of 16 bits: of the low half of a word the high one's index + 1, of a high one -(low) - 1; NULL: no pairs */
     SpvId *elements; /* split: variables, 0 until first touched */
@@ -159,6 +161,14 @@ void spirv_close_mask(SpvEmit *e, SpvId end);
 /* ---- wide.c: vectors as words */
 bool spirv_wide_load(SpvEmit *e, AuVal v); /* false: it goes by elements */
 bool spirv_wide_store(SpvEmit *e, const AuInstr *in);
+/* Of a memory of units: whether an access of [width] elements, or a matrix of rows so far apart, moves by these; by how many words at most. */
+uint32_t spirv_unit(const SpvEmit *e, AuMem mem, AuVal index, int64_t width);
+/* Type of a unit; a pointer to that at the index. */
+SpvId spirv_unit_type(SpvModule *m, uint32_t unit);
+SpvId spirv_unit_at(SpvEmit *e, AuMem mem, AuVal index);
+/* An element by itself, whose index is [at]; its bits are in a word. */
+SpvId spirv_unit_get(SpvEmit *e, AuMem mem, SpvId at);
+void spirv_unit_put(SpvEmit *e, AuMem mem, SpvId at, SpvId bits);
 SpvId spirv_unpacked(SpvEmit *e, AuVal v, uint32_t element);
 /* ---- halves.c: elements in pairs */
 void spirv_find_pairs(SpvEmit *e, AuMem mem);

@@ -53,7 +53,9 @@ typedef struct SpvFlavour {
         asks_lanes; /* a mode of a kernel says how many lanes a subgroup has; else the loader does */
     bool products,
         products_have_bodies; /* matrix units of dpas.c; the module brings functions for them */
-    bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
+    bool wide;                /* vectors move as words where they are aligned */
+    bool
+        laid_out; /* then shared memory has a layout, and is there as elements and as words; else what moves by words alone is words there */
     bool adds_floats;  /* to f32 in global memory, by an instruction; else a loop does */
     bool by_component; /* components of matrices, a loop over those of a lane */
     bool by_place;     /* functions of elements of matrices, their reductions and conversions */
@@ -70,6 +72,9 @@ extern const SpvFlavour spirv_shader;      /* Vulkan */
 extern const SpvFlavour spirv_shader_sums; /* with VK_EXT_shader_atomic_float */
 extern const SpvFlavour
     spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
+extern const SpvFlavour
+    spirv_shader_words; /* and with words where vectors are aligned, shared memory of these alone */
+extern const SpvFlavour spirv_shader_laid_out; /* or of a layout, with both */
 extern const SpvFlavour
     spirv_shader_components; /* and where components of matrices are reached one by one */
 extern const SpvFlavour spirv_shader_places;    /* and where its matrices are NV2's */

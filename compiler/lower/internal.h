@@ -159,7 +159,8 @@ struct AuLower {
     AuPipePlan *pipes;
     bool vector_access; /* one of the roles' units moves memory so */
     bool is_persistent; /* its blocks work through those of the grid: persistent.c */
-    AuMem row_numbers,
+    AuMem row_numbers, place_sums,
+        place_operand, /* where an executor's sums go to be reduced, and to become operands; or none */
         column_numbers; /* matrices of positions (by_place.c); none: functions of an element know theirs */
     bool has_units; /* copies or products go on beside executors that go different ways */
     AuVal elected;  /* then: one lane of each warp */
@@ -328,6 +329,8 @@ void lower_matrix_move(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *
 
 /* ---- by_place.c, by_place_move.c: the same where functions of an element know its row and column */
 AuCut lower_cut_by_place(AuLower *l, const AuTileType *type);
+/* Those of a variable that is operand A: what it holds, or, where that are sums, taken there by way of memory. */
+AuMem lower_operand_matrices(AuLower *l, const AuTileVar *var);
 /* The variable's matrices, made at its first use; those of 16 bits are operands A. */
 AuMem lower_var_matrices(AuLower *l, const AuTileVar *var);
 /* Matrices of positions at the beginning of a kernel that computes by them. */

@@ -86,7 +86,8 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
     needs.shared =
         alignment + block * query + s->key_tile * (s->stages * key + warps_code_bytes(p)) +
         (warps_values_are_turned(p, s) ? p->e * warps_row_bytes(p, span, s->key_tile) : 0) +
-        (s->keys_apart ? warps_join_bytes(p, s) : 0);
+        (s->keys_apart ? warps_join_bytes(p, s) : 0) + s->executors * tile_place_bytes(atom) +
+        (tile_place_bytes(atom) ? 4 * atom->m : 0); /* the numbers of rows and columns */
     return needs;
 }
 
@@ -96,7 +97,7 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = warps_atom(p);
     const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
     if (!atom) return au_format(arena, "no matrix unit for operands of %s", operand);
-    if (atom->opaque || atom->is_async || (atom->by_place && !atom->joins))
+    if (atom->opaque || atom->is_async)
         return au_format(arena, "sums of %s are not in a warp's registers", atom->name);
     const int32_t unit = most(atom->n, 8);
     if (p->d % unit || p->e % unit)

@@ -4,7 +4,7 @@
     spirv_rules.py [--validator spirv-val] MODULE...   files with modules one behind the other
     spirv_rules.py --program SPIRV_TEST [COUNT SEED] the golden and random kernels, which that test writes into a folder
     spirv_rules.py --scripts AULEC SCRIPT...           of what aulec makes of scripts, every operand type
-        --arch NAME before the first script: for that architecture
+        --arch NAME before the first script: for that architecture, or several with commas
         --newer SCRIPT before one of these: SCRIPT spirv-val is a validator that knows cooperative matrices, where SCRIPT is there
     spirv_rules.py --self-test                         that wrong modules are found
 """
@@ -295,8 +295,7 @@ def of_scripts(aulec, scripts, validator):
     count = wrong = 0
     own = []
     if scripts[0] == "--arch":
-        target = "levelzero" if scripts[1].startswith("xe") else "opencl" if scripts[1].startswith("spirv") else "vulkan"
-        own = [f"--target={target}", f"--arch={scripts[1]}", "--dtype=bf16" if scripts[1].endswith("bf16") else "--dtype=f16"]
+        own = [f"--arch={scripts[1]}", "--dtype=bf16" if scripts[1].endswith("bf16") else "--dtype=f16"]
         scripts = scripts[2:]
     for script in scripts:
         done = subprocess.run([aulec, script, "--emit=spirv", "--width=D=32", *own, "-o", "-"], capture_output=True)

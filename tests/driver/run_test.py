@@ -172,6 +172,17 @@ class Run(unittest.TestCase):
         ):
             self.assertRegex(done.stdout, f"(?m)^{line}")
 
+    def test_inspect_words(self):
+        """What rows of lanes ask of a device: of one lane nothing more than the plainest."""
+        made = self.folder / "widths.so"
+        (self.folder / "plain.attn").write_text("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; score_mod(s) = s; online softmax; }")
+        for target, plain, needs in (("vulkan", "vulkan12", "shared32k"), ("opencl", "spirv", "SPIR-V_1.0"), ("levelzero", "levelzero10", "SPIR-V_1.0 shared32k")):
+            archs = ",".join(f"{plain}-simt{lanes}" for lanes in (1, 8, 16, 64))
+            subprocess.run([AULEC, self.folder / "plain.attn", f"--target={target}", f"--arch={archs}", "--dtype=f32", "--width=D=32", "--no-grad", "-o", made], check=True)
+            told = self.run_tool("inspect", made).stdout
+            for lanes, word in ((1, ""), (8, " subgroup8"), (16, " subgroup16"), (64, " subgroup64")):
+                self.assertRegex(told, rf"kernel forward: {target} {plain}-simt{lanes} f32 D=32, needs {needs}{word}, 'lanes_forward")
+
     def test_refused(self):
         write_npy(self.folder / "cu.npy", (3,), [0, 5, 4], "i")
         write_npy(self.folder / "slots.npy", (1,), [3], "i")

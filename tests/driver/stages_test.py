@@ -237,6 +237,16 @@ class Stages(Case):
         for arch in (b"spirv", b"spirv-lanes16", b"spirv-lanes32"):
             self.assertIn(b"f32, opencl " + arch + b": ", made.stdout)
 
+    def test_lanes_that_no_device_promises(self):
+        """Rows of 1, 8, 16 and 64 lanes use nothing of subgroups: work-groups of four times as many."""
+        few = ["--dtype=f32", "--width=D=32", "--width=E=32", "--no-grad", "--emit=spirv-text"]
+        for plain in ("vulkan12", "spirv", "levelzero10"):
+            for lanes in (1, 8, 16, 64):
+                made = aulec(self.mha, *few, f"--arch={plain}-simt{lanes}")
+                self.expect(made, 0)
+                self.assertRegex(made.stdout, rb"LocalSize %d 1 1" % (4 * lanes))
+                self.assertNotRegex(made.stdout, rb"Subgroup|GroupNonUniform")
+
     def test_shapes(self):
         script = EXAMPLES / "mha.attn"
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--emit=tiled-ir"]
@@ -291,7 +301,7 @@ class Stages(Case):
             made = aulec(self.mha, *few, f"--arch={arch}", "--emit=spirv-text")
             self.expect(made, 0)
             self.assertIn(word, made.stdout)
-        self.expect(aulec(self.mha, *few, "--arch=generic", "--emit=spirv-text"), 2, "expected spirv, spirv-lanes8")
+        self.expect(aulec(self.mha, *few, "--arch=generic", "--emit=spirv-text"), 2, "expected spirv-simt1, spirv, spirv-simt8, spirv-simt16, spirv-simt64, spirv-lanes8")
         made = aulec(self.mha, "--target=metal", "--emit=asm")
         self.expect(made, 1, "E0623")
         self.assertEqual(made.stderr.count(b"E0623"), 1)

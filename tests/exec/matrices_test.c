@@ -79,12 +79,12 @@ typedef struct Rung {
     unsigned number, of_each; /* cases: each so many-th */
 } Rung;
 
-/* Units of 8 lanes, and those of positions, have f16 alone. */
+/* Units of 8 lanes have f16 alone. */
 static const char *on_rung(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
     if (turn || (n + r->number) % r->of_each) return NULL;
-    const bool halves = strstr(rungs[r->number], "vulkan8") || strstr(rungs[r->number], "_at");
+    const bool halves = strstr(rungs[r->number], "vulkan8");
     return halves || n / 2 % 2 ? "f16" : "bf16";
 }
 
