@@ -12,8 +12,8 @@
 
 enum {
     DONT_INLINE = 2 /* Function Control */,
-    ALIGNED = 2 /* Memory Operands */,
-    PARAMETERS = 7,
+    VOLATILE_ALIGNED = 3 /* Memory Operands */,
+    PARAMETERS = 10,
     COLUMNS = 16,
     BYTES = 2
 };
@@ -80,21 +80,22 @@ static SpvId clamped(SpvModule *m, SpvId v, SpvId count)
     return spirv_extreme(m, AU_K_MAX, AU_I32, v, spirv_u32(m, 0));
 }
 
-/* Parameters of a body. */
-enum { POINTER, WIDTH, HEIGHT, PITCH, STEP, PLACE, LANE };
+/* Parameters of a body. A place is two numbers along each axis: what tiles share, and a constant, so that nothing is kept for each block. */
+enum { POINTER, WIDTH, HEIGHT, PITCH, STEP, COLUMN, ROW, RIGHT, BELOW, LANE };
 
 static SpvId along(SpvModule *m, const Types *t, SpvId index, SpvId apart)
 {
     return spirv_make2(m, SPV_IMul, t->wide, spirv_make1(m, SPV_SConvert, t->wide, index), apart);
 }
 
-/* Element [n] of the lane, a word; 0 outside. */
+/* Element [n] of the lane, a word; 0 outside. Volatile, so that calls stay where they are: of functions that only read Intel's compiler makes those of a
+ * whole tile at its beginning, and has no registers for what they give. */
 static SpvId element_of(SpvModule *m, const Types *t, const Block *b, const SpvId *given,
                         uint32_t n)
 {
     const SpvId truth = spirv_scalar(m, AU_I1), number = spirv_u32(m, n), lane = given[LANE];
-    const SpvId x = spirv_make(m, SPV_CompositeExtract, t->word, SPV_WORDS(given[PLACE], 0)),
-                y = spirv_make(m, SPV_CompositeExtract, t->word, SPV_WORDS(given[PLACE], 1));
+    const SpvId x = spirv_make2(m, SPV_IAdd, t->word, given[COLUMN], given[RIGHT]),
+                y = spirv_make2(m, SPV_IAdd, t->word, given[ROW], given[BELOW]);
     const SpvId column = spirv_make2(m, SPV_IAdd, t->word, x, b->across ? number : lane),
                 row = spirv_make2(m, SPV_IAdd, t->word, y, b->across ? lane : number);
     const SpvId near_column = clamped(m, column, given[WIDTH]),
@@ -102,7 +103,7 @@ static SpvId element_of(SpvModule *m, const Types *t, const Block *b, const SpvI
     const SpvId at = spirv_make2(m, SPV_IAdd, t->wide, along(m, t, near_row, given[PITCH]),
                                  along(m, t, near_column, given[STEP]));
     const SpvId from = spirv_make2(m, SPV_InBoundsPtrAccessChain, t->far, given[POINTER], at),
-                small = spirv_make(m, SPV_Load, t->small, SPV_WORDS(from, ALIGNED, BYTES)),
+                small = spirv_make(m, SPV_Load, t->small, SPV_WORDS(from, VOLATILE_ALIGNED, BYTES)),
                 value = spirv_make1(m, SPV_UConvert, t->word, small);
     const SpvId inside = spirv_make2(m, SPV_LogicalAnd, truth,
                                      spirv_make2(m, SPV_IEqual, truth, column, near_column),
@@ -171,8 +172,8 @@ static SpvId known_function(SpvModule *m, const Types *t, uint32_t n)
 /* One of the module: what it gives is what a lane gets. */
 static SpvId own_function(SpvModule *m, const Types *t, uint32_t n)
 {
-    const SpvId operands[PARAMETERS] = {t->far,  t->word,  t->word, t->wide,
-                                        t->wide, t->place, t->word};
+    const SpvId word = t->word, operands[PARAMETERS] = {t->far, word, word, t->wide, t->wide,
+                                                        word,   word, word, word,    word};
     SpvFunction mine = {.label = 0}, *outside = m->f;
     SpvWords head = {0};
     SpvId given[PARAMETERS];
@@ -244,22 +245,35 @@ static void by_unit(SpvEmit *e, const AuInstr *in, const Types *t, uint32_t n, S
     spirv_do(m, b->op, all, sizeof all / sizeof *all - (to ? 0 : 1));
 }
 
+/* A number as one that is computed and a constant. */
+static void parted(SpvEmit *e, AuVal v, SpvId *shared, SpvId *constant)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const AuInstr *last = in->op == AU_K_ADD ? kernel_at(e->k, kernel_operand(e->k, in, 1)) : NULL;
+    const bool is_sum = last && last->op == AU_K_CONST;
+    *shared = is_sum                 ? spirv_operand(e, in, 0, 0)
+              : in->op == AU_K_CONST ? spirv_u32(e->m, 0)
+                                     : spirv_value(e, v, 0);
+    *constant = is_sum                 ? spirv_u32(e->m, (uint32_t)last->imm)
+                : in->op == AU_K_CONST ? spirv_value(e, v, 0)
+                                       : spirv_u32(e->m, 0);
+}
+
 static SpvId by_lanes(SpvEmit *e, const AuInstr *in, const Types *t, uint32_t n)
 {
     SpvModule *m = e->m;
     const bool gathers = in->op == AU_K_BLOCK_GATHER;
     const uint32_t place = gathers ? 5 : 4;
-    SpvId pitch = spirv_operand(e, in, 3, 0);
-    if (!gathers) pitch = spirv_make1(m, SPV_SConvert, t->wide, pitch);
-    const SpvId at[2] = {spirv_operand(e, in, place, 0), spirv_operand(e, in, place + 1, 0)};
-    const SpvId all[1 + PARAMETERS] = {own_function(m, t, n),
-                                       pointer_of(e, in),
-                                       spirv_operand(e, in, 1, 0),
-                                       spirv_operand(e, in, 2, 0),
-                                       pitch,
-                                       gathers ? spirv_operand(e, in, 4, 0) : spirv_u64(m, 1),
-                                       spirv_make(m, SPV_CompositeConstruct, t->place, at, 2),
-                                       e->lane};
+    SpvId all[1 + PARAMETERS] = {own_function(m, t, n)}, *given = all + 1;
+    given[POINTER] = pointer_of(e, in);
+    given[WIDTH] = spirv_operand(e, in, 1, 0);
+    given[HEIGHT] = spirv_operand(e, in, 2, 0);
+    given[PITCH] = spirv_operand(e, in, 3, 0);
+    if (!gathers) given[PITCH] = spirv_make1(m, SPV_SConvert, t->wide, given[PITCH]);
+    given[STEP] = gathers ? spirv_operand(e, in, 4, 0) : spirv_u64(m, 1);
+    parted(e, kernel_operand(e->k, in, place), &given[COLUMN], &given[RIGHT]);
+    parted(e, kernel_operand(e->k, in, place + 1), &given[ROW], &given[BELOW]);
+    given[LANE] = e->lane;
     return spirv_make(m, SPV_FunctionCall, t->all, all, 1 + PARAMETERS);
 }
 

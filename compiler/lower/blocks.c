@@ -201,7 +201,7 @@ bool lower_load_by_blocks(AuLower *l, const AuTileStmt *s)
     MatrixOperand x;
     const AuVal none = {0};
     const AuTileType *type = s->var->type;
-    if (!l->r.by_blocks || !is_operand(l, s, &x)) return false;
+    if (!l->r.of_surfaces || !is_operand(l, s, &x)) return false;
     const uint32_t free = x.use == TILE_A ? 0 : 1;
     const int32_t tiles = tile_axis_registers(x.free_axis.places) / x.piece.free,
                   parts = tile_axis_registers(x.k_axis.places) / x.piece.k;
@@ -272,11 +272,12 @@ static bool takes_tensors(const AuTileStmts *body)
     return false;
 }
 
-AuVal lower_blocks_suit(AuLower *l, const AuTileStmts *body)
+AuVal lower_blocks_suit(AuLower *l, const AuTileStmts *body, bool *any)
 {
     const AuVal none = {0};
     bool never = false;
-    if (!(l->module->caps->loads & TILE_LOADS_BLOCK) || !takes_tensors(body)) return none;
+    *any = l->module->caps->loads & TILE_LOADS_BLOCK && takes_tensors(body);
+    if (!*any) return none;
     const AuVal suit = all_suit(l, body, none, &never);
     return never || !suit.i || lower_is_known(l, suit, false) ? none : suit;
 }

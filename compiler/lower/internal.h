@@ -135,6 +135,8 @@ typedef struct AuRoleState {
     const char *asked_segment;
     AuTiles tiles[4];
     uint32_t tiles_count;
+    bool
+        of_surfaces; /* products take operands from tensors: what is loaded as an operand comes as these do */
     bool by_blocks; /* operands in tensors come by the unit that loads blocks (blocks.c) */
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
     /* The run of assignments or the product being lowered. */
@@ -361,8 +363,8 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s);
 bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s);
 
 /* ---- blocks.c: operands in tensors, by blocks; those of matrices: matrix.h */
-/* Can all operands in tensors of products in there come so, and what else could: i1, the same for all lanes; none: there are none, or they never can. */
-AuVal lower_blocks_suit(AuLower *l, const AuTileStmts *body);
+/* Can all operands in tensors of products in there come so, and what else could: i1, the same for all lanes; none: there are none (*any), or they never can. */
+AuVal lower_blocks_suit(AuLower *l, const AuTileStmts *body, bool *any);
 /* The load of an operand's fragment; false: it goes otherwise. */
 bool lower_load_by_blocks(AuLower *l, const AuTileStmt *s);
 void lower_blocks_ahead(AuLower *l, const AuTileStmt *s);

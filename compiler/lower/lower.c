@@ -142,7 +142,7 @@ static void lower_head(AuLower *l)
 /* Where the launch decides how operands in tensors come, once for each way. */
 static void walk_either_way(AuLower *l, const AuTileStmts *body)
 {
-    const AuVal by_blocks = lower_blocks_suit(l, body);
+    const AuVal by_blocks = lower_blocks_suit(l, body, &l->r.of_surfaces);
     if (!by_blocks.i) {
         lower_walk(l, body);
         return;

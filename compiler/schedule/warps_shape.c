@@ -347,7 +347,9 @@ static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
                            .query_in_registers = true,
                            .far = true,
                            .split_segments = true};
-        if (schedule_warps_refusal(arena, p, &s) || s.key_tile % s.executors) continue;
+        if ((s.rows > atom->m && p->caps->lone_rows) || s.key_tile % s.executors ||
+            schedule_warps_refusal(arena, p, &s))
+            continue;
         *out = s;
         return true;
     }
