@@ -191,6 +191,9 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_BULK_REDUCE_ADD:
     case AU_K_BULK_COMMIT:
     case AU_K_BULK_WAIT:
+    case AU_K_BLOCK_LOAD:
+    case AU_K_BLOCK_GATHER:
+    case AU_K_BLOCK_AHEAD:
     case AU_K_GRID_NEXT:
     case AU_K_GRID_WAIT:
     case AU_K_REGISTERS: emit_fault(e, in, "an operation that no generator has yet"); return;

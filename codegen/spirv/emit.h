@@ -77,9 +77,10 @@ typedef struct SpvEmit {
     bool loops;     /* there are some */
     bool subgroups; /* its executors are subgroups: lanes exchange values, or there are matrices */
     uint32_t math;  /* instructions from here on are of expanded functions: fma rounds once */
-    AuLanes executors;   /* which values differ between the executors of a block */
-    SpvElement *element; /* NULL: what is written is the kernel */
-    uint32_t parted;     /* depth of control flow that executors may take differently */
+    AuLanes executors;        /* which values differ between the executors of a block */
+    SpvElement *element;      /* NULL: what is written is the kernel */
+    SpvId loaded[SPV_BLOCKS]; /* variables that loads of blocks write (blocks.c) */
+    uint32_t parted;          /* depth of control flow that executors may take differently */
 } SpvEmit;
 
 /* false: something cannot be said; every such place is in diags. Kernels lose their functions of values to arithmetic. */
@@ -135,6 +136,9 @@ void spirv_exchange(SpvEmit *e, AuVal v);
 void spirv_matrix(SpvEmit *e, const AuInstr *in);
 /* ---- dpas.c: products of Intel's matrix units; [flavour->products] */
 void spirv_product(SpvEmit *e, AuVal v);
+/* ---- blocks.c: blocks of matrices in global memory; [flavour->blocks] */
+void spirv_block_load(SpvEmit *e, AuVal v);
+void spirv_block_ahead(SpvEmit *e, const AuInstr *in);
 /* ---- element.c: functions of an element of a matrix; [flavour->by_place] */
 void spirv_each(SpvEmit *e, const AuInstr *in);
 void spirv_place(SpvEmit *e, AuVal v); /* what stands in one and is about the element */

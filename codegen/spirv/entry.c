@@ -64,14 +64,17 @@ static void note_region(SpvEmit *e, SpvUses *uses, uint32_t first)
         const AuInstr *in = &e->k->instrs[i];
         const uint32_t flags = kernel_op_info((AuKOp)in->op)->flags;
         const bool plain = in->op == AU_K_LOAD || in->op == AU_K_STORE ||
-                           in->op == AU_K_ATOMIC_ADD || in->op == AU_K_ATOMIC_INC;
+                           in->op == AU_K_ATOMIC_ADD || in->op == AU_K_ATOMIC_INC ||
+                           in->op == AU_K_BLOCK_LOAD || in->op == AU_K_BLOCK_GATHER ||
+                           in->op == AU_K_BLOCK_AHEAD;
         if (flags & AU_KF_MEM && plain) note_access(e, in);
         if (flags & AU_KF_OPAQUE) note_matrices(e, in);
         e->subgroups |= flags & AU_KF_LANES && e->flavour->subgroups;
         if (in->op == AU_K_ARG) uses->args[in->imm] = true;
         if (in->op == AU_K_BLOCK) uses->block[in->imm] = true;
         if (in->op == AU_K_BLOCKS) uses->blocks[in->imm] = true;
-        uses->lane |= in->op == AU_K_LANE || in->op == AU_K_BOTH;
+        uses->lane |= in->op == AU_K_LANE || in->op == AU_K_BOTH || in->op == AU_K_BLOCK_GATHER ||
+                      (in->op == AU_K_BLOCK_LOAD && e->flavour->blocks == SPV_BLOCKS_OF_MODULE);
         uses->warp |= in->op == AU_K_WARP;
         e->loops |= in->op == AU_K_FOR;
         note_region(e, uses, in->body);

@@ -110,6 +110,13 @@ const SpvFlavour spirv_kernel = {KERNEL, .version = 0x10000, .native = kernel_ha
                  .for_shuffle = SPV_CAP_SubgroupShuffleINTEL,                                      \
                  .for_any = SPV_CAP_Groups}
 const SpvFlavour spirv_kernel_subgroups = {KERNEL, SUBGROUPS_OF_INTEL};
-const SpvFlavour spirv_kernel_products = {KERNEL, SUBGROUPS_OF_INTEL, .products = true};
-const SpvFlavour spirv_kernel_bodies = {KERNEL, SUBGROUPS_OF_INTEL, .products = true,
-                                        .products_have_bodies = true};
+const SpvFlavour spirv_kernel_products = {KERNEL, SUBGROUPS_OF_INTEL, .products = true,
+                                          .has_halves = true, .blocks = SPV_BLOCKS_BY_NAME};
+const SpvFlavour spirv_kernel_blocks = {KERNEL, SUBGROUPS_OF_INTEL, .products = true,
+                                        .has_halves = true, .blocks = SPV_BLOCKS_BY_INSTRUCTION};
+const SpvFlavour spirv_kernel_bodies = {KERNEL,
+                                        SUBGROUPS_OF_INTEL,
+                                        .products = true,
+                                        .products_have_bodies = true,
+                                        .has_halves = true,
+                                        .blocks = SPV_BLOCKS_OF_MODULE};

@@ -309,6 +309,24 @@ static inline uint32_t kernel_turned(int64_t imm) /* n of LOAD_MATRIX; 0: it is 
     return imm == 16 + 4 || imm == 16 + 8 ? (uint32_t)imm - 16 : 0;
 }
 void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed);
+/* core.def, BLOCK_LOAD: what blocks are cut out of, all but the first i32. */
+typedef struct AuSurface {
+    AuMem mem;
+    AuVal first, columns, rows, pitch; /* pitch: i32, for BLOCK_GATHER i64 */
+    AuVal step;                        /* BLOCK_GATHER: from column to column, i64; else none */
+} AuSurface;
+enum {
+    AU_BLOCK_LANES =
+        16, /* of the executors that have it; columns, or with `across` rows, of a block */
+    AU_BLOCK_COLUMNS = 32,  /* of one that BLOCK_AHEAD names */
+    AU_BLOCK_ALIGN = 64,    /* bytes: a surface begins at a multiple, and is no narrower */
+    AU_BLOCK_PITCH = 16,    /* and its rows are multiples of so many bytes apart */
+    AU_BLOCK_MOST = 1 << 24 /* bytes of a row, and rows */
+};
+/* [width] elements a lane; [across]: of a row, else of a column. With a step: BLOCK_GATHER. */
+AuVal kernel_block_load(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t width,
+                        bool across);
+void kernel_block_ahead(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t rows);
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */
 /* COPY_ASYNC of machines that take one place for all lanes, which write side by side: [to_at] is lane 0's. */

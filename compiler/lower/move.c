@@ -325,12 +325,13 @@ static void prefetch_rows(AuLower *l, const AuTileExpr *view, AuPoint *p)
     if (!last) kernel_end(k);
 }
 
-/* By cores alone: the lanes of others read on while they wait. Rows whose elements do not lie side by side are left as they are. */
+/* By cores, and by blocks where products take them: the lanes of others read on while they wait. Rows whose elements do not lie side by side are left as they are. */
 void lower_prefetch(AuLower *l, const AuTileStmt *s)
 {
     const AuTileExpr *view = s->ahead.view;
     const AuLowerMemory *from = lower_memory(l, view->memory);
     AuPoint p = {.count = 0};
+    if (l->module->caps->loads & TILE_LOADS_BLOCK) lower_blocks_ahead(l, s);
     if (!l->r.unit->vectors) return;
     kernel_if(l->k, kernel_op2(l->k, AU_K_EQ, from->strides[view->memory->type.count - 1],
                                kernel_i64(l->k, 1)));

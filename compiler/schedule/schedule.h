@@ -127,6 +127,8 @@ typedef struct AuShape {
     bool
         direct; /* tiles of keys and values come to shared memory by copies that no register sees */
     bool
+        far; /* keys and values are operands straight from their tensors, without tiles in shared memory */
+    bool
         exchanges; /* lanes exchange sums that become operands, or could: a rule's choice (via_shared) */
     bool
         via_shared; /* sums become operands by way of shared memory, where lanes could exchange them */

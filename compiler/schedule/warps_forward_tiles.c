@@ -14,6 +14,10 @@ void warps_forward_memories(Lanes *x)
     const bool direct = warps_rows_are_direct(x->p, x->shape);
     if (!direct && !warps_forward_stages_rows(x->p, x->shape))
         warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
+    if (x->shape->far) {
+        if (x->shape->keys_apart) warps_join_memories(x);
+        return;
+    }
     if (!x->codes_are_operands) warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (warps_values_are_turned(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
@@ -48,7 +52,7 @@ void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
 
 bool warps_values_are_turned(const AuProblem *p, const AuShape *s)
 {
-    return warps_turns(p) && !p->attn->v_in_k && !warps_has_one_tile(p, s);
+    return warps_turns(p) && !s->far && !p->attn->v_in_k && !warps_has_one_tile(p, s);
 }
 
 /* ---- where nothing copies by itself tiles pass through registers, loaded under the work on the tile before */
@@ -187,8 +191,43 @@ const char *warps_forward_keys(Lanes *x)
     return x->shape->keys_apart ? tile_text(x->t, "self * %d +: %d", keys, keys) : ":";
 }
 
+/* ---- operands straight from tensors */
+
+/* Rows of tile [n], from the first that the warp multiplies or asks for on, of which it has [share]. */
+static const char *far_rows(Lanes *x, const char *n, int32_t share, bool by_weight)
+{
+    const char *own = share == x->shape->key_tile ? "" : tile_text(x->t, " + self * %d", share);
+    return tile_text(x->t, "%s%s * %d%s +: %d%s", lanes_row_start(x, LANES_KEYS), n,
+                     x->shape->key_tile, own, share,
+                     by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
+}
+
+static AuTileHandle far_keys(Lanes *x, uint32_t term, const char *n, int32_t share)
+{
+    const LanesRows keys =
+        lanes_term_rows(x, term, LANES_KEYS, warps_columns(x, lanes_term(x, term).width));
+    return lanes_at(x, keys, far_rows(x, n, share, term == 0 && !x->own_v));
+}
+
+static AuTileHandle far_values(Lanes *x, const char *n, int32_t share)
+{
+    return lanes_at(x, lanes_operand_rows(x, 2, ":"), far_rows(x, n, share, true));
+}
+
+AuTileHandle warps_forward_far_values(Lanes *x) { return far_values(x, "n", lanes_keys(x)); }
+
+/* The warps of a block share out what they all take. */
+void warps_forward_ask_for(Lanes *x, const char *n)
+{
+    const int32_t share = x->shape->key_tile / x->shape->executors;
+    for (uint32_t term = 0; term < lanes_term_count(x); term++)
+        tile_prefetch(x->t, "%v", far_keys(x, term, n, share));
+    if (x->own_v) tile_prefetch(x->t, "%v", far_values(x, n, share));
+}
+
 AuTileHandle warps_forward_key(Lanes *x, uint32_t n)
 {
+    if (x->shape->far) return far_keys(x, n, "n", lanes_keys(x));
     if (n == 0 && x->codes_are_operands) return TILE_NAME("keys");
     return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), warps_stage(x, false),
                      warps_forward_keys(x));
@@ -218,7 +257,7 @@ AuTileHandle warps_forward_row(Lanes *x, uint32_t n)
  * of 8 bytes a lane, once. */
 bool warps_rows_are_direct(const AuProblem *p, const AuShape *s)
 {
-    return warps_passes(p) && s->query_in_registers && !s->keys_apart;
+    return warps_passes(p) && s->query_in_registers && (!s->keys_apart || s->far);
 }
 
 void warps_forward_issue_rows(Lanes *x)
