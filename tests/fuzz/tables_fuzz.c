@@ -2,7 +2,7 @@
  * no address outside of the call's tensors is touched and no input is written: each lies between pages that nobody may touch, inputs in memory that
  * nobody may write. What is computed are means of values, which all lie between 1 and 2, or 0. Of lengths, tables, lines and starts this program knows
  * itself which are right: a processor refuses the others, and those alone; other devices take what they find.
- *     AULE_FUZZ_ARTIFACT: gqa.attn in layouts, width 16, f32 and bf16 (meson.build).     AULE_FUZZ_DEVICE: "cpu" if not there, "cuda:0" */
+ *     AULE_FUZZ_ARTIFACT: gqa.attn in layouts, width 16, f32 or bf16 (meson.build, pack.sh).     AULE_FUZZ_DEVICE: "cpu" if not there, "cuda:0" */
 #include "driver.h"
 
 #include <aule/aule.h>

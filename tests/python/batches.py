@@ -133,9 +133,10 @@ class Place:
 class Batch:
     """The sequences of a case: for each tensor of a dense call what each of them has, of operands as numbers of the operand type."""
 
-    def __init__(self, dense, seed, pairs, sizes, dtype, storage=None, shared=None):
+    def __init__(self, dense, seed, pairs, sizes, dtype, storage=None, shared=None, as_keys=()):
         r = np.random.default_rng(seed)
         self.pairs, self.dtype, self.storage, self.shared = pairs, dtype, storage, shared
+        self.as_keys = as_keys  # inputs whose rows are keys, as those of further products: they lie as k does
         self.given = [t for t in dense.tensors if t.role in ("q", "k", "v", "input") and not t.in_k]
         self.names = [t.name for t in self.given]
         self.axes = [next(t.axes[2] for t in self.given if t.role == role) for role in "qk"]
@@ -153,7 +154,7 @@ class Batch:
         for name in (name for name in "kv" if storage and name in self.own):
             self.store(r, name, storage)
         for b, of in enumerate(shared or []):
-            for name in "kv":
+            for name in ("k", "v", *as_keys):
                 if of and name in self.own:
                     self.share(name, b, *of)
 
@@ -227,7 +228,7 @@ class Batch:
             places[1] = places[0]
         tensors = {}
         for t in self.given:
-            if t.role == "input":
+            if t.role == "input" and t.name not in self.as_keys:
                 tensors[t.name] = self.input_of(t, places, order, fill)
                 continue
             place = places[t.role != "q"]
