@@ -91,15 +91,17 @@ static void take_values(AuEmit *e, const AuPart *p)
 {
     for (uint32_t n = 0; n < p->value_count; n++) {
         const AuVal v = p->values[n];
-        const AuScalar scalar = (AuScalar)kernel_at(e->k, v)->type.scalar;
+        const AuKType type = kernel_at(e->k, v)->type;
         LLVMValueRef value = LLVMGetParam(e->function, p->memory_count + n);
         if (is_wide(e, v)) {
             e->forms[v.i].wide = value;
             continue;
         }
         e->forms[v.i].base = value;
-        if (scalar == AU_I32) e->forms[v.i].index = LLVMBuildSExt(e->builder, value, e->i64, "");
-        if (scalar == AU_I64) e->forms[v.i].index = value;
+        if (type.width > 1) continue;
+        if (type.scalar == AU_I32)
+            e->forms[v.i].index = LLVMBuildSExt(e->builder, value, e->i64, "");
+        if (type.scalar == AU_I64) e->forms[v.i].index = value;
     }
 }
 

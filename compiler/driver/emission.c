@@ -162,7 +162,7 @@ static void share(AuJob *job, AuWork *w, const AuVariant *built)
     const char *prefix = variant_prefix(w->building, built, built->arch->name),
                *plain = variant_prefix(w->building, built, built->arch->plain);
     for (uint32_t n = 0; n < built->kernel_count; n++)
-        kernel_find_parts(built->kernels[n], w->parts, prefix, plain);
+        kernel_find_parts(built->kernels[n], w->parts, prefix, plain, false);
 }
 
 static void add(AuJob *job, AuWork *w, AuVariant *v, const AuVariant *built)

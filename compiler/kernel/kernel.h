@@ -497,10 +497,10 @@ typedef bool AuNumberOf(const void *user, AuVal v, int64_t *value);
 uint32_t kernel_alignment(const AuKernel *k, AuMem mem, AuVal index, AuNumberOf *known,
                           const void *user);
 /* Which pieces of a kernel of a host are functions; the table is of all kernels that are linked together. Names and hosts begin with [prefix], or, of
- * those that are the same for a plainer machine with such vectors, with that one's. */
+ * those that are the same for a plainer machine with such vectors, with that one's. [any]: however little they do. */
 AuPartTable *kernel_part_table(AuArena *arena);
 void kernel_find_parts(AuKernel *k, AuPartTable *table, const char *prefix,
-                       const char *plain_prefix);
+                       const char *plain_prefix, bool any);
 /* Turns of a loop with constant bounds; 0: others. */
 uint64_t kernel_turns(const AuKernel *k, const AuInstr *in);
 /* Instructions of a kernel that are compiled in reasonable time; long scripts take a quarter of them. */

@@ -11,15 +11,14 @@
 #include <string.h>
 
 enum {
-    LEAST_TEXT = 22,    /* instructions */
-    CALL = 16,          /* what a call takes, in instructions */
-    LEAST_SHARE = 100,  /* of what stands around calls at least so many times as much is done, */
-    LEAST_WORK = 1024,  /* or by the part */
+    LEAST_TEXT = 22, /* instructions */
+    LEAST_AROUND =
+        24000, /* that are done around a call, a tile of a block of many rows: what calls take is nothing then */
     MOST_VALUES = 16,   /* arguments; what has more is kept where it is */
     MOST_MEMORIES = 24, /* ... */
     MOST_MADE = 64,     /* before a part */
     NEAR = 64,          /* instructions */
-    LEAST_COPIED = 32,  /* so many times as much is done in a part as registers are copied for it */
+    LEAST_COPIED = 256, /* so many times as much is done in a part as registers are copied for it */
     BUCKETS = 256
 };
 
@@ -38,6 +37,7 @@ typedef struct Parts {
     AuKernel *k;
     AuPartTable *table;
     const char *prefix, *plain_prefix;
+    bool any;
     AuLanes lanes;
     uint32_t *uses; /* by memory: accesses in the kernel */
     bool *indexed;  /* by memory: some of them by what is no constant */
@@ -53,7 +53,8 @@ typedef struct Parts {
     double *done;
     /* of the part at hand */
     AuPart part;
-    uint32_t end; /* position of the last instruction */
+    uint32_t end;   /* position of the last instruction */
+    uint32_t limit; /* position behind which the part must begin: others end there */
     uint64_t hash[2];
     uint32_t number, text, place;
     double work;
@@ -155,6 +156,9 @@ static bool is_special(const AuInstr *in)
     return in->op == AU_K_DOT2 || (in->op == AU_K_CVT && in->type.scalar == AU_BF16);
 }
 
+/* The kernel's own arguments: a part has others. */
+static bool is_of_kernel(const AuInstr *in) { return in->op == AU_K_ARG || in->op == AU_K_BLOCK; }
+
 static void take(Parts *p, uint32_t i, double times)
 {
     const AuKernel *k = p->k;
@@ -164,7 +168,8 @@ static void take(Parts *p, uint32_t i, double times)
     p->text++;
     p->work += times;
     p->part.plain &= !is_special(in);
-    p->refused |= in->op == AU_K_MATMUL || (info->flags & (AU_KF_NAMES | AU_KF_OPAQUE));
+    p->refused |=
+        is_of_kernel(in) || in->op == AU_K_MATMUL || (info->flags & (AU_KF_NAMES | AU_KF_OPAQUE));
     mix(p, in->op | (uint64_t)in->count << 8 | (uint64_t)in->unroll << 16);
     mix_type(p, (AuVal){i});
     if (in->op != AU_K_NOTE) mix_constant(p, in);
@@ -310,7 +315,7 @@ static bool make_before(Parts *p)
     }
     for (uint32_t n = count; n-- > 0;) {
         const AuInstr *in = &k->instrs[all[n]];
-        const bool used = p->last_use[all[n]] > p->end;
+        const bool used = p->last_use[all[n]] > p->end || is_of_kernel(in);
         if (used && p->numbers[all[n]] & OF_MEMORY) p->refused |= !reach(p, p->last_use[all[n]]);
         if (p->numbers[all[n]] & OF_MEMORY || (!used && !p->numbers[all[n]])) continue;
         p->numbers[all[n]] = NEEDED;
@@ -376,7 +381,7 @@ static void *copied(Parts *p, const void *from, size_t bytes)
 static bool may_copy(const Parts *p, uint32_t mem, double *copied)
 {
     *copied += 2 * p->k->mems[mem].count + p->times[mem] - p->done[mem];
-    return p->depth[mem] <= p->level && LEAST_COPIED * *copied <= p->work;
+    return p->any || (p->depth[mem] <= p->level && LEAST_COPIED * *copied <= p->work);
 }
 
 static bool share_memories(Parts *p)
@@ -417,12 +422,12 @@ static const char *name_of(Parts *p, bool *known)
 }
 
 /* The last instruction of the part with this loop, or the loop. */
-static uint32_t add_part(Parts *p, uint32_t region, uint32_t loop, bool cheap)
+static uint32_t add_part(Parts *p, uint32_t region, uint32_t loop)
 {
     p->part = (AuPart){.first = loop, .last = loop};
     do take_part(p);
     while (!p->refused && widen(p, region));
-    if (p->refused || p->text < LEAST_TEXT || (!cheap && p->work < LEAST_WORK) ||
+    if (p->refused || p->position[p->part.first] <= p->limit || (p->text < LEAST_TEXT && !p->any) ||
         !share_memories(p))
         return loop;
     bool known;
@@ -431,37 +436,36 @@ static uint32_t add_part(Parts *p, uint32_t region, uint32_t loop, bool cheap)
     p->part.values = copied(p, p->values, p->part.value_count * sizeof *p->values);
     p->part.made = copied(p, p->made, p->part.made_count * sizeof *p->made);
     AU_PUSH(p->k->arena, p->at, p->count, p->capacity, p->part);
+    p->limit = p->end;
     return p->part.last;
 }
 
-/* Instructions done, and loops that may be parts, of a region. */
-static double work_of(const Parts *p, uint32_t first, uint32_t *loops)
+/* Instructions done of a region, once around loops of unknown turns. */
+static double work_of(const Parts *p, uint32_t first)
 {
     double work = 0;
     for (uint32_t i = first; i; i = p->k->instrs[i].next) {
         const AuInstr *in = &p->k->instrs[i];
         const uint64_t turns = kernel_turns(p->k, in);
-        uint32_t inside = 0;
-        const double body = work_of(p, in->body, &inside) + work_of(p, in->other, &inside);
-        *loops += turns ? 1 : inside;
+        const double body = work_of(p, in->body) + work_of(p, in->other);
         work += 1 + body * (double)(turns ? turns : 1);
     }
     return work;
 }
 
-static void find(Parts *p, uint32_t first, uint32_t level)
+/* [much]: enough is done around. What is done once, before and behind loops over tiles, is so beside them. */
+static void find(Parts *p, uint32_t first, uint32_t level, bool much)
 {
-    uint32_t loops = 0;
-    const double work = work_of(p, first, &loops);
-    const bool cheap = work >= (double)LEAST_SHARE * CALL * loops;
     for (uint32_t i = first; i; i = p->k->instrs[i].next) {
         const AuInstr *in = &p->k->instrs[i];
         if (kernel_turns(p->k, in)) {
             p->level = level;
-            i = add_part(p, first, i, cheap);
+            if (much) i = add_part(p, first, i);
+        } else if (in->op == AU_K_FOR) {
+            find(p, in->body, level + 1, p->any || work_of(p, in->body) >= LEAST_AROUND);
         } else {
-            find(p, in->body, level + (in->op == AU_K_FOR));
-            find(p, in->other, level);
+            find(p, in->body, level, much);
+            find(p, in->other, level, much);
         }
     }
 }
@@ -495,12 +499,13 @@ static void count_uses(Parts *p, uint32_t first, double times, uint32_t level)
 }
 
 void kernel_find_parts(AuKernel *k, AuPartTable *table, const char *prefix,
-                       const char *plain_prefix)
+                       const char *plain_prefix, bool any)
 {
     Parts p = {.k = k,
                .table = table,
                .prefix = prefix,
                .plain_prefix = plain_prefix,
+               .any = any,
                .lanes = kernel_lanes(k, k->arena),
                .uses = AU_NEW_ARRAY(k->arena, uint32_t, k->mem_count),
                .indexed = AU_NEW_ARRAY(k->arena, bool, k->mem_count),
@@ -513,7 +518,7 @@ void kernel_find_parts(AuKernel *k, AuPartTable *table, const char *prefix,
                .done = AU_NEW_ARRAY(k->arena, double, k->mem_count),
                .within = AU_NEW_ARRAY(k->arena, uint32_t, k->mem_count)};
     count_uses(&p, k->body, 1, 0);
-    find(&p, k->body, 0);
+    find(&p, k->body, 0, any || work_of(&p, k->body) >= LEAST_AROUND);
     k->parts = p.at;
     k->part_count = p.count;
 }
