@@ -23,6 +23,7 @@ typedef struct AuArch {
     const char
         *wish; /* word of the device without which code for plainer rows is faster; "" none */
     const char *machine; /* host code: rows of one can be in one object; NULL: no host code */
+    const char *plain;   /* host code: the plainest row with the same vectors */
     const struct SpvFlavour *flavour; /* SPIR-V: how its modules spell things; NULL elsewhere */
 } AuArch;
 

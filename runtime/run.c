@@ -169,7 +169,7 @@ static aule_status launch_all(const Run *run, AuSink sink)
         if (status) return status;
         follows = true;
     }
-    return AULE_OK;
+    return backend->behind ? backend->behind(state, queue, sink) : AULE_OK;
 }
 
 static void fill(const AuRun *whole, uint32_t launch, uint64_t *slots)

@@ -17,7 +17,9 @@ typedef struct AuCalls {
     uint32_t next;              /* number of the next value or label */
     const aule_attention_v1 *a; /* the present one */
     uint32_t param_at, tensor_at[AULE_MAX_TENSORS], region_at, workspace_at, bytes_at, parallel_at,
-        user_at, words; /* in %b */
+        user_at, words;         /* in %b */
+    bool knows[AULE_MAX_SIZES]; /* sizes that the operation has */
+    const char *slots_given;    /* i1, of append: is there a tensor of slots? NULL: it has none */
     const char **messages;
     uint32_t message_count, message_capacity;
     const char *features[CALLS_WORDS]; /* asked for so far: bit n of @features */
@@ -45,6 +47,9 @@ void calls_check(AuCalls *c, const char *holds, const char *format, ...)
 AuCallValue calls_expr(AuCalls *c, const aule_expr *e, const char **wrong);
 /* The same of an integer expression of sizes; no value: checked with a message about [what]. */
 const char *calls_count(AuCalls *c, const aule_expr *e, const char *what);
+
+/* calls_bind.c: the fields read into %b and checked; gives the dtype. */
+const char *calls_bind(AuCalls *c, const AuCall *call);
 
 /* calls_host.c: text that does not depend on the attention, and @features for the words asked for. */
 uint64_t calls_features(AuCalls *c, const char *words); /* as bits */

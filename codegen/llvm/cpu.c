@@ -15,19 +15,19 @@
 /* caps: rows of compiler/machine/caps.def. features: what the runtime must find (aule_variant_v1.features). */
 // clang-format off
 static const AuArch archs[] = {
-    {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true, "", .machine = "x86-64"},
-    {"x86-64-v4",      "avx512",     "avx512f avx512bw avx512cd avx512dq avx512vl",    true, true, true, "", .machine = "x86-64"},
-    {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, true, "fast-bf16-dot", .machine = "x86-64"},
-    {"x86-64-v4-amx",  "avx512amx",  "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 amx-tile amx-bf16", true, true, true, "", .machine = "x86-64"},
-    {"aarch64",        "neon",       "neon",                                           true, true, false, "", .machine = "aarch64"},
+    {"x86-64-v3",      "avx2",       "avx2 fma f16c",                                  true, true, true, "", .machine = "x86-64", .plain = "x86-64-v3"},
+    {"x86-64-v4",      "avx512",     "avx512f avx512bw avx512cd avx512dq avx512vl",    true, true, true, "", .machine = "x86-64", .plain = "x86-64-v4"},
+    {"x86-64-v4-bf16", "avx512bf16", "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16", true, true, true, "fast-bf16-dot", .machine = "x86-64", .plain = "x86-64-v4"},
+    {"x86-64-v4-amx",  "avx512amx",  "avx512f avx512bw avx512cd avx512dq avx512vl avx512bf16 amx-tile amx-bf16", true, true, true, "", .machine = "x86-64", .plain = "x86-64-v4"},
+    {"aarch64",        "neon",       "neon",                                           true, true, false, "", .machine = "aarch64", .plain = "aarch64"},
 };
 /* ORDER archs. The middle levels of the x86-64 psABI; AArch64 as its base architecture, ARMv8.0-A. */
 static const AuHost hosts[] = {
-    {"x86_64-unknown-linux-gnu",  "x86-64-v3", "",            .gathers_words = true},
-    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "",            .gathers_words = true},
-    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16", .gathers_words = true, .dot_bf16 = true},
-    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16,+amx-tile,+amx-bf16", .gathers_words = true, .dot_bf16 = true, .tiles = true},
-    {"aarch64-unknown-linux-gnu", "generic",   "+neon",       .gathers_words = false},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v3", "",            .plain = "", .gathers_words = true},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "",            .plain = "", .gathers_words = true},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16", .plain = "", .gathers_words = true, .dot_bf16 = true},
+    {"x86_64-unknown-linux-gnu",  "x86-64-v4", "+avx512bf16,+amx-tile,+amx-bf16", .plain = "", .gathers_words = true, .dot_bf16 = true, .tiles = true},
+    {"aarch64-unknown-linux-gnu", "generic",   "+neon",       .plain = "+neon", .gathers_words = false},
 };
 // clang-format on
 enum { ARCHS = sizeof archs / sizeof *archs };

@@ -109,7 +109,7 @@ static void emit_value_op(AuEmit *e, AuVal v, const AuInstr *in)
         emit_fault(e, in, "an operation that should have been expanded");
 }
 
-static void emit_instr(AuEmit *e, AuVal v)
+void emit_instr(AuEmit *e, AuVal v)
 {
     const AuInstr *in = kernel_at(e->k, v);
     e->emitted++;
@@ -191,6 +191,9 @@ static void emit_instr(AuEmit *e, AuVal v)
     case AU_K_BULK_REDUCE_ADD:
     case AU_K_BULK_COMMIT:
     case AU_K_BULK_WAIT:
+    case AU_K_BLOCK_LOAD:
+    case AU_K_BLOCK_GATHER:
+    case AU_K_BLOCK_AHEAD:
     case AU_K_GRID_NEXT:
     case AU_K_GRID_WAIT:
     case AU_K_REGISTERS: emit_fault(e, in, "an operation that no generator has yet"); return;
@@ -210,7 +213,13 @@ static void emit_instr(AuEmit *e, AuVal v)
 
 void emit_region(AuEmit *e, uint32_t first)
 {
-    for (uint32_t i = first; i && !e->failed; i = e->k->instrs[i].next) emit_instr(e, (AuVal){i});
+    for (uint32_t i = first; i && !e->failed; i = e->k->instrs[i].next) {
+        const uint32_t last = e->k->part_count ? emit_part(e, i) : 0;
+        if (last)
+            i = last;
+        else
+            emit_instr(e, (AuVal){i});
+    }
 }
 
 /* ---- functions */
@@ -225,6 +234,18 @@ void emit_attribute(AuEmit *e, unsigned at, const char *name, const char *value)
                                   : LLVMCreateEnumAttribute(e->context, kind, 0));
 }
 
+void emit_host_attributes(AuEmit *e, const char *features)
+{
+    const unsigned function = (unsigned)LLVMAttributeFunctionIndex;
+    emit_attribute(e, function, "nounwind", NULL);
+    emit_attribute(e, function, "no-builtins",
+                   ""); /* no memset or memcpy is made of loops: there is no libc */
+    emit_attribute(e, function, "target-cpu", e->host->cpu);
+    emit_attribute(e, function, "target-features", features);
+    emit_attribute(e, function, "prefer-vector-width", "512");
+    emit_attribute(e, function, "min-legal-vector-width", "512");
+}
+
 static void open_function(AuEmit *e)
 {
     LLVMTypeRef i32 = e->element[AU_I32], types[4] = {e->ptr, i32, i32, i32};
@@ -233,14 +254,7 @@ static void open_function(AuEmit *e)
     static const char *const names[4] = {"slots", "x", "y", "z"};
     for (unsigned n = 0; n < 4; n++)
         LLVMSetValueName2(LLVMGetParam(e->function, n), names[n], strlen(names[n]));
-    const unsigned function = (unsigned)LLVMAttributeFunctionIndex;
-    emit_attribute(e, function, "nounwind", NULL);
-    emit_attribute(e, function, "no-builtins",
-                   ""); /* no memset or memcpy is made of loops: there is no libc */
-    emit_attribute(e, function, "target-cpu", e->host->cpu);
-    emit_attribute(e, function, "target-features", e->host->features);
-    emit_attribute(e, function, "prefer-vector-width", "512");
-    emit_attribute(e, function, "min-legal-vector-width", "512");
+    emit_host_attributes(e, e->host->features);
     emit_attribute(e, 1, "noalias", NULL);
     emit_attribute(e, 1, "readonly", NULL);
     LLVMPositionBuilderAtEnd(e->builder, emit_block(e, "entry"));

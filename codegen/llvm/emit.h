@@ -40,6 +40,7 @@ typedef struct AuDevice {
 /* What emission asks of an architecture. */
 typedef struct AuHost {
     const char *triple, *cpu, *features;
+    const char *plain; /* features of the plainest host with the same vectors; NULL: of a device */
     const AuDevice *device; /* NULL: a host */
     bool gathers_words;     /* of 32 and 64 bits, in hardware */
     bool dot_bf16;          /* vdpbf16ps, vcvtneps2bf16 */
@@ -91,6 +92,7 @@ typedef struct AuEmit {
         indexing; /* by instruction: loops whose variable is an index of arrays of lanes; NULL: it matters nowhere */
     bool writes_out;     /* loops over arrays of lanes, whatever the kernel says: */
     const bool *written; /* by instruction, these; NULL: all */
+    bool in_part;        /* of a kernel (emit_parts.c) */
     bool failed;
     AuIntrinsic intrinsics[AU_INTRINSICS];
     uint32_t intrinsic_count;
@@ -103,6 +105,7 @@ typedef struct AuEmit {
 void emit_open(AuEmit *e, const AuHost *host, LLVMModuleRef module);
 void emit_close(AuEmit *e);
 void emit_kernel(AuEmit *e, const AuKernel *k);
+void emit_host_attributes(AuEmit *e, const char *features); /* of the function */
 void emit_attribute(AuEmit *e, unsigned at, const char *name,
                     const char *value); /* of the function; value NULL: no string */
 void emit_fault(AuEmit *e, const AuInstr *in, const char *what);
@@ -112,6 +115,7 @@ LLVMBasicBlockRef emit_when(AuEmit *e, LLVMValueRef condition);
 void emit_when_end(AuEmit *e, LLVMBasicBlockRef after);
 
 LLVMValueRef emit_argument(AuEmit *e, uint32_t index, LLVMTypeRef type);
+void emit_instr(AuEmit *e, AuVal v);
 void emit_region(AuEmit *e, uint32_t first);
 
 /* emit_loops.c */
@@ -119,6 +123,10 @@ void emit_if(AuEmit *e, const AuInstr *in);
 void emit_for(AuEmit *e, AuVal v, const AuInstr *in);
 /* Whether the arrays of lanes can become registers at all, and the code that makes them such is bearable. */
 bool emit_is_worth_writing(const AuEmit *e);
+
+/* emit_parts.c: the call of a piece that is a function and begins with that instruction; gives its last one, 0: there is none. The function is
+ * defined where this is its first kernel. */
+uint32_t emit_part(AuEmit *e, uint32_t first);
 
 /* emit_lines.c: of kernels that have sources; before the first is emitted, of each its function, of each instruction its place */
 void emit_lines_open(AuEmit *e, AuKernel *const *kernels, uint32_t count);

@@ -146,6 +146,10 @@ static SpvId right(SpvEmit *e, const Types *t, AuVal b)
     SpvModule *m = e->m;
     SpvId all[PAIRS];
     for (uint32_t n = 0; n < PAIRS; n++) {
+        if (e->words[b.i]) { /* a block that came so */
+            all[n] = e->words[b.i][n];
+            continue;
+        }
         const SpvId high = spirv_make2(m, SPV_ShiftLeftLogical, t->word,
                                        spirv_value(e, b, 2 * n + 1), spirv_u32(m, 16));
         all[n] = spirv_make2(m, SPV_BitwiseOr, t->word, spirv_value(e, b, 2 * n), high);

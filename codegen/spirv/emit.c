@@ -155,6 +155,15 @@ static void instruction(SpvEmit *e, AuVal v)
         if (!e->flavour->products) break;
         spirv_product(e, v);
         return;
+    case AU_K_BLOCK_LOAD:
+    case AU_K_BLOCK_GATHER:
+        if (!e->flavour->blocks) break;
+        spirv_block_load(e, v);
+        return;
+    case AU_K_BLOCK_AHEAD:
+        if (!e->flavour->blocks) break;
+        spirv_block_ahead(e, in);
+        return;
     case AU_K_MATRIX_EACH: spirv_each(e, in); return;
     case AU_K_MATRIX_ANY: spirv_any(e, v); return;
     case AU_K_MATRIX_ROW:

@@ -19,6 +19,8 @@ typedef struct SpvPlace {
     SpvId pointer;
     bool in_struct; /* SHARED, EXEC: the array is a member of a block */
     SpvId wide;     /* the same place as vectors of four words; 0: there is none */
+    uint32_t unit;  /* SHARED: all of it is words, as vectors of so many; 0: elements */
+    bool in_words;  /* vectors are stored there as words */
     int32_t *
         partner; /* split, of 16 bits: of the low half of a word the high one's index + 1, of a high one -(low) - 1; NULL: no pairs */
     SpvId *elements; /* split: variables, 0 until first touched */
@@ -75,9 +77,10 @@ typedef struct SpvEmit {
     bool loops;     /* there are some */
     bool subgroups; /* its executors are subgroups: lanes exchange values, or there are matrices */
     uint32_t math;  /* instructions from here on are of expanded functions: fma rounds once */
-    AuLanes executors;   /* which values differ between the executors of a block */
-    SpvElement *element; /* NULL: what is written is the kernel */
-    uint32_t parted;     /* depth of control flow that executors may take differently */
+    AuLanes executors;        /* which values differ between the executors of a block */
+    SpvElement *element;      /* NULL: what is written is the kernel */
+    SpvId loaded[SPV_BLOCKS]; /* variables that loads of blocks write (blocks.c) */
+    uint32_t parted;          /* depth of control flow that executors may take differently */
 } SpvEmit;
 
 /* false: something cannot be said; every such place is in diags. Kernels lose their functions of values to arithmetic. */
@@ -133,6 +136,9 @@ void spirv_exchange(SpvEmit *e, AuVal v);
 void spirv_matrix(SpvEmit *e, const AuInstr *in);
 /* ---- dpas.c: products of Intel's matrix units; [flavour->products] */
 void spirv_product(SpvEmit *e, AuVal v);
+/* ---- blocks.c: blocks of matrices in global memory; [flavour->blocks] */
+void spirv_block_load(SpvEmit *e, AuVal v);
+void spirv_block_ahead(SpvEmit *e, const AuInstr *in);
 /* ---- element.c: functions of an element of a matrix; [flavour->by_place] */
 void spirv_each(SpvEmit *e, const AuInstr *in);
 void spirv_place(SpvEmit *e, AuVal v); /* what stands in one and is about the element */
@@ -159,6 +165,14 @@ void spirv_close_mask(SpvEmit *e, SpvId end);
 /* ---- wide.c: vectors as words */
 bool spirv_wide_load(SpvEmit *e, AuVal v); /* false: it goes by elements */
 bool spirv_wide_store(SpvEmit *e, const AuInstr *in);
+/* Of a memory of units: whether an access of [width] elements, or a matrix of rows so far apart, moves by these; by how many words at most. */
+uint32_t spirv_unit(const SpvEmit *e, AuMem mem, AuVal index, int64_t width);
+/* Type of a unit; a pointer to that at the index. */
+SpvId spirv_unit_type(SpvModule *m, uint32_t unit);
+SpvId spirv_unit_at(SpvEmit *e, AuMem mem, AuVal index);
+/* An element by itself, whose index is [at]; its bits are in a word. */
+SpvId spirv_unit_get(SpvEmit *e, AuMem mem, SpvId at);
+void spirv_unit_put(SpvEmit *e, AuMem mem, SpvId at, SpvId bits);
 SpvId spirv_unpacked(SpvEmit *e, AuVal v, uint32_t element);
 /* ---- halves.c: elements in pairs */
 void spirv_find_pairs(SpvEmit *e, AuMem mem);

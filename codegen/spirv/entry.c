@@ -3,6 +3,17 @@
 
 /* ---- survey */
 
+/* By the widest words that vectors and matrices move by. Elements by themselves are parts of words, which costs two atomic operations to store one: where
+ * nothing is stored but these, all stay elements; so they do where a matrix lies as no words do. */
+static void note_unit(SpvEmit *e, AuMem mem, AuVal index, int64_t width, bool matrix, bool store)
+{
+    SpvPlace *place = &e->mems[mem.i];
+    const uint32_t unit = spirv_unit(e, mem, index, width);
+    if (!place->used) place->unit = UINT32_MAX;
+    if ((unit || matrix) && unit < place->unit) place->unit = unit;
+    place->in_words |= unit && store && !matrix;
+}
+
 static void note_access(SpvEmit *e, const AuInstr *in)
 {
     const AuMemory *memory = &e->k->mems[in->mem.i];
@@ -12,11 +23,19 @@ static void note_access(SpvEmit *e, const AuInstr *in)
                                ? kernel_at(e->k, kernel_operand(e->k, in, 1))->type.width
                                : in->type.width;
     if (!place->used) place->split = memory->space == AU_LANE;
+    note_unit(e, in->mem, kernel_operand(e->k, in, 0), width, false, in->op == AU_K_STORE);
     place->used = true;
     if (index->op != AU_K_CONST || index->imm < 0 || (uint64_t)index->imm + width > memory->count)
         place->split = false;
     if (in->op == AU_K_ATOMIC_ADD && memory->space != AU_GLOBAL)
         place->atomic = memory->scalar == AU_F32;
+}
+
+/* Elements between rows of a matrix in memory; 1, which no words are, where that is not known. */
+static int64_t rows_apart(const SpvEmit *e, const AuInstr *in)
+{
+    const AuInstr *apart = kernel_at(e->k, kernel_operand(e->k, in, 2));
+    return apart->op == AU_K_CONST ? apart->imm : 1;
 }
 
 /* Matrices, and where they are loaded from or stored to. */
@@ -32,6 +51,8 @@ static void note_matrices(SpvEmit *e, const AuInstr *in)
         SpvPlace *place = &e->mems[mems[n].i];
         const AuInstr *index = kernel_at(e->k, kernel_operand(e->k, in, n));
         if (!place->used) place->split = e->k->mems[mems[n].i].space == AU_MATRIX;
+        if (in->op == AU_K_MATRIX_LOAD || in->op == AU_K_MATRIX_STORE)
+            note_unit(e, mems[n], kernel_operand(e->k, in, n), rows_apart(e, in), true, false);
         place->used = true;
         if (index->op != AU_K_CONST) place->split = false;
     }
@@ -43,14 +64,17 @@ static void note_region(SpvEmit *e, SpvUses *uses, uint32_t first)
         const AuInstr *in = &e->k->instrs[i];
         const uint32_t flags = kernel_op_info((AuKOp)in->op)->flags;
         const bool plain = in->op == AU_K_LOAD || in->op == AU_K_STORE ||
-                           in->op == AU_K_ATOMIC_ADD || in->op == AU_K_ATOMIC_INC;
+                           in->op == AU_K_ATOMIC_ADD || in->op == AU_K_ATOMIC_INC ||
+                           in->op == AU_K_BLOCK_LOAD || in->op == AU_K_BLOCK_GATHER ||
+                           in->op == AU_K_BLOCK_AHEAD;
         if (flags & AU_KF_MEM && plain) note_access(e, in);
         if (flags & AU_KF_OPAQUE) note_matrices(e, in);
         e->subgroups |= flags & AU_KF_LANES && e->flavour->subgroups;
         if (in->op == AU_K_ARG) uses->args[in->imm] = true;
         if (in->op == AU_K_BLOCK) uses->block[in->imm] = true;
         if (in->op == AU_K_BLOCKS) uses->blocks[in->imm] = true;
-        uses->lane |= in->op == AU_K_LANE || in->op == AU_K_BOTH;
+        uses->lane |= in->op == AU_K_LANE || in->op == AU_K_BOTH || in->op == AU_K_BLOCK_GATHER ||
+                      (in->op == AU_K_BLOCK_LOAD && e->flavour->blocks == SPV_BLOCKS_OF_MODULE);
         uses->warp |= in->op == AU_K_WARP;
         e->loops |= in->op == AU_K_FOR;
         note_region(e, uses, in->body);
@@ -112,14 +136,18 @@ void spirv_storage(SpvModule *m, const AuMemory *memory)
                  far ? m->flavour->far_bits8 : SPV_CAP_Int8);
 }
 
-/* Sums of floats in shared memory are exchanges of words, so all of it is words. */
+/* Sums of floats in shared memory are exchanges of words, so all of it is words; so is what moves by these alone. */
 static void open_shared(SpvEmit *e, const AuMemory *memory, SpvPlace *place)
 {
     SpvModule *m = e->m;
     const bool parts = memory->space == AU_EXEC && e->k->warps > 1;
-    place->element = place->atomic ? spirv_scalar(m, AU_I32) : spirv_stored(m, memory->scalar);
+    if (!place->unit) spirv_storage(m, memory);
+    place->element = place->unit     ? spirv_unit_type(m, place->unit)
+                     : place->atomic ? spirv_scalar(m, AU_I32)
+                                     : spirv_stored(m, memory->scalar);
     place->pointer = spirv_pointer(m, SPV_IN_Workgroup, place->element);
-    const uint32_t count = parts ? memory->count * e->k->warps : memory->count;
+    const uint32_t all = parts ? memory->count * e->k->warps : memory->count;
+    const uint32_t count = place->unit ? all / (2 * place->unit) : all;
     const SpvId array = spirv_array(m, place->element, count);
     place->base = spirv_global(e, SPV_IN_Workgroup, array, memory->name);
     if (parts)
@@ -195,13 +223,13 @@ static void open_memory(SpvEmit *e, uint32_t n)
         spirv_name(m, place->base, memory->name);
         return;
     }
-    if (memory->space == AU_GLOBAL || !e->flavour->wide) spirv_storage(m, memory);
     if (memory->space == AU_GLOBAL) {
+        spirv_storage(m, memory);
         place->element = spirv_stored(m, memory->scalar);
         if (e->flavour->has_pointers)
             place->pointer = spirv_pointer(m, e->flavour->far, place->element);
         place->base = e->args[memory->arg];
-    } else if (e->flavour->wide)
+    } else if (e->flavour->laid_out)
         open_laid_out(e, n, place);
     else
         open_shared(e, memory, place);
@@ -214,6 +242,7 @@ void spirv_open(SpvEmit *e)
     note_region(e, &uses, k->body);
     for (uint32_t n = 1; n < k->mem_count; n++) {
         if (!e->mems[n].used) continue;
+        if (!e->mems[n].in_words || e->mems[n].unit == UINT32_MAX) e->mems[n].unit = 0;
         if (k->mems[n].space == AU_GLOBAL) uses.args[k->mems[n].arg] = true;
         uses.warp |= k->mems[n].space == AU_EXEC && k->warps > 1;
     }

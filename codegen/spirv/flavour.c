@@ -63,13 +63,23 @@ const SpvFlavour spirv_shader_sums = {SHADER(0x10500, shader_has, [AU_K_NONE] = 
 const SpvFlavour spirv_shader_subgroups = {
     SHADER(0x10500, shader_has, [AU_K_EXP] = 27, [AU_K_EXP2] = 29), NON_UNIFORM,
     .native_coarse = coarse_has};
+const SpvFlavour spirv_shader_words = {
+    SHADER(0x10500, shader_has, [AU_K_EXP] = 27, [AU_K_EXP2] = 29), NON_UNIFORM,
+    .native_coarse = coarse_has, .wide = true};
+const SpvFlavour spirv_shader_laid_out = {
+    SHADER(0x10500, shader_has, [AU_K_EXP] = 27, [AU_K_EXP2] = 29), NON_UNIFORM,
+    .native_coarse = coarse_has, .wide = true, .laid_out = true};
 const SpvFlavour spirv_shader_components = {
     SHADER(0x10500, shader_has, [AU_K_EXP] = 27, [AU_K_EXP2] = 29), NON_UNIFORM,
     .native_coarse = coarse_has, .by_component = true};
 const SpvFlavour spirv_shader_places = {
     SHADER(0x10600,
            places_have_exact, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),
-    NON_UNIFORM, .native_coarse = places_have, .wide = true, .by_place = true};
+    NON_UNIFORM,
+    .native_coarse = places_have,
+    .wide = true,
+    .laid_out = true,
+    .by_place = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
  * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,
@@ -100,6 +110,13 @@ const SpvFlavour spirv_kernel = {KERNEL, .version = 0x10000, .native = kernel_ha
                  .for_shuffle = SPV_CAP_SubgroupShuffleINTEL,                                      \
                  .for_any = SPV_CAP_Groups}
 const SpvFlavour spirv_kernel_subgroups = {KERNEL, SUBGROUPS_OF_INTEL};
-const SpvFlavour spirv_kernel_products = {KERNEL, SUBGROUPS_OF_INTEL, .products = true};
-const SpvFlavour spirv_kernel_bodies = {KERNEL, SUBGROUPS_OF_INTEL, .products = true,
-                                        .products_have_bodies = true};
+const SpvFlavour spirv_kernel_products = {KERNEL, SUBGROUPS_OF_INTEL, .products = true,
+                                          .has_halves = true, .blocks = SPV_BLOCKS_BY_NAME};
+const SpvFlavour spirv_kernel_blocks = {KERNEL, SUBGROUPS_OF_INTEL, .products = true,
+                                        .has_halves = true, .blocks = SPV_BLOCKS_BY_INSTRUCTION};
+const SpvFlavour spirv_kernel_bodies = {KERNEL,
+                                        SUBGROUPS_OF_INTEL,
+                                        .products = true,
+                                        .products_have_bodies = true,
+                                        .has_halves = true,
+                                        .blocks = SPV_BLOCKS_OF_MODULE};

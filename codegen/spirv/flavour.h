@@ -24,6 +24,14 @@ typedef struct SpvExchange {
     bool shuffle_has_scope;
 } SpvExchange;
 
+/* Blocks of a matrix for a subgroup: none; functions that the device's compiler knows; instructions; functions that the module brings. */
+typedef enum SpvBlocks {
+    SPV_BLOCKS_NONE,
+    SPV_BLOCKS_BY_NAME,
+    SPV_BLOCKS_BY_INSTRUCTION,
+    SPV_BLOCKS_OF_MODULE
+} SpvBlocks;
+
 struct SpvEmit;
 typedef struct SpvFlavour {
     const char *name;        /* in messages */
@@ -53,7 +61,12 @@ typedef struct SpvFlavour {
         asks_lanes; /* a mode of a kernel says how many lanes a subgroup has; else the loader does */
     bool products,
         products_have_bodies; /* matrix units of dpas.c; the module brings functions for them */
-    bool wide; /* vectors move as words where they are aligned, and shared memory has a layout */
+    SpvBlocks blocks;         /* how blocks of global memory are loaded (blocks.c) */
+    bool wide;                /* vectors move as words where they are aligned */
+    bool
+        laid_out; /* then shared memory has a layout, and is there as elements and as words; else what moves by words alone is words there */
+    bool
+        has_halves; /* the device converts f32 to f16, to nearest even, by an instruction; else integers do */
     bool adds_floats;  /* to f32 in global memory, by an instruction; else a loop does */
     bool by_component; /* components of matrices, a loop over those of a lane */
     bool by_place;     /* functions of elements of matrices, their reductions and conversions */
@@ -71,11 +84,15 @@ extern const SpvFlavour spirv_shader_sums; /* with VK_EXT_shader_atomic_float */
 extern const SpvFlavour
     spirv_shader_subgroups; /* where the loader asks for subgroups of as many lanes */
 extern const SpvFlavour
+    spirv_shader_words; /* and with words where vectors are aligned, shared memory of these alone */
+extern const SpvFlavour spirv_shader_laid_out; /* or of a layout, with both */
+extern const SpvFlavour
     spirv_shader_components; /* and where components of matrices are reached one by one */
 extern const SpvFlavour spirv_shader_places;    /* and where its matrices are NV2's */
 extern const SpvFlavour spirv_kernel;           /* OpenCL, Level Zero */
 extern const SpvFlavour spirv_kernel_subgroups; /* and with subgroups of so many lanes */
 extern const SpvFlavour spirv_kernel_products;  /* and with Intel's matrix units */
+extern const SpvFlavour spirv_kernel_blocks;    /* the same; blocks are loaded by instructions */
 extern const SpvFlavour
     spirv_kernel_bodies; /* the same, for devices without such units: functions in their place */
 

@@ -95,6 +95,15 @@ static SpvId from_f16(const Help *h)
 /* To nearest even; below 2^-14 by adding 1/2, whose last bit is worth 2^-24. */
 static SpvId to_f16(const Help *h)
 {
+    if (h->m->flavour->has_halves) {
+        SpvModule *m = h->m;
+        const SpvId half = spirv_make1(m, SPV_FConvert, spirv_half(m), h->a),
+                    small = spirv_make1(m, SPV_Bitcast, spirv_int(m, 16), half);
+        spirv_put(m, &m->sections[SPV_DECORATIONS], SPV_Decorate,
+                  SPV_WORDS(half, SPV_IS_FPRoundingMode, 0 /* RTE */));
+        spirv_capability(m, SPV_CAP_Int16);
+        return spirv_make1(m, SPV_UConvert, spirv_scalar(m, AU_I32), small);
+    }
     const SpvId all = bits(h, h->a), rest = op(h, SPV_BitwiseAnd, all, u(h, 0x7fffffff));
     const SpvId sign =
         op(h, SPV_BitwiseAnd, op(h, SPV_ShiftRightLogical, all, u(h, 16)), u(h, 0x8000));

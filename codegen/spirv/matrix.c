@@ -102,10 +102,17 @@ static void move(SpvEmit *e, const AuInstr *in)
     const AuVal which = kernel_operand(e->k, in, load ? 0 : 1);
     const AuVal index = kernel_operand(e->k, in, load ? 1 : 0);
     const SpvId layout = spirv_u32(m, in->imm ? COLUMNS : ROWS);
-    const SpvId stride = spirv_operand(e, in, 2, 0);
+    const uint32_t unit = e->mems[other.i].unit;
+    const SpvId stride =
+        unit
+            ? spirv_u32(m, (uint32_t)kernel_at(e->k, kernel_operand(e->k, in, 2))->imm / (2 * unit))
+            : spirv_operand(e, in, 2, 0);
     SpvId at;
-    uint32_t kind[2];
-    const uint32_t words = spirv_element(e, other, index, &at, kind);
+    uint32_t kind[2] = {e->flavour->seen}, words = 1;
+    if (unit)
+        at = spirv_unit_at(e, other, index);
+    else
+        words = spirv_element(e, other, index, &at, kind);
     if (load) {
         const uint32_t operands[] = {at, layout, stride, kind[0], kind[1]};
         spirv_set_matrix(e, matrix, which,

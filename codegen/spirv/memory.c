@@ -123,7 +123,7 @@ static SpvId fetched(SpvEmit *e, const Access *a, SpvId v)
 {
     SpvModule *m = e->m;
     const AuScalar scalar = a->memory->scalar;
-    if (a->memory->space == AU_LANE) return v;
+    if (a->memory->space == AU_LANE || a->place->unit) return v;
     if (a->place->atomic) return spirv_make1(m, SPV_Bitcast, spirv_scalar(m, scalar), v);
     if (kernel_scalar_bytes(scalar) >= 4) return v;
     v = spirv_make1(m, SPV_UConvert, spirv_scalar(m, AU_I32), v);
@@ -134,7 +134,7 @@ static SpvId storable(SpvEmit *e, const Access *a, SpvId v)
 {
     SpvModule *m = e->m;
     const AuScalar scalar = a->memory->scalar;
-    if (a->memory->space == AU_LANE) return v;
+    if (a->memory->space == AU_LANE || a->place->unit) return v;
     if (a->place->atomic) return spirv_make1(m, SPV_Bitcast, a->place->element, v);
     if (kernel_scalar_bytes(scalar) >= 4) return v;
     if (scalar == AU_I1) v = spirv_convert(m, AU_I1, AU_I32, v);
@@ -219,7 +219,10 @@ static void load_all(SpvEmit *e, const Access *a, SpvId *values)
                                            : spirv_make(m, SPV_CompositeExtract, a->place->element,
                                                         SPV_WORDS(v, i));
         }
-    } else
+    } else if (a->place->unit)
+        for (uint32_t n = 0; n < a->width; n++)
+            values[n] = spirv_unit_get(e, a->in->mem, array_index(e, a, n));
+    else
         for (uint32_t n = 0; n < a->width; n++) {
             const SpvId at = a->place->split ? split_element(e, a, n) : array_element(e, a, n);
             const uint32_t words[] = {at, e->flavour->seen};
@@ -283,6 +286,9 @@ void spirv_store(SpvEmit *e, const AuInstr *in)
     for (uint32_t n = 0; n < a.width; n++) values[n] = storable(e, &a, values[n]);
     if (a.memory->space == AU_GLOBAL)
         store_far(e, &a, values);
+    else if (a.place->unit)
+        for (uint32_t n = 0; n < a.width; n++)
+            spirv_unit_put(e, in->mem, array_index(e, &a, n), values[n]);
     else
         for (uint32_t n = 0; n < a.width; n++) {
             const SpvId at = a.place->split ? split_element(e, &a, n) : array_element(e, &a, n);

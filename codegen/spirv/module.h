@@ -62,7 +62,7 @@ typedef struct SpvKnown {
     uint32_t at, id, hash;
 } SpvKnown;
 
-enum { SPV_HELPERS = 16, SPV_ASKED = 4, SPV_PLACES = 5, SPV_PRODUCTS = 2 };
+enum { SPV_HELPERS = 16, SPV_ASKED = 4, SPV_PLACES = 5, SPV_PRODUCTS = 2, SPV_BLOCKS = 6 };
 typedef struct SpvModule {
     AuArena *arena;
     const struct SpvFlavour *flavour; /* flavour.h */
@@ -76,7 +76,9 @@ typedef struct SpvModule {
     SpvId places[SPV_PLACES];     /* built-in variables that kernels share (entry_kernel.c) */
     SpvId helpers[SPV_HELPERS];   /* functions that kernels call (helpers.c) */
     SpvId products[SPV_PRODUCTS]; /* the same (dpas.c) */
-    SpvId *files;                 /* by source, where lines are asked for */
+    SpvId blocks[SPV_BLOCKS],
+        gathers[SPV_BLOCKS]; /* and (blocks.c): of the device, of the module */
+    SpvId *files;            /* by source, where lines are asked for */
     const AuSource *sources;
     uint32_t source_count;
     SpvId fused, cuts_loops; /* specialisation constants of helpers.c and entry.c; 0: not made */

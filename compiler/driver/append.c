@@ -10,6 +10,19 @@ static const char *const names[] = {"new_batch", "new_rows", "slots_rows"};
 
 static bool is_modified(const AuAttn *a) { return a->keys.modified && (a->k_mod.i || a->v_mod.i); }
 
+/* Rows of keys of further products go where those of k do. */
+static bool lie_otherwise(const AuAttn *a)
+{
+    enum { RANK = 4 };
+    bool some = false;
+    for (uint32_t n = 3; n < a->tensor_count; n++) {
+        const AuTensor *t = &a->tensors[n];
+        some |= t->as_keys && (t->rank != RANK || t->axes[0].i != a->tensors[0].axes[0].i ||
+                               t->axes[2].i != a->tensors[1].axes[2].i);
+    }
+    return some;
+}
+
 const char *driver_append_refusal(const AuAttn *a)
 {
     if (a->linear) return "a recurrence has a state instead of a cache, which `step` updates";
@@ -17,6 +30,8 @@ const char *driver_append_refusal(const AuAttn *a)
     if (a->keys.is_csr || a->keys.has_positions)
         return "it takes no caches by `csr` or `positions` yet";
     if (a->queries.layout == AU_LAYOUT_PADDED) return "it takes no padded rows yet";
+    if (lie_otherwise(a))
+        return "rows of keys of a further product (`dot`) are no [B, heads, T, channels]";
     if (is_modified(a) && (attn_stores_parts(&a->storage[0]) || attn_stores_parts(&a->storage[1])))
         return "rows that it modifies do not become codes of parts of them (channels, zero, i4) "
                "yet";
@@ -58,5 +73,6 @@ uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor)
     if (driver_layout_flags(a, tensor) & lists ||
         (is_modified(a) && tensor > 2 && hooks_read_by_mods(a->arena, a)[tensor]))
         return AULE_TENSOR_CACHED;
+    if (a->tensors[tensor].as_keys) return AULE_TENSOR_CACHED | AULE_TENSOR_APPENDED;
     return scale_flags(a, tensor);
 }

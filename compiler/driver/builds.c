@@ -92,18 +92,21 @@ static bool add_form(AuJob *job, AuAttentionBuild *build, const AuVariant *v, Au
            v->operation != AU_FORWARD || add_variant(job, build, &of);
 }
 
+/* Of several sequences, before those of any number. */
+static bool add_balanced(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
+{
+    AuVariant several = *v;
+    several.balanced = true;
+    const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
+    return !packs || v->balanced || v->invariant || add_variant(job, build, &several);
+}
+
 static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
 {
     AuVariant one = *v;
-    const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES;
-    if (!add_form(job, build, v, AU_FEW_NARROW)) return false; /* before those of more rows */
-    if (packs && !v->balanced && v->form != AU_FEW_CROWDED &&
-        !v->invariant) { /* of several sequences, before those of any number */
-        AuVariant several = *v;
-        several.balanced = true;
-        if (!add_variant(job, build, &several)) return false;
-    }
-    if (!add_form(job, build, v, AU_FEW_CROWDED) || !add_form(job, build, v, AU_FEW_TALL) ||
+    /* narrow ones before those of more rows, crowded ones before those that leave most of a processor idle */
+    if (!add_form(job, build, v, AU_FEW_NARROW) || !add_form(job, build, v, AU_FEW_CROWDED) ||
+        !add_balanced(job, build, v) || !add_form(job, build, v, AU_FEW_TALL) ||
         !emission_build(job, job->diags, &one, variant_build))
         return false;
     if (!one.schedule) return true;
@@ -292,27 +295,26 @@ static bool add_work(const AuJob *job, AuDiags *diags, AuAttn *attn)
     return job->choice.is_static || work_add(diags, attn);
 }
 
-/* The script is checked once more for each set of widths (NULL: none is fixed): graphs are cheap, and none is shared. */
+/* The attention is checked once more for each set of widths and layout: graphs are cheap, and none is shared. What there is to say has been said. */
 static AuAttn *checked_again(AuJob *job, AuDiags *quiet, uint32_t which)
 {
-    uint32_t count;
-    au_source_add(quiet, job->name, job->text, job->length);
-    return front_check(job->arena, job->names, quiet, job->script, &count)[which];
+    return front_check_again(job->front, job->arena, quiet, job->signatures[which]->name);
 }
 
+/* NULL: no width is fixed. */
 static AuAttn *with_widths(AuJob *job, const AuAttentionBuild *build, uint32_t which,
                            const WidthSet *set)
 {
-    AuDiags *quiet = au_diags_new(job->arena); /* what there is to say has been said */
-    AuAttn *attn = checked_again(job, quiet, which);
+    AuDiags quiet = au_diags_beside(job->arena, job->diags);
+    AuAttn *attn = checked_again(job, &quiet, which);
     for (uint32_t n = 0; n < attn->size_count; n++)
         if (set && set->of[n] >= 0) attn->sizes[n].fixed = set->of[n];
     attn_simplify(attn);
     driver_add_sizes(attn);
-    driver_add_layouts(job->arena, quiet, attn, build->layouts->of, build->layouts->count);
-    driver_add_storage(job->arena, quiet, attn, build->storage);
-    if (build->appends) driver_add_append(quiet, attn);
-    add_work(job, quiet, attn);
+    driver_add_layouts(job->arena, &quiet, attn, build->layouts->of, build->layouts->count);
+    driver_add_storage(job->arena, &quiet, attn, build->storage);
+    if (build->appends) driver_add_append(&quiet, attn);
+    add_work(job, &quiet, attn);
     return attn;
 }
 
@@ -428,8 +430,8 @@ static bool build_layouts(AuJob *job, uint32_t which)
     if (!count) job->options_are_wrong |= job->diags->last->code == AU_E0601;
     for (uint32_t n = 0; n < count; n++) {
         AuAttentionBuild *build = &job->builds[job->build_count++];
-        build->attn =
-            n ? checked_again(job, au_diags_new(job->arena), which) : job->signatures[which];
+        AuDiags quiet = au_diags_beside(job->arena, job->diags);
+        build->attn = n ? checked_again(job, &quiet, which) : job->signatures[which];
         build->layouts = &list[n];
         if (build_attention(job, build, which)) continue;
         AuDiag *last = job->diags->last;

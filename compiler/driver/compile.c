@@ -12,8 +12,8 @@ static bool parse(AuJob *job)
     const uint32_t source = au_source_add(job->diags, job->name, job->text, job->length);
     job->script = front_parse(job->arena, job->names, job->diags, source);
     if (job->options->emit == AULEC_EMIT_AST) return job->diags->errors == 0;
-    job->signatures =
-        front_check(job->arena, job->names, job->diags, job->script, &job->signature_count);
+    job->front = front_open(job->arena, job->names, job->diags, job->script);
+    job->signatures = front_check_all(job->front, job->arena, job->diags, &job->signature_count);
     if (!job->diags->errors && !job->signature_count)
         au_error(job->diags, AU_E0604, (AuSpan){0}, "%s has no attention", job->name);
     job->source_count = job->diags->source_count;

@@ -22,7 +22,8 @@ typedef struct AuJob {
     const AuShapes *shapes;
     bool options_are_wrong; /* which may show after the script is read */
     AuScript *script;
-    AuAttn **signatures; /* widths not fixed */
+    const AuFront *front; /* the same, to be checked again */
+    AuAttn **signatures;  /* widths not fixed */
     uint32_t signature_count;
     AuAttentionBuild *builds;
     uint32_t build_count;

@@ -92,6 +92,8 @@ const char *fit_instead(AuArena *arena, AuDiags *diags, const AuVariant *v, cons
                         const char *source_name);
 /* The kernel's names are unique in an artifact: attention, operand type, widths, architecture. */
 const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kernel);
+/* And of what kernels of an attention for an architecture share. */
+const char *variant_prefix(AuArena *arena, const AuVariant *v, const char *arch);
 
 /* launch_code.c: a scalar expression of sizes and params. false: a diagnostic names what cannot be
  * computed at launch. */

@@ -84,21 +84,45 @@ static void add_tensors(Fields *f, const aule_attention_v1 *a, AuOperation opera
     }
 }
 
-static void add_call(AuEmbed *e, const aule_attention_v1 *a, const char *operation)
+static bool has_size(const aule_expr *e, uint32_t size)
 {
+    for (uint32_t at = 0; at < e->length; at++) {
+        const uint32_t op = e->code[at] & 255u;
+        if (op == AULE_E_CONST_INT || op == AULE_E_CONST_FLOAT) at += 2;
+        if (op == AULE_E_SIZE && e->code[at] >> 8 == size) return true;
+    }
+    return false;
+}
+
+/* Sizes are those of the operation's tensors; how many slots there are, of append, its other tensors say. */
+static bool takes_size(const aule_attention_v1 *a, AuOperation operation, uint32_t size)
+{
+    for (uint32_t n = 0; n < a->tensor_count; n++) {
+        const aule_tensor_v1 *t = &a->tensors[n];
+        if (operation_use(operation, a, t) == AU_UNUSED) continue;
+        for (uint32_t axis = 0; axis < t->rank; axis++)
+            if (has_size(&t->axes[axis], size) && t->role != AULE_ROLE_NEW_SLOTS) return true;
+    }
+    return false;
+}
+
+static void add_call(AuEmbed *e, const aule_attention_v1 *a, const char *name)
+{
+    const AuOperation operation = operation_named(name);
     Fields f = {.e = e};
     add_field(&f, AU_CALL_STRUCT_SIZE, 0, false, "struct_size");
     add_field(&f, AU_CALL_DTYPE, 0, false, "dtype");
     for (uint32_t n = 0; n < a->size_count; n++)
-        if (*a->sizes[n].name) add_field(&f, AU_CALL_SIZE, n, false, a->sizes[n].name);
-    add_tensors(&f, a, operation_named(operation));
+        if (*a->sizes[n].name && takes_size(a, operation, n))
+            add_field(&f, AU_CALL_SIZE, n, false, a->sizes[n].name);
+    add_tensors(&f, a, operation);
     for (uint32_t n = 0; n < a->param_count; n++)
         add_field(&f, AU_CALL_PARAM, n, a->params[n].default_value.code != NULL, a->params[n].name);
     add_field(&f, AU_CALL_WORKSPACE, 0, true, "workspace");
     add_field(&f, AU_CALL_WORKSPACE_BYTES, 0, true, "workspace_bytes");
     add_field(&f, AU_CALL_PARALLEL, 0, true, "parallel");
     add_field(&f, AU_CALL_USER, 0, true, "parallel_user");
-    const AuCall call = {a, operation, f.at, f.count};
+    const AuCall call = {a, name, f.at, f.count};
     AU_PUSH(e->arena, e->calls, e->call_count, e->call_capacity, call);
 }
 

@@ -92,9 +92,10 @@ typedef struct Ctype {
 } Ctype;
 
 /* ORDER aule_dtype */
-static const Ctype ctypes[] = {{"operand", "void"},  {"f32", "float"},   {"f16", "uint16_t"},
-                               {"bf16", "uint16_t"}, {"i32", "int32_t"}, {"i64", "int64_t"},
-                               {"u8", "uint8_t"},    {"bool", "uint8_t"}};
+static const Ctype ctypes[] = {{"operand", "void"},  {"f32", "float"},    {"f16", "uint16_t"},
+                               {"bf16", "uint16_t"}, {"i32", "int32_t"},  {"i64", "int64_t"},
+                               {"u8", "uint8_t"},    {"bool", "uint8_t"}, {"e4m3", "uint8_t"},
+                               {"e5m2", "uint8_t"},  {"i8", "int8_t"}};
 
 static bool is_host(const aule_variant_v1 *v) { return v->code_format == AULE_CODE_HOST; }
 
@@ -148,6 +149,16 @@ static const char *fixed_values(const AuEmbed *e, const AuCall *call, uint32_t s
     return au_text_str(&text);
 }
 
+/* What it means that a tensor is not there. */
+static const char *without(const aule_tensor_v1 *t, bool written)
+{
+    if (t->role == AULE_ROLE_SEQUENCES || t->role == AULE_ROLE_SLOTS)
+        return "none, and its count is 0";
+    if (t->role == AULE_ROLE_NEW_SLOTS) return "rows are the last of their sequences";
+    if (t->flags & AULE_TENSOR_LISTS) return "slots say where rows go";
+    return written ? "not wanted" : "zeros";
+}
+
 static void tensor_field(const AuEmbed *e, const AuCall *call, const AuCallField *f, AuText *out)
 {
     const aule_tensor_v1 *t = &call->attention->tensors[f->index];
@@ -156,12 +167,7 @@ static void tensor_field(const AuEmbed *e, const AuCall *call, const AuCallField
     if (t->dtype != AULE_OPERAND) au_text_add(&comment, "%s", ctypes[t->dtype].name);
     shape_text(e, call->attention, t, &comment);
     if (written) au_text_add(&comment, ", written");
-    const bool counted = t->role == AULE_ROLE_SEQUENCES || t->role == AULE_ROLE_SLOTS;
-    if (f->optional)
-        au_text_add(&comment, "; NULL: %s",
-                    counted   ? "none, and its count is 0"
-                    : written ? "not wanted"
-                              : "zeros");
+    if (f->optional) au_text_add(&comment, "; NULL: %s", without(t, written));
     field_line(
         out,
         au_format(e->arena, "%s%s *%s;", written ? "" : "const ", pointee(call, t->dtype), f->name),

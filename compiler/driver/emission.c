@@ -43,6 +43,7 @@ typedef struct AuWork {
     bool held;           /* until emission_code: whether there can be code is not known */
     AuPiece *ungathered; /* the first whose code is its own */
     AuArena *building;   /* of the variant that is being built */
+    AuPartTable *parts;  /* of hosts' kernels, in the order in which they come */
     AuCodeStage stage;
     uint32_t optimize;
 } AuWork;
@@ -153,8 +154,20 @@ void emission_free(AuJob *job)
     pthread_mutex_destroy(&w->lock);
 }
 
+/* Loops that several kernels have, of which the first has the code: objects of hosts are linked together. */
+static void share(AuJob *job, AuWork *w, const AuVariant *built)
+{
+    if (!built->arch->machine) return;
+    if (!w->parts) w->parts = kernel_part_table(job->arena);
+    const char *prefix = variant_prefix(w->building, built, built->arch->name),
+               *plain = variant_prefix(w->building, built, built->arch->plain);
+    for (uint32_t n = 0; n < built->kernel_count; n++)
+        kernel_find_parts(built->kernels[n], w->parts, prefix, plain, false);
+}
+
 static void add(AuJob *job, AuWork *w, AuVariant *v, const AuVariant *built)
 {
+    share(job, w, built);
     AuPiece *p = AU_NEW(job->arena, AuPiece);
     *p = (AuPiece){.target = v->target,
                    .arch = v->arch,
@@ -184,11 +197,7 @@ bool emission_build(AuJob *job, AuDiags *diags, AuVariant *v, AuVariantBuild *bu
     if (!w) return build(job->arena, diags, v, job->name);
     const AuShapes *given = v->shapes;
     w->building = au_arena_beside(job->arena);
-    AuDiags said = *diags; /* whose sources are read, and not added to */
-    said.arena = w->building;
-    said.source_capacity = said.source_count;
-    said.first = said.last = NULL;
-    said.errors = said.warnings = 0;
+    AuDiags said = au_diags_beside(w->building, diags);
     const bool good = build(w->building, &said, v, job->name);
     au_diags_take(diags, &said);
     if (good && v->schedule) {

@@ -53,18 +53,11 @@ static bool is_asked_once(AuArena *arena, AuDiags *diags, const AuAttn *a, const
     return false;
 }
 
-static bool has_dot(const AuAttn *a)
-{
-    bool found = false;
-    for (uint32_t n = 1; n < a->node_count; n++) found |= a->nodes[n].op == AU_OP_DOT;
-    return found;
-}
-
-/* An input with the axis; NULL: none has it. */
+/* An input with the axis, whose rows are no keys; NULL: none has it. */
 static const AuTensor *input_with(const AuAttn *a, AuExpr axis)
 {
     for (uint32_t n = 3; n < a->tensor_count; n++)
-        for (uint32_t k = 0; k < a->tensors[n].rank; k++)
+        for (uint32_t k = 0; k < a->tensors[n].rank && !a->tensors[n].as_keys; k++)
             if (a->tensors[n].axes[k].i == axis.i) return &a->tensors[n];
     return NULL;
 }
@@ -124,12 +117,7 @@ static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
                                 "the input '%s' has an element for each position, of which k has "
                                 "fewer rows; keys in pages may have such inputs",
                                 input->name));
-    if (is_asked_once(arena, diags, a, axis, (is_of_queries(a, axis) ? q : k)->axes[2]))
-        return false;
-    if (has_dot(a))
-        return refuse(diags, a->span, axis,
-                      "further products (`dot`) of keys in a layout are not carried yet");
-    return true;
+    return !is_asked_once(arena, diags, a, axis, (is_of_queries(a, axis) ? q : k)->axes[2]);
 }
 
 /* What a cache may hold: rows that are the same whenever they are looked at. */
@@ -460,9 +448,10 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
                         uint32_t count)
 {
     if (attn_has_layout(a) || a->keys.modified) return true;
+    driver_find_key_rows(arena, a);
     for (uint32_t n = 0; n < count; n++)
         if (!add_layout(arena, diags, a, layouts[n])) return false;
-    if (!inputs_fit(arena, diags, a)) return false;
+    if (!inputs_fit(arena, diags, a) || !driver_dots_fit(arena, diags, a)) return false;
     add_mosts(a);
     add_most_params(a);
     ask_for_one_batch(a);

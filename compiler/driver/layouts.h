@@ -30,6 +30,10 @@ enum { LAYOUTS_MOST = 16 }; /* that an artifact has attentions of */
  * carried, a diagnostic names it. */
 bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisLayout *layouts,
                         uint32_t count);
+/* layout_dots.c: marks inputs that are rows of keys of further products (AuTensor.as_keys). false: a diagnostic says what of further products the layouts
+ * do not carry. */
+void driver_find_key_rows(AuArena *arena, AuAttn *a);
+bool driver_dots_fit(AuArena *arena, AuDiags *diags, AuAttn *a);
 /* Keys in pages, by rows or with positions, and what is stored in codes, have none. */
 bool driver_has_gradients(const AuAttn *a);
 /* The axes in memory of rows of keys (k, v, their gradients), else of queries (q, o, finals, ..): [B, Hk, T, D] of k or v becomes

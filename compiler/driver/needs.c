@@ -61,7 +61,9 @@ static void add(Finder *f, AuExpr e, int32_t tensor, uint32_t first, uint32_t ax
         if (place == AU_PLACE_AS_WRITTEN &&
             (runs_along(a, attn_arg(a, e, first + k), written) || is_constant(a, written)))
             continue;
-        if (place == AU_PLACE_ONE) continue;
+        if (place == AU_PLACE_ONE || place == AU_PLACE_PAGES || place == AU_PLACE_SLOTS ||
+            place == AU_PLACE_LINES)
+            continue; /* layouts.c asks for those */
         const AuSpan span = attn_at(a, e)->span;
         /* Blocks of packed rows there are where no sequence has one. */
         const AuExpr holds = place == AU_PLACE_AS_WRITTEN

@@ -273,24 +273,6 @@ static const char *targets_for(AuChoice *c, const aulec_options *o)
     return text.length ? au_text_str(&text) : usual;
 }
 
-/* Functions of static builds are written for forward, backward and step. */
-static bool choose_parts(AuChoice *c, uint32_t parts)
-{
-    if (!parts || !c->is_static) return true;
-    au_error(c->diags, AU_E0601, (AuSpan){0},
-             "--parts is for artifacts: static builds have no functions of 'unfinished' and "
-             "'combine'");
-    return false;
-}
-
-static bool choose_append(AuChoice *c, const aulec_options *o)
-{
-    if (!o->append || !c->is_static) return true;
-    au_error(c->diags, AU_E0601, (AuSpan){0},
-             "--append: it is for artifacts: static builds have no function of 'append'");
-    return false;
-}
-
 static bool choose_invariant(AuChoice *c, const aulec_options *o)
 {
     if (!o->invariant || !c->is_static) return true;
@@ -366,7 +348,6 @@ static bool choose_storage(AuChoice *c, const aulec_options *o)
     static const char lacks[] =
         "target %s has no kernels of stored types yet; cpu, opencl, levelzero and cuda have";
     if (without) return refuse_storage(c, o, au_format(c->arena, lacks, without->name));
-    if (c->is_static) return refuse_storage(c, o, "not of static builds yet");
     return true;
 }
 
@@ -385,8 +366,8 @@ bool options_choose(AuChoice *c, const aulec_options *o)
     return choose_targets(c, targets, o->emit, o->archs) &&
            choose_archs(c, o->archs, targets != NULL) && choose_dtypes(c, o->dtypes) &&
            choose_types_of_archs(c, o->dtypes) && choose_widths(c, o->widths) &&
-           choose_f32(c, o->f32) && choose_parts(c, o->parts) && choose_append(c, o) &&
-           choose_invariant(c, o) && layouts_choose(c, o) && choose_storage(c, o);
+           choose_f32(c, o->f32) && choose_invariant(c, o) && layouts_choose(c, o) &&
+           choose_storage(c, o);
 }
 
 bool options_takes_arch(const AuChoice *c, uint32_t t, const AuArch *arch)

@@ -138,7 +138,6 @@ static bool are_carried(AuChoice *c, const aulec_options *o)
                 c->arena,
                 "target %s has no kernels of layouts yet; cpu, opencl, levelzero and cuda have",
                 without->name));
-    if (o->parts && o->serve) return refuse_option(c, o, "not with --parts yet");
     return true;
 }
 

@@ -23,9 +23,22 @@ static int32_t read_channels(const char *part)
     return count <= MOST_CHANNELS ? (int32_t)count : 0;
 }
 
-/* What scales are for: "head", "token", "channels32"; or "zero". */
+/* "f16": the type of scales and zero points, f32 where none is named. */
+static bool read_type(const char *part, AuStorage *out)
+{
+    static const AuDtype types[] = {AU_DT_F32, AU_DT_F16, AU_DT_BF16};
+    static const char *const words[] = {"f32", "f16", "bf16"};
+    for (uint32_t n = 0; n < sizeof words / sizeof *words; n++)
+        if (strcmp(part, words[n]) == 0) out->scales = types[n];
+    return out->scales != AU_DT_OPERAND;
+}
+
+/* What scales are for: "head", "token", "channels32"; or "zero"; or of what type they are. */
 static bool read_part(const char *part, AuStorage *out, bool *has_grain)
 {
+    const bool had_type = out->scales != AU_DT_OPERAND;
+    AuStorage typed = {0};
+    if (read_type(part, &typed)) return out->scales = typed.scales, !had_type;
     if (strcmp(part, "zero") == 0) {
         const bool first = !out->has_zero;
         return out->has_zero = true, first;
@@ -50,6 +63,7 @@ static bool read_one(AuArena *arena, const char *text, AuStorage *out)
     }
     for (uint32_t n = AU_STORED_E4M3; n < sizeof names / sizeof *names; n++)
         if (strcmp(names[n], name) == 0) out->as = (AuStored)n;
+    if (out->scales == AU_DT_OPERAND) out->scales = AU_DT_F32;
     return out->as;
 }
 
@@ -61,8 +75,8 @@ static const char *read_item(AuArena *arena, const char *item, AuStorage storage
         return au_format(
             arena,
             "'%s' is no storage, expected e4m3, e5m2, i8 or i4, with ':token' where each token has "
-            "a scale of its own, ':channels32' where it has one for each 32 channels, and ':zero' "
-            "where codes have zero points",
+            "a scale of its own, ':channels32' where it has one for each 32 channels, ':zero' "
+            "where codes have zero points, and ':f16' or ':bf16' where scales are no f32",
             equal ? equal + 1 : item);
     if (equal && (equal != item + 1 || (*item != 'k' && *item != 'v')))
         return au_format(arena,
@@ -110,8 +124,6 @@ static bool is_carried(AuDiags *diags, const AuAttn *a, uint32_t n)
     const char *tensor = tensors[n];
     if (a->linear)
         return refuse(diags, a->span, tensor, "recurrences have no cache of keys and values");
-    if (a->keys.layout == AU_LAYOUT_PACKED)
-        return refuse(diags, a->tensors[1 + n].span, tensor, "packed keys are not carried yet");
     if (is_multiplied(a, 1 + n))
         return refuse(diags, a->span, tensor, "further products (`dot`) of it are not carried");
     return true;
@@ -122,6 +134,14 @@ static AuExpr over(AuAttn *a, AuExpr x, int32_t by, AuOp op)
     return attn_op2(a, op, x, attn_i32(a, by, a->span), a->span);
 }
 
+/* As many as there are sequences: of packed rows what their starts say, since no other tensor may have the batch. */
+static AuExpr sequences(AuAttn *a, AuExpr batch)
+{
+    if (a->keys.layout != AU_LAYOUT_PACKED) return batch;
+    const AuExpr ends = attn_node(a, AU_OP_SIZE, NULL, 0, (int32_t)a->keys.ends, 0, a->span);
+    return over(a, ends, 1, AU_OP_SUB);
+}
+
 /* "k_scale" or "v_zero": [B, Hk, 1, 1], or those of a token, as tokens lie. */
 static uint32_t add_tensor(AuAttn *a, uint32_t n, const char *what, const AuStorage *s)
 {
@@ -129,11 +149,12 @@ static uint32_t add_tensor(AuAttn *a, uint32_t n, const char *what, const AuStor
     const AuExpr one = attn_i32(a, 1, a->span);
     AuTensor t = {.name = au_format(a->arena, "%s_%s", tensors[n], what),
                   .role = AU_ROLE_INPUT,
-                  .dtype = AU_DT_F32,
-                  .axes = {of->axes[0], of->axes[1], of->axes[2], one},
+                  .dtype = s->scales,
+                  .axes = {sequences(a, of->axes[0]), of->axes[1], of->axes[2], one},
                   .rank = 4,
                   .span = a->span};
-    if (s->by_token || a->keys.layout != AU_LAYOUT_PAGED) driver_place_rows(a, true, t.axes);
+    const bool by_lines = a->keys.layout == AU_LAYOUT_DENSE || a->keys.layout == AU_LAYOUT_PADDED;
+    if (s->by_token || by_lines) driver_place_rows(a, true, t.axes);
     if (!s->by_token) t.axes[2] = one;
     if (s->channels) t.axes[3] = over(a, of->axes[3], s->channels, AU_OP_IDIV);
     return attn_add_tensor(a, t);
@@ -179,7 +200,8 @@ static bool add_tensors(AuDiags *diags, AuAttn *a, uint32_t n, AuStorage s)
 static bool differs(const AuStorage *keys, const AuStorage *values)
 {
     return values->as && (values->as != keys->as || values->by_token != keys->by_token ||
-                          values->channels != keys->channels || values->has_zero != keys->has_zero);
+                          values->channels != keys->channels ||
+                          values->has_zero != keys->has_zero || values->scales != keys->scales);
 }
 
 bool driver_add_storage(AuArena *arena, AuDiags *diags, AuAttn *a, const AuStorage storage[2])

@@ -180,17 +180,25 @@ static void mark_joined(Rows *r)
 
 /* ---- of append */
 
-/* Rows of k and v, and where they go. */
+/* "k_new", of a tensor that has rows of keys. */
+static void add_new(Rows *r, uint32_t tensor, const char *of, const char *kernel)
+{
+    add_like(r, tensor, au_format(r->arena, "%s_new", of), au_format(r->arena, "%s_new", kernel),
+             AULE_ROLE_NEW, 0);
+    AuExpr *axes = r->at[r->count - 1].axes;
+    axes[0] = driver_new_size(r->a, AU_NEW_BATCH), axes[2] = driver_new_size(r->a, AU_NEW_ROWS);
+}
+
+/* Rows of k and v, those of keys of further products, and where they go. */
 static void add_new_rows(Rows *r)
 {
-    static const char *const names[] = {"k_new", "v_new"};
     AuAttn *a = r->a;
-    const AuExpr batch = driver_new_size(a, AU_NEW_BATCH), rows = driver_new_size(a, AU_NEW_ROWS);
-    for (uint32_t n = 0; n < (a->v_in_k ? 1u : 2u); n++) {
-        add_like(r, 1 + n, names[n], names[n], AULE_ROLE_NEW, 0);
-        AuExpr *axes = r->at[r->count - 1].axes;
-        axes[0] = batch, axes[2] = rows;
-    }
+    const AuExpr batch = driver_new_size(a, AU_NEW_BATCH);
+    add_new(r, 1, "k", "k");
+    if (!a->v_in_k) add_new(r, 2, "v", "v");
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        if (a->tensors[n].as_keys)
+            add_new(r, n, a->tensors[n].name, hooks_name(r->arena, a->tensors[n].name));
     if (!driver_has_slots(a)) return;
     add(r, (AuTensorRow){.name = "slots",
                          .kernel = "slots",

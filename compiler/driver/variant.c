@@ -43,6 +43,14 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     return au_text_str(&text);
 }
 
+const char *variant_prefix(AuArena *arena, const AuVariant *v, const char *arch)
+{
+    char *name = au_format(arena, "%s_%s", v->called ? v->called : v->attn->name, arch);
+    for (char *c = name; *c; c++)
+        if (strchr("-.@=:,", *c)) *c = '_';
+    return name;
+}
+
 static void add_tensor(AuArena *arena, AuLowering *l, AuNames *names, const char *name,
                        uint32_t slot, uint32_t index, bool optional)
 {

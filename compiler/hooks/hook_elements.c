@@ -228,11 +228,16 @@ static AuTileExpr *scale_of(AuHookWriter *w, const AuStorage *stored, uint32_t t
     AuTileExpr *ref = writer_node(w, TILE_X_REF, (AuSpan){0});
     ref->name = writer_name(w, hooks_name(writer_module(w)->arena, w->attn->tensors[tensor].name));
     ref->has_index = true;
-    writer_add_arg(w, ref, !page ? key_line(w) : stored->by_token ? page : writer_variable(w, "b"));
+    const bool packed = w->attn->keys.layout == AU_LAYOUT_PACKED;
+    AuTileExpr *line = packed ? writer_integer(w, 0) : page;
+    writer_add_arg(w, ref,
+                   stored->by_token && line ? line
+                   : page || packed         ? writer_variable(w, "b")
+                                            : key_line(w));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, stored->by_token ? row : writer_integer(w, 0));
     writer_add_arg(w, ref, scale_group(w, stored, channel));
-    return ref;
+    return w->attn->tensors[tensor].dtype == AU_DT_F32 ? ref : writer_op1(w, TILE_X_TO_F32, ref);
 }
 
 /* Of the two codes in a byte, read as a number, that of the channel. */

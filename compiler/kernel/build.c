@@ -254,6 +254,32 @@ AuVal kernel_load_turned(AuKernel *k, AuMem mem, AuVal index, uint32_t n)
     return kernel_emit(k, in, &index, 1);
 }
 
+AuVal kernel_block_load(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t width,
+                        bool across)
+{
+    const AuInstr in = {.op = of->step.i ? AU_K_BLOCK_GATHER : AU_K_BLOCK_LOAD,
+                        .type = {(uint8_t)k->mems[of->mem.i].scalar, (uint8_t)width},
+                        .mem = of->mem,
+                        .imm = across};
+    AuVal operands[7];
+    uint32_t count = 0;
+    operands[count++] = of->first;
+    operands[count++] = of->columns;
+    operands[count++] = of->rows;
+    operands[count++] = of->pitch;
+    if (of->step.i) operands[count++] = of->step;
+    operands[count++] = column;
+    operands[count++] = row;
+    return kernel_emit(k, in, operands, count);
+}
+
+void kernel_block_ahead(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t rows)
+{
+    const AuInstr in = {.op = AU_K_BLOCK_AHEAD, .mem = of->mem, .imm = rows};
+    const AuVal operands[] = {of->first, of->columns, of->rows, of->pitch, column, row};
+    kernel_emit(k, in, operands, sizeof operands / sizeof *operands);
+}
+
 void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed)
 {
     const uint32_t count = kernel_at(k, value)->type.width / 2u;

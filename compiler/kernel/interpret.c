@@ -215,6 +215,8 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_MMA: kernel_step_mma(m, s, e->frame); return;
     case AU_K_LOAD_MATRIX:
     case AU_K_STORE_MATRIX: kernel_step_rows(m, e, s); return;
+    case AU_K_BLOCK_GATHER:
+    case AU_K_BLOCK_LOAD: kernel_step_block(m, e, s); return;
     case AU_K_COPY_ASYNC:
     case AU_K_COPY_COMMIT:
     case AU_K_COPY_WAIT: kernel_step_copy(m, e, s); return;

@@ -96,6 +96,7 @@ void kernel_step_matmul(AuMachine *m, AuExecutor *e, const AuStep *s);
 const AuMatrixPlaces *kernel_matrix_places(AuArena *arena, AuMatrix which);
 void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame);
 void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s);
+void kernel_step_block(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_place(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_begin_each(AuMachine *m, AuExecutor *e, const AuStep *s);

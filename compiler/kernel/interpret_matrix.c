@@ -1,7 +1,7 @@
 /* interpret_matrix.c - matrices in the registers of an executor (MATRIX of atoms.def): operands are
  * gathered from the lanes by their places, multiplied, and the sums scattered, so that a wrong
  * layout is a wrong number. load_matrix brings rows of shared memory to the lanes, store_matrix takes
- * them there. */
+ * them there, block_load blocks of surfaces of global memory. */
 #include "interpret.h"
 
 #include <inttypes.h>
@@ -147,4 +147,87 @@ void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s)
                 if (!in_row) return;
                 memcpy(stores ? in_row : held, stores ? held : in_row, s->bytes);
             }
+}
+
+/* ---- blocks of surfaces */
+
+typedef struct Surface {
+    int64_t first, columns, rows, pitch, step, column, row;
+} Surface;
+
+/* A number that is the same in all lanes. */
+static int64_t number_at(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t operand)
+{
+    const AuVal v = kernel_operand(m->k, &m->k->instrs[s->instr], operand);
+    int32_t narrow;
+    int64_t wide;
+    if (kernel_at(m->k, v)->type.scalar == AU_I64) {
+        memcpy(&wide, e->frame + m->slot[v.i], sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, e->frame + m->slot[v.i], sizeof narrow);
+    return narrow;
+}
+
+static Surface surface_of(const AuMachine *m, const AuExecutor *e, const AuStep *s)
+{
+    const uint32_t gathers = s->op == AU_K_BLOCK_GATHER;
+    return (Surface){.first = number_at(m, e, s, 0),
+                     .columns = number_at(m, e, s, 1),
+                     .rows = number_at(m, e, s, 2),
+                     .pitch = number_at(m, e, s, 3),
+                     .step = gathers ? number_at(m, e, s, 4) : 1,
+                     .column = number_at(m, e, s, 4 + gathers),
+                     .row = number_at(m, e, s, 5 + gathers)};
+}
+
+/* What the unit takes; NULL: it takes this one. */
+static const char *wrong_surface(const Surface *x, uint32_t bytes)
+{
+    const int64_t row = x->columns * bytes, pitch = x->pitch * bytes;
+    if (x->first * bytes % AU_BLOCK_ALIGN) return "begins at no multiple of 64 bytes";
+    if (row < AU_BLOCK_ALIGN || row > AU_BLOCK_MOST || row % 4)
+        return "has rows of another length than 64 bytes and more, in words";
+    if (x->rows < 1 || x->rows > AU_BLOCK_MOST) return "has no rows, or too many";
+    if (pitch < row || pitch > AU_BLOCK_MOST || pitch % AU_BLOCK_PITCH)
+        return "has rows that overlap, are too far apart, or by no multiple of 16 bytes";
+    return x->column % 2 ? "is read from an odd column on" : NULL;
+}
+
+/* Element [n] of a lane; false: the run has failed. */
+static bool load_of_block(AuMachine *m, AuExecutor *e, const AuStep *s, const Surface *x,
+                          uint32_t lane, uint32_t n)
+{
+    const AuRunMemory *place = &m->places[s->mem];
+    const int64_t row = x->row + (int64_t)(s->imm ? lane : n),
+                  column = x->column + (int64_t)(s->imm ? n : lane),
+                  index = x->first + row * x->pitch + column * x->step;
+    char *to = e->frame + s->result + (n * m->k->lanes + lane) * s->bytes;
+    if (row < 0 || row >= x->rows || column < 0 || column >= x->columns) {
+        memset(to, 0, s->bytes);
+        return true;
+    }
+    if (index < 0 || (uint64_t)index >= place->count) {
+        kernel_fail(m, e, s, lane, "bounds: @%s[%" PRId64 "] of %" PRIu64 " elements",
+                    m->k->mems[s->mem].name, index, place->count);
+        return false;
+    }
+    if (kernel_is_traced(place) && !kernel_note_access(m, e, s, lane, (uint64_t)index, index))
+        return false;
+    memcpy(to, place->data + (uint64_t)index * s->bytes, s->bytes);
+    return true;
+}
+
+void kernel_step_block(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    const Surface x = surface_of(m, e, s);
+    const char *wrong = s->op == AU_K_BLOCK_LOAD ? wrong_surface(&x, s->bytes) : NULL;
+    if (wrong) {
+        kernel_fail(m, e, s, 0, "surface: @%s[%" PRId64 "] %s", m->k->mems[s->mem].name, x.first,
+                    wrong);
+        return;
+    }
+    for (uint32_t l = 0; l < m->k->lanes; l++)
+        for (uint32_t n = 0; n < s->width; n++)
+            if (!load_of_block(m, e, s, &x, l, n)) return;
 }

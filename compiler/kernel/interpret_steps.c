@@ -126,6 +126,7 @@ void kernel_flatten(AuMachine *m, uint32_t first)
         case AU_K_LANE:
         case AU_K_ELECT:
         case AU_K_PREFETCH: /* what is near changes no result */
+        case AU_K_BLOCK_AHEAD:
         case AU_K_NOTE: continue;
         case AU_K_MATMUL:
         case AU_K_COPY_COMMIT:
@@ -134,6 +135,11 @@ void kernel_flatten(AuMachine *m, uint32_t first)
         case AU_K_GRID_WAIT:
         case AU_K_BARRIER: add_step(m, s); continue;
         case AU_K_COPY_ASYNC: flatten_copy(m, in, s); continue;
+        case AU_K_BLOCK_GATHER:
+        case AU_K_BLOCK_LOAD: /* its operands: kernel_step_block */
+            s.of = kernel_at(m->k, kernel_operand(m->k, in, 0))->type.scalar;
+            add_step(m, s);
+            continue;
         case AU_K_FOR: flatten_for(m, in, s); continue;
         case AU_K_IF: flatten_if(m, in, s); continue;
         case AU_K_MATRIX_EACH: flatten_each(m, in, s); continue;

@@ -140,6 +140,20 @@ typedef struct AuMap {
     AuSpan span;
 } AuMap;
 
+/* A piece of a region that hosts make a function, which kernels of equal text share (parts.c). */
+typedef struct AuPart {
+    uint32_t first, last;  /* instructions of one region */
+    const char *name;      /* of the function: equal ones are equal code */
+    bool is_first;         /* of all that have the name: it is defined with this kernel */
+    AuVal *made;           /* instructions of the piece that stay before it */
+    AuVal *values;         /* from outside: arguments by value */
+    AuMem *memories, *own; /* arguments by address; those that nobody else sees */
+    bool *copied; /* by memory of the arguments: registers of the kernel, copied in and out */
+    bool plain;   /* code of the plainest machine that has such vectors */
+    uint32_t made_count, value_count, memory_count, own_count;
+} AuPart;
+typedef struct AuPartTable AuPartTable;
+
 typedef struct AuKernel {
     AuArena *arena;
     const char *name;
@@ -176,6 +190,8 @@ typedef struct AuKernel {
     const AuSource
         *sources; /* of scripts; spans of other sources are of no use to who reads code */
     uint32_t source_count;
+    const AuPart *parts; /* in the order of the text; kernel_find_parts */
+    uint32_t part_count;
     bool misbuilt; /* regions not balanced or too deep: kernel_verify refuses the kernel */
 } AuKernel;
 
@@ -309,6 +325,24 @@ static inline uint32_t kernel_turned(int64_t imm) /* n of LOAD_MATRIX; 0: it is 
     return imm == 16 + 4 || imm == 16 + 8 ? (uint32_t)imm - 16 : 0;
 }
 void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool transposed);
+/* core.def, BLOCK_LOAD: what blocks are cut out of, all but the first i32. */
+typedef struct AuSurface {
+    AuMem mem;
+    AuVal first, columns, rows, pitch; /* pitch: i32, for BLOCK_GATHER i64 */
+    AuVal step;                        /* BLOCK_GATHER: from column to column, i64; else none */
+} AuSurface;
+enum {
+    AU_BLOCK_LANES =
+        16, /* of the executors that have it; columns, or with `across` rows, of a block */
+    AU_BLOCK_COLUMNS = 32,  /* of one that BLOCK_AHEAD names */
+    AU_BLOCK_ALIGN = 64,    /* bytes: a surface begins at a multiple, and is no narrower */
+    AU_BLOCK_PITCH = 16,    /* and its rows are multiples of so many bytes apart */
+    AU_BLOCK_MOST = 1 << 24 /* bytes of a row, and rows */
+};
+/* [width] elements a lane; [across]: of a row, else of a column. With a step: BLOCK_GATHER. */
+AuVal kernel_block_load(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t width,
+                        bool across);
+void kernel_block_ahead(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t rows);
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */
 /* COPY_ASYNC of machines that take one place for all lanes, which write side by side: [to_at] is lane 0's. */
@@ -480,6 +514,11 @@ uint64_t kernel_written_size(const AuKernel *k, uint32_t first, const bool *loop
 typedef bool AuNumberOf(const void *user, AuVal v, int64_t *value);
 uint32_t kernel_alignment(const AuKernel *k, AuMem mem, AuVal index, AuNumberOf *known,
                           const void *user);
+/* Which pieces of a kernel of a host are functions; the table is of all kernels that are linked together. Names and hosts begin with [prefix], or, of
+ * those that are the same for a plainer machine with such vectors, with that one's. [any]: however little they do. */
+AuPartTable *kernel_part_table(AuArena *arena);
+void kernel_find_parts(AuKernel *k, AuPartTable *table, const char *prefix,
+                       const char *plain_prefix, bool any);
 /* Turns of a loop with constant bounds; 0: others. */
 uint64_t kernel_turns(const AuKernel *k, const AuInstr *in);
 /* Instructions of a kernel that are compiled in reasonable time; long scripts take a quarter of them. */

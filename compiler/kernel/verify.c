@@ -283,6 +283,9 @@ static void check_core(AuVerifier *v, uint32_t i)
     case AU_K_MMA: verify_mma(v, i); break;
     case AU_K_LOAD_MATRIX:
     case AU_K_STORE_MATRIX: verify_rows_of_matrix(v, i); break;
+    case AU_K_BLOCK_LOAD:
+    case AU_K_BLOCK_GATHER:
+    case AU_K_BLOCK_AHEAD: verify_block(v, i); break;
     case AU_K_COPY_ASYNC: verify_copy(v, i); break;
     case AU_K_COPY_WAIT: verify_range(v, i, 0, 7); break;
     case AU_K_MATMUL: verify_matmul(v, i); break;

@@ -48,6 +48,7 @@ void verify_matmul(AuVerifier *v, uint32_t i);
 void verify_slice(AuVerifier *v, uint32_t i);
 void verify_mma(AuVerifier *v, uint32_t i);
 void verify_rows_of_matrix(AuVerifier *v, uint32_t i);
+void verify_block(AuVerifier *v, uint32_t i);
 void verify_copy(AuVerifier *v, uint32_t i);
 
 /* verify_opaque.c */

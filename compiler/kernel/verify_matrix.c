@@ -130,6 +130,34 @@ void verify_rows_of_matrix(AuVerifier *v, uint32_t i)
                      stores ? "value" : "result", (long long)count, kernel_scalar_name(m->scalar));
 }
 
+/* block_load, block_gather and block_ahead: a surface and a place in it, the same in all lanes. */
+void verify_block(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuMemory *m = &v->k->mems[in->mem.i];
+    const bool loads = in->op != AU_K_BLOCK_AHEAD, gathers = in->op == AU_K_BLOCK_GATHER;
+    verify_wants(v, i, 0, INT, 1, "an index, i32 or i64");
+    for (uint32_t n = 1; n < in->count; n++) {
+        const bool apart = gathers && (n == 3 || n == 4); /* elements from row to row, .. */
+        verify_wants(v, i, n, apart ? I64 : I32, 1, apart ? "i64" : "i32");
+    }
+    for (uint32_t n = 0; n < in->count; n++)
+        if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
+            verify_wrong(v, AU_E0806, i, "operand %u must be the same in all lanes", n + 1);
+    if (!needs_lanes(v, i, AU_BLOCK_LANES)) return;
+    if (m->space != AU_GLOBAL || !(HALF >> m->scalar & 1) || !m->reads || m->writes)
+        verify_wrong(v, AU_E0807, i, "@%s must be global memory of f16 or bf16 that is only read",
+                     m->name);
+    else if (loads && (in->imm & ~1))
+        verify_wrong(v, AU_E0808, i, "#%lld is none of 0, 1", (long long)in->imm);
+    else if (!loads && in->imm != 8 && in->imm != 16 && in->imm != 32)
+        verify_wrong(v, AU_E0808, i, "#%lld is none of 8, 16, 32", (long long)in->imm);
+    else if (loads && (in->type.scalar != m->scalar ||
+                       (in->type.width != 16 && (in->type.width != 8 || in->imm))))
+        verify_wrong(v, AU_E0804, i, "the result is 16 elements of %s, or 8 of a column",
+                     kernel_scalar_name(m->scalar));
+}
+
 /* Lanes write one behind the other. */
 static void check_direct(AuVerifier *v, uint32_t i)
 {

@@ -31,11 +31,14 @@ void lower_vector_condition(AuLower *l, AuLowerMemory *place, const AuLowerTenso
     if (!from || from->slot != AULE_SLOT_TENSOR) { /* all elements side by side, or rows spread */
         const AuVal pitch = last ? place->strides[last - 1] : kernel_i64(k, 0);
         const AuInstr *in = kernel_at(k, pitch);
+        if (l->module->caps->loads & TILE_LOADS_BLOCK) /* regions begin at multiples of 64 bytes */
+            place->address = kernel_i64(k, 0);
         place->by_vectors = kernel_i1(k, in->op == AU_K_CONST && in->imm * bytes % VECTOR == 0);
         return;
     }
     AuVal all = kernel_arg(k, au_format(l->arena, "%s_address", lower_plain_name(l, m->name)),
                            AU_ARG_I64, AULE_SLOT_TENSOR, from->index, 0);
+    place->address = all;
     for (uint32_t n = 0; n < last; n++)
         all = kernel_op2(k, AU_K_OR, all,
                          kernel_op2(k, AU_K_MUL, place->strides[n], kernel_i64(k, bytes)));

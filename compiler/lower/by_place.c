@@ -39,19 +39,39 @@ bool by_place_is_half(const AuTileType *type)
     return type->elem == TILE_F16 || type->elem == TILE_BF16;
 }
 
-static AuMem held_matrices(AuLower *l, const AuTileVar *var, AuTileUse of_halves)
+static AuMem held_matrices(AuLower *l, const AuTileVar *var, AuTileUse use, AuTileElem elem)
 {
     AuHeld *held = lower_held(l, var);
     if (held->as == HELD_ARRAY) return held->mem;
     const AuCut cut = lower_cut_by_place(l, var->type);
-    const bool half = by_place_is_half(var->type);
-    *held = (AuHeld){.as = HELD_ARRAY,
-                     .mem = lower_matrices(l, var->name, &cut, half ? of_halves : TILE_C,
-                                           half ? var->type->elem : TILE_F32)};
+    *held = (AuHeld){.as = HELD_ARRAY, .mem = lower_matrices(l, var->name, &cut, use, elem)};
     return held->mem;
 }
 
-AuMem lower_var_matrices(AuLower *l, const AuTileVar *var) { return held_matrices(l, var, TILE_A); }
+AuMem lower_var_matrices(AuLower *l, const AuTileVar *var)
+{
+    const bool half = by_place_is_half(var->type);
+    return held_matrices(l, var, half ? TILE_A : TILE_C, half ? var->type->elem : TILE_F32);
+}
+
+bool by_place_stays_wide(const AuLower *l, AuTileElem elem)
+{
+    return elem == TILE_BF16 && !atom_of(l)->joins;
+}
+
+/* Of a variable of 16 bits that was assigned, and is no operand yet. */
+static AuMem rounded_matrices(AuLower *l, const AuTileVar *var)
+{
+    const bool wide = by_place_stays_wide(l, var->type->elem);
+    return held_matrices(l, var, wide ? TILE_C : by_place_rounded_use(l),
+                         wide ? TILE_F32 : var->type->elem);
+}
+
+bool by_place_is_wide(AuLower *l, const AuTileVar *var)
+{
+    const AuHeld *held = lower_held(l, var);
+    return held->as == HELD_ARRAY && held->mem.i && l->k->mems[held->mem.i].scalar == AU_F32;
+}
 
 AuTileUse by_place_rounded_use(const AuLower *l) { return atom_of(l)->joins ? TILE_A : TILE_C; }
 
@@ -162,14 +182,15 @@ static void know_elements(ByPlace *b, int32_t i, int32_t j)
     for (uint32_t n = 0; n < b->vars.count; n++) {
         const AuTileVar *var = b->vars.at[n];
         if (!tile_has_places(var->type) || lower_held(l, var)->as == HELD_FORMULA) continue;
-        if (by_place_is_half(var->type)) {
+        const bool half = by_place_is_half(var->type);
+        if (half && !by_place_is_wide(l, var)) {
             lower_refuse(l, "elements of %s, which is an operand", var->name);
             return;
         }
         const AuCut cut = lower_cut_by_place(l, var->type);
-        know(l, (AuKnown){.var = var,
-                          .value = read(l, lower_var_matrices(l, var), &cut, i, j,
-                                        var->type->elem == TILE_BOOL)});
+        const AuVal value =
+            read(l, lower_var_matrices(l, var), &cut, i, j, var->type->elem == TILE_BOOL);
+        know(l, (AuKnown){.var = var, .value = half ? kernel_cvt(l->k, value, AU_BF16) : value});
     }
     for (uint32_t n = 0; n < b->reductions.count; n++)
         for (uint32_t m = 0; m < b->reduced.count; m++) {
@@ -259,7 +280,7 @@ static void reduce(ByPlace *b, AuTileExpr *e)
     const AuCut of = b->cut;
     AuCut to = of;
     to.columns = 1, to.column_axis = NULL;
-    if (!atom_of(l)->joins || e->op == TILE_X_REDUCE_TOP || !of.row_axis || !of.column_axis ||
+    if (e->op == TILE_X_REDUCE_TOP || !of.row_axis || !of.column_axis ||
         !tile_axis(e->type, of.row_axis) || tile_axis(e->type, of.column_axis)) {
         lower_refuse(l, "this reduction of matrices whose elements lie nobody knows where");
         return;
@@ -275,7 +296,11 @@ static void reduce(ByPlace *b, AuTileExpr *e)
             all = kernel_op2(l->k, op, all, element(b, x, i, j));
         kernel_matrix_put(l->k, all);
         kernel_end(l->k);
-        kernel_matrix_reduce(l->k, op, by_place_matrix(l, mem, i), by_place_matrix(l, mem, i));
+        const AuOpaque joined = by_place_matrix(l, mem, i);
+        if (atom_of(l)->joins)
+            kernel_matrix_reduce(l->k, op, joined, joined);
+        else
+            by_place_reduce(l, &of, op, joined);
     }
     l->r.known_count = before;
     const Reduced done = {e, mem, to};
@@ -344,7 +369,7 @@ static void fill(ByPlace *b, const AuTileVar *var, const AuTileExpr *e)
 void by_place_compute(ByPlace *b, AuMem to, AuTileElem elem, AuTileExpr *e)
 {
     AuLower *l = b->l;
-    const bool half = elem != TILE_F32;
+    const bool half = elem != TILE_F32 && !by_place_stays_wide(l, elem);
     const AuMem sums = half ? lower_matrices(l, "exact", &b->cut, TILE_C, TILE_F32) : to;
     by_place_know_cells(b);
     for (int32_t i = 0; i < b->cut.rows && !l->failed; i++)
@@ -352,7 +377,7 @@ void by_place_compute(ByPlace *b, AuMem to, AuTileElem elem, AuTileExpr *e)
             const int32_t n = i * b->cut.columns + j;
             by_place_open(b, by_place_matrix(l, sums, n));
             AuVal v = element(b, e, i, j);
-            if (half && elem == TILE_BF16) /* how devices round to it is not said */
+            if (elem == TILE_BF16) /* how devices round to it is not said */
                 v = kernel_cvt(l->k, kernel_cvt(l->k, v, AU_BF16), AU_F32);
             kernel_matrix_put(l->k, v);
             kernel_end(l->k);
@@ -372,7 +397,7 @@ static void assign(ByPlace *b, const AuTileStmt *s)
     if (!half && !e->type->count)
         fill(b, s->var, e);
     else if (!l->failed)
-        by_place_compute(b, held_matrices(l, s->var, by_place_rounded_use(l)),
+        by_place_compute(b, half ? rounded_matrices(l, s->var) : lower_var_matrices(l, s->var),
                          half ? s->var->type->elem : TILE_F32, e);
     l->r.known_count = before;
     forget(b, s->var);

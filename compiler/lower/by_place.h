@@ -27,6 +27,11 @@ static inline AuOpaque by_place_matrix(AuLower *l, AuMem mem, int32_t n)
 }
 bool by_place_is_half(const AuTileType *type);
 AuTileUse by_place_rounded_use(const AuLower *l); /* that sums have once they are rounded */
+/* Sums that are rounded to this stay matrices of f32, and get their type in memory, element by element. */
+bool by_place_stays_wide(const AuLower *l, AuTileElem elem);
+/* by_place_memory.c: of a matrix that joins those side by side, each row becomes what it is reduced to. */
+void by_place_reduce(AuLower *l, const AuCut *cut, AuKOp op, AuOpaque x);
+bool by_place_is_wide(AuLower *l, const AuTileVar *var); /* of 16 bits, and held so */
 /* An expression that is one reduction stands below none: it gets a root. */
 AuTileExpr *by_place_rooted(AuLower *l, AuTileExpr *e);
 bool by_place_rounds(const AuTileExpr *e);

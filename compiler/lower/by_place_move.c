@@ -1,5 +1,6 @@
 /* by_place_move.c - such fragments and memory: operands and rounded sums go as whole matrices where they lie so, all else element by element,
- * which may happen twice, so that nothing is added. */
+ * which may happen twice, so that nothing is added. By elements go sums that are rounded to bf16, too, where they do not become operands by themselves: no
+ * device need have sums of bf16. */
 #include "by_place.h"
 
 static void load_point(ByPlace *b, const AuPoint *p, void *user)
@@ -81,7 +82,8 @@ static void store(ByPlace *b, const AuTileStmt *s)
     AuLower *l = b->l;
     const AuTileExpr *ref = s->move.dest;
     const bool whole = ref->memory->space == TILE_SHARED && ref->type->count == 2 &&
-                       !s->move.clip && !s->move.when;
+                       !s->move.clip && !s->move.when &&
+                       !by_place_stays_wide(l, ref->memory->type.elem);
     if (whole && s->move.source->op == TILE_X_NAME && by_place_is_half(s->move.source->type)) {
         store_operand(b, s, s->move.source->var);
         return;

@@ -6,6 +6,7 @@
  *     move.c, transfer.c, gather.c, direct.c, registers.c   memory: element by element, in vectors, rows that lanes know, fragments
  *     stages.c, boxes.c                           pipelines, bulk copies of boxes of tensors
  *     product.c, matrix.c, group.c, opaque.c      products of lanes and cores, of warps, of groups of them, of opaque matrices
+ *     blocks.c                                    operands of warps that come from tensors by blocks
  *     by_place.c, by_place_move.c                 fragments of matrices whose functions know places (by_place.h)
  *     tensor.c                                    tensor memory, whose products are those of group.c
  *     fuse.c, items.c, stores.c, sums.c, convert.c  runs of assignments, reductions, running sums, other layouts
@@ -68,6 +69,7 @@ typedef struct AuLowerMemory {
     AuVal extents[8]; /* i32 */
     AuVal present;    /* optional tensors: i1; else none */
     AuVal by_vectors; /* vector access: rows consist of 16-byte vectors, aligned to them: i1 */
+    AuVal address;    /* then, of a tensor that the launch passes: a number, i64; else none */
     const AuPacked *packed; /* or NULL */
     const char *pair_axis; /* neighbours along this axis are stored side by side (operands of dot2);
                               NULL: plain */
@@ -133,6 +135,9 @@ typedef struct AuRoleState {
     const char *asked_segment;
     AuTiles tiles[4];
     uint32_t tiles_count;
+    bool
+        of_surfaces; /* products take operands from tensors: what is loaded as an operand comes as these do */
+    bool by_blocks; /* operands in tensors come by the unit that loads blocks (blocks.c) */
     bool in_branch; /* scalars set here must outlive the region: cells, not values */
     /* The run of assignments or the product being lowered. */
     AuTileStmt *const *run;
@@ -159,7 +164,8 @@ struct AuLower {
     AuPipePlan *pipes;
     bool vector_access; /* one of the roles' units moves memory so */
     bool is_persistent; /* its blocks work through those of the grid: persistent.c */
-    AuMem row_numbers,
+    AuMem row_numbers, place_sums,
+        place_operand, /* where an executor's sums go to be reduced, and to become operands; or none */
         column_numbers; /* matrices of positions (by_place.c); none: functions of an element know theirs */
     bool has_units; /* copies or products go on beside executors that go different ways */
     AuVal elected;  /* then: one lane of each warp */
@@ -328,6 +334,8 @@ void lower_matrix_move(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *
 
 /* ---- by_place.c, by_place_move.c: the same where functions of an element know its row and column */
 AuCut lower_cut_by_place(AuLower *l, const AuTileType *type);
+/* Those of a variable that is operand A: what it holds, or, where that are sums, taken there by way of memory. */
+AuMem lower_operand_matrices(AuLower *l, const AuTileVar *var);
 /* The variable's matrices, made at its first use; those of 16 bits are operands A. */
 AuMem lower_var_matrices(AuLower *l, const AuTileVar *var);
 /* Matrices of positions at the beginning of a kernel that computes by them. */
@@ -356,6 +364,13 @@ AuVal lower_follow(AuLower *l, AuTiles *tiles); /* none: nobody asks */
 void lower_matrix_product(AuLower *l, const AuTileStmt *s);
 /* The load of an operand's fragment by load_matrix; false: it cannot be loaded so. */
 bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s);
+
+/* ---- blocks.c: operands in tensors, by blocks; those of matrices: matrix.h */
+/* Can all operands in tensors of products in there come so, and what else could: i1, the same for all lanes; none: there are none (*any), or they never can. */
+AuVal lower_blocks_suit(AuLower *l, const AuTileStmts *body, bool *any);
+/* The load of an operand's fragment; false: it goes otherwise. */
+bool lower_load_by_blocks(AuLower *l, const AuTileStmt *s);
+void lower_blocks_ahead(AuLower *l, const AuTileStmt *s);
 
 /* ---- matrix_store.c: the store of a fragment by store_matrix; false: it cannot be stored so */
 bool lower_store_by_matrices(AuLower *l, const AuTileStmt *s);

@@ -139,6 +139,28 @@ static void lower_head(AuLower *l)
     if (!l->is_persistent) lower_lists(l);
 }
 
+/* Where the launch decides how operands in tensors come, once for each way. */
+static void walk_either_way(AuLower *l, const AuTileStmts *body)
+{
+    const AuVal by_blocks = lower_blocks_suit(l, body, &l->r.of_surfaces);
+    if (!by_blocks.i) {
+        lower_walk(l, body);
+        return;
+    }
+    const AuRoleState before = l->r;
+    const uint32_t count = before.role->vars.count;
+    AuHeld *held = AU_NEW_ARRAY(l->arena, AuHeld, count + 1);
+    for (uint32_t n = 0; n < count; n++) held[n] = before.vars[n];
+    kernel_if(l->k, by_blocks);
+    l->r.by_blocks = true;
+    lower_walk(l, body);
+    kernel_else(l->k);
+    l->r = before;
+    l->r.vars = held; /* nothing of the other way is known in this one */
+    lower_walk(l, body);
+    kernel_end(l->k);
+}
+
 /* [body], of the role, for the block whose position is known. */
 static void lower_block(AuLower *l, const AuTileStmts *body)
 {
@@ -147,7 +169,7 @@ static void lower_block(AuLower *l, const AuTileStmts *body)
         lower_lets(l);
     }
     if (l->is_persistent || l->r.unit->looks_ahead) lower_lists(l);
-    lower_walk(l, body);
+    walk_either_way(l, body);
 }
 
 static void lower_role(AuLower *l)

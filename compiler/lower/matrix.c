@@ -168,6 +168,7 @@ static void read_tiles(AuLower *l, const Matrix *x, const MatrixOperand *o, int3
         for (int32_t s = 0; s < x->parts; s++)
             out[t * x->parts + s] =
                 (o->e->op != TILE_X_REF ? from_fragment
+                 : o->by_blocks         ? lower_block
                  : o->pieces            ? from_pieces
                                         : from_elements)(l, o, first + t, step * x->parts + s);
 }
@@ -246,6 +247,13 @@ static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix
     return false;
 }
 
+/* False: an operand in a tensor that no block is. */
+static bool takes_blocks(AuLower *l, MatrixOperand *x)
+{
+    x->by_blocks = x->e->op == TILE_X_REF && x->e->memory->space == TILE_GLOBAL;
+    return !x->by_blocks || lower_takes_blocks(l, x);
+}
+
 static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
 {
     const AuTileType *c = s->var->type;
@@ -270,6 +278,7 @@ static bool prepare(AuLower *l, const AuTileStmt *s, Matrix *x)
     if (x->depth % both) x->a.by_ldmatrix = x->b.by_ldmatrix = false;
     choose_pieces(l, &x->a);
     choose_pieces(l, &x->b);
+    if (!takes_blocks(l, &x->a) || !takes_blocks(l, &x->b)) return false;
     x->step = x->a.by_ldmatrix || x->b.by_ldmatrix ? both : x->atom->k;
     x->parts = x->step / x->atom->k;
     return true;

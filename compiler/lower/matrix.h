@@ -21,6 +21,7 @@ typedef struct MatrixOperand {
     bool turned; /* as the other form of the instruction has it */
     bool
         crossed; /* of four registers along k the second and the third change places, as in the other operand */
+    bool by_blocks; /* of a surface of a tensor (blocks.c) */
     int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
     int32_t pieces; /* elements of a load that lanes turn; 0: none does */
     AuTileAxis named_free, named_k; /* of what a lane names of such a load */
@@ -40,6 +41,12 @@ static inline int32_t matrix_elements(const MatrixOperand *x)
 {
     return lower_piece_elements(&x->piece);
 }
+
+/* ---- blocks.c */
+
+/* Is what a lane takes at once of the operand, which is in a tensor, a block of a surface? */
+bool lower_takes_blocks(AuLower *l, const MatrixOperand *x);
+AuVal lower_block(AuLower *l, const MatrixOperand *x, int32_t tile, int32_t part);
 
 /* ---- matrix_order.c */
 

@@ -189,6 +189,25 @@ static int32_t neighbours(AuLower *l, const Copy *c, int32_t lanes)
     return last->size % (lanes * LANE / bytes) ? 1 : LANE / bytes;
 }
 
+/* One turn of a row, or all of them. */
+static void copy_turn(AuLower *l, Copy *c, AuVal index)
+{
+    const AuTileAxis *last = &c->type->axes[c->type->count - 1];
+    c->point.at[c->point.count++] = (AuCoord){.axis = last->name, .index = index};
+    copy_element(l, c);
+    c->point.count--;
+}
+
+/* Cores seldom meet rows whose elements lie apart, each of which is an access of memory, and zeros: little code is better there than all turns
+ * written out. */
+static bool is_loop(const AuLower *l, const Copy *c, int32_t size, int32_t lanes)
+{
+    enum { FEW = 2 };
+    const bool seldom =
+        c->row == COPY_OUTSIDE || (!c->contiguous && c->from->memory->space == TILE_GLOBAL);
+    return l->r.unit->vectors && seldom && size % lanes == 0 && size > FEW * lanes;
+}
+
 /* Along the last axis, a vector of lanes at a time. */
 static void copy_row(AuLower *l, Copy *c)
 {
@@ -199,14 +218,20 @@ static void copy_row(AuLower *l, Copy *c)
                            ? kernel_lane(k)
                            : kernel_op2(k, AU_K_MUL, kernel_lane(k), kernel_i32(k, c->width));
     const int32_t lanes = (int32_t)k->lanes * c->width;
+    if (is_loop(l, c, last->size, lanes)) {
+        const AuVal at =
+            kernel_for(k, kernel_i32(k, 0), kernel_i32(k, last->size), lanes, AU_UNROLL_NEVER);
+        c->in_row = (AuVal){0};
+        copy_turn(l, c, kernel_op2(k, AU_K_ADD, lane, at));
+        kernel_end(k);
+        return;
+    }
     for (int32_t first = 0; first < last->size; first += lanes) {
         const AuVal index = kernel_op2(k, AU_K_ADD, lane, kernel_i32(k, first));
         c->in_row = first + lanes > last->size
                         ? kernel_op2(k, AU_K_LT, index, kernel_i32(k, last->size))
                         : (AuVal){0};
-        c->point.at[c->point.count++] = (AuCoord){.axis = last->name, .index = index};
-        copy_element(l, c);
-        c->point.count--;
+        copy_turn(l, c, index);
     }
 }
 
@@ -325,12 +350,13 @@ static void prefetch_rows(AuLower *l, const AuTileExpr *view, AuPoint *p)
     if (!last) kernel_end(k);
 }
 
-/* By cores alone: the lanes of others read on while they wait. Rows whose elements do not lie side by side are left as they are. */
+/* By cores, and by blocks where products take them: the lanes of others read on while they wait. Rows whose elements do not lie side by side are left as they are. */
 void lower_prefetch(AuLower *l, const AuTileStmt *s)
 {
     const AuTileExpr *view = s->ahead.view;
     const AuLowerMemory *from = lower_memory(l, view->memory);
     AuPoint p = {.count = 0};
+    if (l->module->caps->loads & TILE_LOADS_BLOCK) lower_blocks_ahead(l, s);
     if (!l->r.unit->vectors) return;
     kernel_if(l->k, kernel_op2(l->k, AU_K_EQ, from->strides[view->memory->type.count - 1],
                                kernel_i64(l->k, 1)));

@@ -129,6 +129,7 @@ static void product(AuLower *l, const AuTileStmt *s)
     const int32_t depth = tile_axis(a->type, k)->size;
     Left left = {.ref = a->op == TILE_X_REF ? a : NULL};
     if (!left.ref) left.tiles = tiles_of(l, a->var);
+    if (!left.ref && !a->var->type->opaque) left.tiles.mem = lower_operand_matrices(l, a->var);
     Tiles right = {.cut = cut(atom, TILE_B, atom->k, atom->n)};
     right.cut.row_axis = k, right.cut.column_axis = n;
     right.mem = lower_matrices(l, "right", &right.cut, TILE_B, b->type->elem);

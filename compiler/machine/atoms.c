@@ -74,6 +74,12 @@ int32_t tile_atom_extent(const AuTileAtom *atom, AuTileUse use, int axis)
     return use == TILE_A ? atom->k : atom->n;
 }
 
+int32_t tile_place_bytes(const AuTileAtom *atom)
+{
+    if (!atom->by_place || atom->joins) return 0;
+    return (atom->m * atom->n + atom->m) * 4 + atom->m * atom->k * 2;
+}
+
 const AuTilePlaces *tile_atom_places(AuArena *arena, const AuTileAtom *atom, AuTileUse use,
                                      int axis, int32_t extent)
 {

@@ -50,10 +50,11 @@ typedef struct AuTileAtom {
     bool is_async, opaque;
     bool
         by_place; /* where elements lie is the device's secret, but functions of an element get its row and column: digits are names alone */
-    bool joins;   /* by_place: and its rows are reduced, and sums become operands without memory */
-    bool tensor;  /* C, and A if not in shared memory, live in tensor memory */
-    bool turns;   /* memory may be read by parts of rows or of columns: tile_turned_places */
-    bool rounds;  /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */
+    bool
+        joins; /* by_place: and its rows are reduced, and sums become operands without memory (else: tile_place_bytes) */
+    bool tensor;    /* C, and A if not in shared memory, live in tensor memory */
+    bool turns;     /* memory may be read by parts of rows or of columns: tile_turned_places */
+    bool rounds;    /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */
     bool exchanges; /* sums become operand A by one exchange between lanes: tile_spread_bit */
     const char *note;
 } AuTileAtom;
@@ -63,6 +64,8 @@ const AuTileAtom *tile_atom_at(uint32_t n);    /* NULL after the last */
 /* Are they one instruction? Some machines have it for fewer types of operands than others, and so an atom of their own. */
 bool tile_same_instruction(const AuTileAtom *a, const AuTileAtom *b);
 int32_t tile_atom_extent(const AuTileAtom *atom, AuTileUse use, int axis); /* rows: 0, columns: 1 */
+/* Of shared memory an executor has to reduce rows, and to make operands of 16 bits of sums, where the instruction does neither. */
+int32_t tile_place_bytes(const AuTileAtom *atom);
 /* Places of that axis of a tile used as A, B or C. NULL if the extent does not fit. */
 const AuTilePlaces *tile_atom_places(AuArena *arena, const AuTileAtom *atom, AuTileUse use,
                                      int axis, int32_t extent);

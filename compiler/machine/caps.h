@@ -60,6 +60,7 @@ typedef struct AuTileCaps {
     int32_t half_held;   /* the same of half of the registers, where a scheduler's warps share
                            them out: what takes no more leaves room for a second warp; 0: no */
     int32_t direct_held; /* `held` where tiles come to shared memory by TILE_COPIES_DIRECT */
+    int32_t far_held;    /* `held` where operands come straight from tensors */
     int32_t back_held;   /* the same of a backward's sums, operands that stay and three times its
                            pairs; 0: not known */
     /* `held` where nothing fits into that, and values move between two kinds of registers; 0: none */

@@ -2,7 +2,11 @@
  *
  * The scale of a row is that with which its largest number is the largest code; with zero points, that with which its numbers reach
  * from the least code to the largest. A row of zeros, or of numbers that are none for a scale's arithmetic, has 1; one with a number that is
- * infinite or NaN has such a scale, and is NaN as it is read. */
+ * infinite or NaN has such a scale, and is NaN as it is read.
+ *
+ * Scales and zero points of 16 bits are rounded first, and codes are made with what they are then. Those of f16 are as large as zero points
+ * that they divide by allow, and of those that are no normal numbers the next larger one, so that the largest number still has a code; a row too
+ * large for any is NaN as it is read. */
 #include "key_layout.h"
 #include "key_storage.h"
 #include "lanes_append.h"
@@ -19,10 +23,57 @@ static const char *given_at(Lanes *x, uint32_t tensor)
 {
     const bool paged = lanes_keys_are_paged(x), by_rows = x->p->attn->keys.has_rows && !paged;
     const char *b = x->p->by_slots ? paged ? "m" : "page" : by_rows ? "line" : "b";
-    return tile_text(x->t, "%s[%s, h, 0, 0]", lanes_tensor(x, tensor), b);
+    const char *given = tile_text(x->t, "%s[%s, h, 0, 0]", lanes_tensor(x, tensor), b);
+    return x->p->attn->tensors[tensor].dtype == AU_DT_F32 ? given
+                                                          : tile_text(x->t, "f32(%s)", given);
 }
 
 static const char *tiny(Lanes *x) { return tile_number(x->t, 0x1p-100); }
+
+static AuDtype dtype_of(const Lanes *x, uint32_t tensor)
+{
+    return x->p->attn->tensors[tensor].dtype;
+}
+
+/* As the tensor holds it. */
+static const char *held(Lanes *x, uint32_t tensor, const char *name)
+{
+    return dtype_of(x, tensor) == AU_DT_F32
+               ? name
+               : tile_text(x->t, "%s(%s)", lanes_elem(x, tensor), name);
+}
+
+static void round_as_held(Lanes *x, uint32_t tensor, const char *name)
+{
+    if (dtype_of(x, tensor) != AU_DT_F32) tile_set(x->t, name, "f32(%s)", held(x, tensor, name));
+}
+
+static void keep(Lanes *x, uint32_t tensor, const char *name, const char *place, const char *group)
+{
+    tile_store(x->t, "%s -> %s[%s, %s]", held(x, tensor, name), lanes_tensor(x, tensor), place,
+               group);
+}
+
+/* The scale for numbers that reach over [spread] of so many codes; [apart]: what zero points are a multiple of, NULL: there are none. */
+static void make_scale(Lanes *x, uint32_t tensor, const char *name, const char *spread,
+                       int32_t codes, const char *apart)
+{
+    AuTileBuild *t = x->t;
+    const AuDtype dtype = dtype_of(x, tensor);
+    if (dtype == AU_DT_F32) {
+        tile_set(t, name, "where(%s < %s, 1.0, %s / %d.0)", spread, tiny(x), spread, codes);
+        return;
+    }
+    if (apart) /* zero points are 2^15 and some codes at most */
+        tile_set(t, name, "%s / %d.0 + abs(%s) * %s", spread, codes, apart,
+                 tile_number(t, 0x1p-16));
+    else
+        tile_set(t, name, "%s / %d.0", spread, codes);
+    const char *larger =
+        dtype == AU_DT_F16 ? tile_text(t, "(%s + %s)", name, tile_number(t, 0x1p-25)) : name;
+    tile_set(t, name, "where(%s < %s, 1.0, %s)", name, tiny(x), larger);
+    round_as_held(x, tensor, name);
+}
 
 const char *lanes_scale_of_row(Lanes *x, const LanesAppended *s, const char *row, const char *place)
 {
@@ -32,9 +83,8 @@ const char *lanes_scale_of_row(Lanes *x, const LanesAppended *s, const char *row
     const char *top = tile_text(t, "top_of_%s", s->cache),
                *scale = tile_text(t, "scale_of_%s", s->cache);
     tile_set(t, top, "reduce_maxnan(abs(f32(%s)), %s)", row, s->axis);
-    tile_set(t, scale, "where(%s < %s, 1.0, %s / %d.0)", top, tiny(x), top,
-             largest[storage(x, s)->as]);
-    tile_store(t, "%s -> %s[%s, 0]", scale, lanes_tensor(x, tensor), place);
+    make_scale(x, tensor, scale, top, largest[storage(x, s)->as], NULL);
+    keep(x, tensor, scale, place, "0");
     return scale;
 }
 
@@ -42,7 +92,7 @@ const char *lanes_scale_of_row(Lanes *x, const LanesAppended *s, const char *row
 
 bool lanes_appends_parts(const Lanes *x, const LanesAppended *s)
 {
-    return attn_stores_parts(storage(x, s));
+    return s->n < 3 && attn_stores_parts(storage(x, s));
 }
 
 /* Channels of a scale. */
@@ -127,16 +177,17 @@ static Scale made(Lanes *x, const LanesAppended *s, const char *place, const cha
     if (as->has_zero) {
         most(x, s, top, "f32(%s)");
         most(x, s, under, "(0.0 - f32(%s))");
-        tile_set(t, out.scale, "where(%s + %s < %s, 1.0, (%s + %s) / %d.0)", top, under, tiny(x),
-                 top, under, high - low);
+        make_scale(x, as->scale, out.scale, tile_text(t, "(%s + %s)", top, under), high - low,
+                   tile_text(t, "(%s - %s)", top, under));
         out.zero = tile_text(t, "zero_of_%s", s->cache);
         tile_set(t, out.zero, "%s / %s + %d.0", under, out.scale, low);
-        tile_store(t, "%s -> %s[%s, %s]", out.zero, lanes_tensor(x, as->zero), place, group);
+        round_as_held(x, as->zero, out.zero);
+        keep(x, as->zero, out.zero, place, group);
     } else {
         most(x, s, top, "abs(f32(%s))");
-        tile_set(t, out.scale, "where(%s < %s, 1.0, %s / %d.0)", top, tiny(x), top, high);
+        make_scale(x, as->scale, out.scale, top, high, NULL);
     }
-    tile_store(t, "%s -> %s[%s, %s]", out.scale, lanes_tensor(x, as->scale), place, group);
+    keep(x, as->scale, out.scale, place, group);
     return out;
 }
 

@@ -1,5 +1,5 @@
 /* common.c - what all schedules begin with. */
-#include "lanes.h"
+#include "rows.h"
 #include "shapes.h"
 
 bool schedule_values_apart(const AuProblem *p)
@@ -10,7 +10,32 @@ bool schedule_values_apart(const AuProblem *p)
 const char *schedule_parts_refusal(const AuProblem *p)
 {
     if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
-    return p->hooks->dot_count ? "further products" : NULL;
+    return NULL;
+}
+
+/* Rows of keys that come beside those of K are the head's; of kernels for few queries none had them beside what else departs from plain calls. */
+static const char *beside_dots_refusal(const AuProblem *p)
+{
+    const AuHooks *hooks = p->hooks;
+    if (p->attn->keys.has_groups) return "prefixes, and further products";
+    if (p->attn->v_in_k) return "values that are channels of the keys, and further products";
+    if (schedule_has_value_heads(p->attn))
+        return "values of other heads than the keys', and further products";
+    if (lanes_mask_by_head(&(Lanes){.p = p}))
+        return "a mask that depends on the head, and further products";
+    if (hooks->needs_lists && !hooks->needs_most)
+        return "a mask that depends on data, and further products";
+    return NULL;
+}
+
+const char *schedule_shared_dots_refusal(const AuProblem *p)
+{
+    if (!p->hooks->dot_count) return NULL;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++)
+        if (lanes_dot_has_own_keys(p, n))
+            return "rows of keys of further products that heads have for themselves";
+    if (!attn_has_layout(p->attn)) return "further products of dense rows";
+    return beside_dots_refusal(p);
 }
 
 bool schedule_has_value_heads(const AuAttn *a)

@@ -30,6 +30,18 @@ const char *decode_tile_elem(Lanes *x, uint32_t n)
     return lanes_is_stored(x, n) ? "f32" : x->operand;
 }
 
+const char *decode_term_elem(Lanes *x, uint32_t term)
+{
+    return term ? lanes_elem(x, lanes_dot_tensor(x->p, term - 1, true)) : decode_tile_elem(x, 1);
+}
+
+/* A vector of keys of a product. */
+static const char *keys_of(Lanes *x, const DecodeBundle *of, uint32_t term)
+{
+    return tile_text(x->t, term ? "further%s_keys%d" : "%skeys%d", lanes_term(x, term).number,
+                     of->rows);
+}
+
 /* The name of what row [row] of a bundle has. */
 static const char *of_row(Lanes *x, const DecodeBundle *of, const char *name, int32_t row)
 {
@@ -40,8 +52,9 @@ void decode_declare(Lanes *x, const DecodeBundle *of)
 {
     AuTileBuild *t = x->t;
     const int32_t lanes = x->p->caps->lanes;
-    tile_frag(t, tile_text(t, "keys%d", of->rows), "%s[kv:%d, d:%d] @ a_row_along",
-              decode_tile_elem(x, 1), of->keys, lanes);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        tile_frag(t, keys_of(x, of, n), "%s[kv:%d, d:%d] @ a_row_along", decode_term_elem(x, n),
+                  of->keys, lanes);
     tile_frag(t, tile_text(t, "value%d", of->rows), "%s[e:%d] @ along_lanes",
               decode_tile_elem(x, 2), of->channels);
     tile_frag(t, tile_text(t, "before%d", of->rows), "f32[e:%d] @ along_lanes", of->channels);
@@ -78,33 +91,42 @@ static void bring_keys(Lanes *x, const DecodeBundle *of, const char *first, bool
     bring(x, 1, "(n + 1)", first, step, in_step ? parts * steps : parts, from, keys);
 }
 
-void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
+/* Scores of a product. */
+static void product(Lanes *x, const DecodeBundle *of, const char *first, uint32_t term)
 {
     AuTileBuild *t = x->t;
-    const int32_t lanes = x->p->caps->lanes, d = x->p->d;
+    const int32_t lanes = x->p->caps->lanes;
+    const LanesTerm product = lanes_term(x, term);
+    const char *keys = keys_of(x, of, term);
     tile_for_range(t, "turn", "0", tile_text(t, "%d", x->shape->key_tile / of->keys));
     const DecodeNext next = decode_next(x, 1);
-    bring(x, next.of, next.tile, first, "turn", x->shape->key_tile / of->keys, decode_brought(x),
-          x->shape->key_tile - decode_brought(x));
+    if (!term)
+        bring(x, next.of, next.tile, first, "turn", x->shape->key_tile / of->keys,
+              decode_brought(x), x->shape->key_tile - decode_brought(x));
     for (int32_t r = 0; r < of->rows; r++) {
         const char *total = of_row(x, of, "total", r);
         tile_set(t, total, "fill(%s, 0.0)", total);
     }
-    tile_for_range(t, "channel", "0", tile_text(t, "%d", d / lanes));
-    tile_load(t, tile_text(t, "keys%d", of->rows), "K[turn * %d +: %d, channel * %d +: %d]",
-              of->keys, of->keys, lanes, lanes);
+    tile_for_range(t, "channel", "0", tile_text(t, "%d", product.width / lanes));
+    tile_load(t, keys, "K%s[turn * %d +: %d, channel * %d +: %d]%s", product.number, of->keys,
+              of->keys, lanes, lanes, term ? " as [kv, d]" : "");
     for (int32_t r = 0; r < of->rows; r++)
-        tile_load(t, of_row(x, of, "query", r), "Q[%s + %d, channel * %d +: %d]", first, r, lanes,
-                  lanes);
+        tile_load(t, of_row(x, of, "query", r), "Q%s[%s + %d, channel * %d +: %d]%s",
+                  product.number, first, r, lanes, lanes, term ? " as [d]" : "");
     for (int32_t r = 0; r < of->rows; r++) {
         const char *total = of_row(x, of, "total", r);
-        tile_set(t, total, "fma(f32(keys%d), %s, %s)", of->rows, of_row(x, of, "query", r), total);
+        tile_set(t, total, "fma(f32(%s), %s, %s)", keys, of_row(x, of, "query", r), total);
     }
     tile_end(t);
     for (int32_t r = 0; r < of->rows; r++)
-        tile_store(t, "reduce_sum(%s, d) -> S[%s + %d, turn * %d +: %d]", of_row(x, of, "total", r),
-                   first, r, of->keys, of->keys);
+        tile_store(t, "reduce_sum(%s, d) -> S%s[%s + %d, turn * %d +: %d]",
+                   of_row(x, of, "total", r), product.number, first, r, of->keys, of->keys);
     tile_end(t);
+}
+
+void decode_scores(Lanes *x, const DecodeBundle *of, const char *first)
+{
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) product(x, of, first, n);
 }
 
 /* Values of key [key] of a turn: channels of the part of the row. */

@@ -6,8 +6,8 @@
  *
  *     S[rows, kv] = sum over d of Q[rows, d] K[kv, d]        ACC[rows, e] = ACC SCALE + sum over kv of S[rows, kv] V[kv, e]
  *
- * Memories, which the caller declares: Q f32[q, d], K [kv, d], V [kv, e], ACC f32[q, e], S f32[q, kv], SCALE f32[q]. Values that are channels of
- * the keys are those of K. */
+ * Memories, which the caller declares: Q f32[q, d], K [kv, d], V [kv, e], ACC f32[q, e], S f32[q, kv], SCALE f32[q]; Q0, K0 and S0 of a further product.
+ * Values that are channels of the keys are those of K. */
 #ifndef AU_SCHEDULE_DECODE_ROWS_H
 #define AU_SCHEDULE_DECODE_ROWS_H
 
@@ -33,6 +33,8 @@ DecodeNext decode_next(const Lanes *x, uint32_t n);
 /* Element type of tiles of keys (1) or values (2): as they are passed, converted where they are multiplied, so that tiles of 16 bits have
  * twice as many keys. Codes become f32. */
 const char *decode_tile_elem(Lanes *x, uint32_t n);
+/* The same of keys of a product, q k' (0) or a further one. */
+const char *decode_term_elem(Lanes *x, uint32_t term);
 DecodeBundle decode_bundle(const Lanes *x, int32_t rows);
 void decode_declare(Lanes *x, const DecodeBundle *of);
 /* Of rows [first] .. of the block. */

@@ -202,7 +202,7 @@ static void add_statistics(Lanes *x, Ring *r, uint32_t from, uint32_t to)
                       tile_text(x->t, "f32[q:%d]", x->shape->query_tile),
                       {tile_text(x->t, "%s[%s, h, ", back_row_name(x, n),
                                  lanes_row_b(x, LANES_QUERIES)),
-                       "]", NULL},
+                       "]", NULL, false},
                       true,
                       tile_text(x->t, "row%u_all", n)});
 }

@@ -56,11 +56,10 @@ static void send(Lanes *x, LanesRows view, const char *to, const char *axis, uin
     const uint32_t rows = SCHEDULE_PAGE_ROWS;
     const char *low = by_lanes ? tile_text(t, "slot%u + k_low - key%u", n, n) : "0",
                *part = tile_text(t, "%s[%u +: %u, :]", to, n * rows, rows);
-    tile_async_copy(
-        t, NULL,
-        "%s[page%u, %s, slot%u +: %u from %s to slot%u + paged_end - key%u%s as [kv, %s] "
-        "-> %s pad 0",
-        view.before, n, view.head, n, rows, low, n, n, view.after, axis, part);
+    tile_async_copy(t, NULL,
+                    "%spage%u%sslot%u +: %u from %s to slot%u + paged_end - key%u%s as [kv, %s] "
+                    "-> %s pad 0",
+                    view.before, n, view.head, n, rows, low, n, n, view.after, axis, part);
 }
 
 void group_pages_issue(Lanes *x, const GroupTile *tile, LanesRows view, const char *to,

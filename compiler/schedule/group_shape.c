@@ -100,6 +100,16 @@ static const char *refusal_of_pages(const AuProblem *p)
     return p->hooks->dot_count ? "pages, and further products" : NULL;
 }
 
+/* Tiles of a pipeline come by one span. */
+static const char *refusal_of_dots(const AuProblem *p)
+{
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++)
+        if (lanes_dot_is_in_sequence(p, n, LANES_QUERIES) ||
+            lanes_dot_is_in_sequence(p, n, LANES_KEYS))
+            return "further products of rows that all packed sequences share";
+    return NULL;
+}
+
 const char *group_refusal_of_units(AuArena *arena, const AuProblem *p)
 {
     if (group_atom(p) && p->caps->pipelines && p->caps->copies & TILE_COPIES_TENSOR) return NULL;
@@ -114,6 +124,7 @@ const char *group_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (why) return why;
     if (p->attn->v_in_k) return "values that are channels of the keys";
     why = refusal_of_pages(p);
+    if (!why) why = refusal_of_dots(p);
     if (why) return why;
     if (!is_multiple(p->d, atom->k) || !is_multiple(p->e, atom->k))
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, atom->k);

@@ -19,7 +19,10 @@ bool lanes_rows_are_paged(Lanes *x, uint32_t operand)
 
 bool lanes_has_pages(Lanes *x)
 {
-    return lanes_rows_are_paged(x, 1) || (x->own_v && lanes_rows_are_paged(x, 2));
+    bool of_dots = false;
+    for (uint32_t n = 0; n < x->p->hooks->dot_count; n++)
+        of_dots |= lanes_dot_rows(x, n, LANES_KEYS, ":").head != NULL;
+    return of_dots || lanes_rows_are_paged(x, 1) || (x->own_v && lanes_rows_are_paged(x, 2));
 }
 
 const char *lanes_most_keys(Lanes *x)
@@ -41,7 +44,7 @@ const char *lanes_paged_type(Lanes *x, const char *elem, uint32_t n)
 bool schedule_inputs_have_keys(const AuAttn *a)
 {
     for (uint32_t n = 3; n < a->tensor_count; n++)
-        for (uint32_t k = 0; k < a->tensors[n].rank; k++)
+        for (uint32_t k = 0; k < a->tensors[n].rank && !a->tensors[n].as_keys; k++)
             if (a->tensors[n].axes[k].i == a->tensors[1].axes[2].i) return true;
     return false;
 }
@@ -342,13 +345,15 @@ const char *lanes_key_end(Lanes *x)
 
 LanesRows lanes_paged_rows(Lanes *x, const char *tensor, const char *head, const char *columns)
 {
-    return (LanesRows){.before = tensor, .after = tile_text(x->t, ", %s]", columns), .head = head};
+    return (LanesRows){.before = tile_text(x->t, "%s[", tensor),
+                       .after = tile_text(x->t, ", %s]", columns),
+                       .head = tile_text(x->t, ", %s, ", head)};
 }
 
 AuTileHandle lanes_at_pages(Lanes *x, LanesRows view, const char *rows)
 {
     const char *slots = lanes_size(x, layout(x)->slots), *pages = lanes_size(x, layout(x)->pages);
-    return tile_part(x->t, "%s[clamp(%s, 0, %s - 1), %s, %s %% %s%s", view.before,
+    return tile_part(x->t, "%sclamp(%s, 0, %s - 1)%s%s %% %s%s", view.before,
                      lanes_page_entry(x, tile_text(x->t, "%s / %s", rows, slots)), pages, view.head,
                      rows, slots, view.after);
 }

@@ -32,9 +32,16 @@ int32_t lanes_stored_width(const Lanes *x, uint32_t n, int32_t width)
     return lanes_stores_halves(x, n) ? width / 2 : width;
 }
 
+/* Scales and zero points are numbers of f32 wherever they are used. */
+static const char *as_f32(Lanes *x, uint32_t tensor, const char *element)
+{
+    const bool is = x->p->attn->tensors[tensor].dtype == AU_DT_F32;
+    return is ? element : tile_text(x->t, "f32(%s)", element);
+}
+
 /* Of the scale or the zero point: of channels of a group. Of keys in pages those of a sequence are [sequence]'s. */
-static const char *scale_at(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at,
-                            const char *sequence)
+static const char *stored_scale(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at,
+                                const char *sequence)
 {
     const AuRowLayout *keys = &x->p->attn->keys;
     const char *scale = lanes_tensor(x, tensor), *line = lanes_key_line(x),
@@ -42,12 +49,21 @@ static const char *scale_at(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at
     const bool paged = lanes_keys_are_paged(x);
     if (!storage(x, n)->by_token)
         return tile_text(x->t, "%s[%s, %s, 0, %s]", scale, paged ? sequence : line, at.head, group);
-    if (!paged) return tile_text(x->t, "%s[%s, %s, %s, %s]", scale, line, at.head, at.rows, group);
+    if (lanes_is_packed(x, LANES_KEYS)) line = "0";
+    if (!paged)
+        return tile_text(x->t, "%s[%s, %s, %s%s, %s]", scale, line, at.head,
+                         lanes_row_start(x, LANES_KEYS), at.rows, group);
     const char *slots = hooks_name(x->arena, x->p->attn->sizes[keys->slots].name),
                *pages = hooks_name(x->arena, x->p->attn->sizes[keys->pages].name);
     return tile_text(x->t, "%s[clamp(%s, 0, %s - 1), %s, %s %% %s, %s]", scale,
                      lanes_page_entry(x, tile_text(x->t, "%s / %s", at.rows, slots)), pages,
                      at.head, at.rows, slots, group);
+}
+
+static const char *scale_at(Lanes *x, uint32_t n, uint32_t tensor, LanesPlace at,
+                            const char *sequence)
+{
+    return as_f32(x, tensor, stored_scale(x, n, tensor, at, sequence));
 }
 
 const char *lanes_scale_of(Lanes *x, uint32_t n, const char *head, const char *rows)
@@ -124,8 +140,9 @@ static bool is_scaled(Lanes *x, uint32_t n)
 const char *lanes_scale_in_page(Lanes *x, uint32_t n, const char *head, const char *page,
                                 const char *slot)
 {
-    return tile_text(x->t, "%s[%s, %s, %s, 0]", lanes_tensor(x, storage(x, n)->scale), page, head,
-                     slot);
+    const uint32_t scale = storage(x, n)->scale;
+    return as_f32(x, scale,
+                  tile_text(x->t, "%s[%s, %s, %s, 0]", lanes_tensor(x, scale), page, head, slot));
 }
 
 AuTileHandle lanes_scale_ahead(uint32_t n)

@@ -51,7 +51,9 @@ typedef struct Lanes {
                             each with sums of its own for dK and dV */
     int32_t rows, block; /* query rows of an executor, of a block */
     int32_t resident;    /* blocks of a few queries that are on a processor at once */
-    int32_t part_least;  /* keys of their parts at least; 0: a tile */
+    bool
+        ends_rows; /* a block of them whose rows have one part alone stores results, not what another kernel joins */
+    int32_t part_least; /* keys of their parts at least; 0: a tile */
     int32_t
         key_parts; /* of a tile, executors [self % key_parts] have each one; 0: the shape says it */
     int32_t item_rows[2]; /* of an item of the list of queries, of keys; 0: `block` */

@@ -4,6 +4,8 @@
  * whole executor: the slot that the call gives, or the place of its token among the last of the sequence. What is no place is passed by,
  * whatever the numbers are: of writes a clamped address would be another sequence's row.
  *
+ * Rows of keys that further products read are rows of a cache of their own, which a kernel of their own moves.
+ *
  * Row mods are applied where the cache holds what they make (rows_are_new). Rows become codes of 8 bits on the way where the cache has those: divided by the scale that is given, or by one that is made of the row
  * and written beside it. */
 #include "key_layout.h"
@@ -35,24 +37,32 @@ static const char *slot_batch(Lanes *x)
     return au_text_str(&text);
 }
 
-/* ---- one row of k (1) or v (2) */
+/* ---- one row of k (1), of v (2), of an input that has rows of keys */
 
-static LanesAppended side_of(const Lanes *x, uint32_t n)
+static LanesAppended side_of(Lanes *x, uint32_t n)
 {
-    return n == 1 ? (LanesAppended){1, "k", "k_new", "d", x->p->d}
-                  : (LanesAppended){2, "v", "v_new", "e", x->p->e};
+    AuAttn *a = x->p->attn;
+    if (n < 3)
+        return n == 1 ? (LanesAppended){1, "k", "k_new", "d", x->p->d}
+                      : (LanesAppended){2, "v", "v_new", "e", x->p->e};
+    const char *name = lanes_tensor(x, n);
+    return (LanesAppended){n, name, tile_text(x->t, "%s_new", name), "x3",
+                           (int32_t)hooks_expr(x->p->hooks, a, a->tensors[n].axes[3])->integer};
 }
+
+static bool is_input(const LanesAppended *s) { return s->n > 2; }
 
 static const AuStorage *storage(const Lanes *x, const LanesAppended *s)
 {
-    return &x->p->attn->storage[s->n - 1];
+    static const AuStorage as_operand;
+    return is_input(s) ? &as_operand : &x->p->attn->storage[s->n - 1];
 }
 
 /* Is the row what a mod makes of the one that is given? */
 static bool is_changed(const Lanes *x, const LanesAppended *s)
 {
     const AuHooks *h = x->p->hooks;
-    return x->p->attn->rows_are_new && (s->n == 1 ? h->has_k_mod : h->has_v_mod);
+    return x->p->attn->rows_are_new && !is_input(s) && (s->n == 1 ? h->has_k_mod : h->has_v_mod);
 }
 
 /* The lanes of a row: all, or of rows that a mod may sum over as many as divide them. */
@@ -97,6 +107,7 @@ static void layout(Lanes *x, const LanesAppended *s)
 static const char *cache_type(Lanes *x, const LanesAppended *s)
 {
     const char *elem = lanes_elem(x, s->n);
+    if (is_input(s)) return lanes_type(x, elem, s->n);
     if (lanes_keys_are_paged(x)) return lanes_paged_type(x, elem, s->n);
     return tile_text(x->t, "%s[b:%s, h:%s, kv:%s, %s:%d]", elem, slot_batch(x),
                      lanes_axis(x, s->n, 1), lanes_axis(x, s->n, 2), s->axis,
@@ -107,17 +118,16 @@ static void arguments(Lanes *x, const LanesAppended *s)
 {
     AuTileBuild *t = x->t;
     const AuTensor *of = &x->p->attn->tensors[s->n];
-    const uint32_t scale = storage(x, s)->scale;
+    const uint32_t scale = storage(x, s)->scale, zero = storage(x, s)->zero;
     const char *elem = of->dtype == AU_DT_OPERAND ? x->operand : lanes_elem(x, s->n);
     tile_arg(t, s->cache, TILE_INOUT, "%s", cache_type(x, s));
     tile_arg(t, s->given, TILE_IN, "%s[m:%s, h:%s, n:%s, %s:%d]", elem, new_size(x, AU_NEW_BATCH),
              lanes_axis(x, s->n, 1), new_size(x, AU_NEW_ROWS), s->axis, s->width);
     const AuTileMode mode = storage(x, s)->by_token ? TILE_INOUT : TILE_IN;
     if (lanes_is_stored(x, s->n))
-        tile_arg(t, lanes_tensor(x, scale), mode, "%s", lanes_type(x, "f32", scale));
+        tile_arg(t, lanes_tensor(x, scale), mode, "%s", lanes_type(x, lanes_elem(x, scale), scale));
     if (lanes_is_stored(x, s->n) && storage(x, s)->has_zero)
-        tile_arg(t, lanes_tensor(x, storage(x, s)->zero), mode, "%s",
-                 lanes_type(x, "f32", storage(x, s)->zero));
+        tile_arg(t, lanes_tensor(x, zero), mode, "%s", lanes_type(x, lanes_elem(x, zero), zero));
 }
 
 /* What the mod makes of row n of the new ones, which is row j of the sequence; rounded as the cache has it. */
@@ -306,8 +316,9 @@ static void kernel(Lanes *x, const char *name, const Sides *sides)
         if (lanes_appends_parts(x, s))
             lanes_append_fragments(x, s);
         else
-            tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s", x->operand,
-                      s->axis, lanes_width(x, s), s->cache);
+            tile_frag(t, tile_text(t, "row_%s", s->cache), "%s[%s:%d] @ row_of_%s",
+                      is_input(s) ? lanes_elem(x, s->n) : x->operand, s->axis, lanes_width(x, s),
+                      s->cache);
     }
     if (turns > 1) tile_for_range(t, "turn", "0", tile_text(t, "%d", turns));
     tile_set(t, "row", "some * %d%s%s", rows,
@@ -338,6 +349,12 @@ static void kernels(Lanes *x)
     else {
         kernel(x, "keys", &(Sides){{k}, 1});
         kernel(x, "values", &(Sides){{v}, 1});
+    }
+    for (uint32_t n = 3; n < a->tensor_count; n++) {
+        if (!a->tensors[n].as_keys) continue;
+        const LanesAppended rows = side_of(x, n);
+        layout(x, &rows);
+        kernel(x, tile_text(x->t, "rows_of_%u", n), &(Sides){{rows}, 1});
     }
 }
 

@@ -5,7 +5,7 @@
 #include "lanes.h"
 
 typedef struct LanesAppended {
-    uint32_t n;                       /* k (1) or v (2) */
+    uint32_t n;                       /* k (1), v (2), or an input that has rows of keys */
     const char *cache, *given, *axis; /* "k", "k_new", "d" */
     int32_t width;
 } LanesAppended;

@@ -52,6 +52,14 @@ static void memories(Lanes *x)
     tile_private(t, "K", "%s[kv:%d, d:%d]", decode_tile_elem(x, 1), keys, x->p->d);
     if (x->own_v) tile_private(t, "V", "%s[kv:%d, e:%d]", decode_tile_elem(x, 2), keys, x->p->e);
     tile_private(t, "S", "f32[q:%d, kv:%d]", ROWS, keys);
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        tile_private(t, lanes_term_name(x, "Q", n).text, "f32[q:%d, %s:%d]", ROWS, term.axis,
+                     term.width);
+        tile_private(t, lanes_term_name(x, "K", n).text, "%s[kv:%d, %s:%d]", decode_term_elem(x, n),
+                     keys, term.axis, term.width);
+        tile_private(t, lanes_term_name(x, "S", n).text, "f32[q:%d, kv:%d]", ROWS, keys);
+    }
     if (x->p->hooks->has_scale) tile_private(t, "SCALE", "f32[q:%d]", ROWS);
     for (uint32_t n = 1; n < (x->own_v ? 3u : 2u); n++)
         if (lanes_has_codes(x, n)) lanes_code_memory(x, n);
@@ -81,9 +89,30 @@ static bool asks_tiles(const Lanes *x)
     return x->p->hooks->needs_lists && !x->p->hooks->needs_most && !x->p->attn->keys.has_groups;
 }
 
+/* And of further products. */
+static void copy_further_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        tile_for_range(t, "slice", "0", tile_text(t, "%d", x->shape->key_tile / COPIED));
+        const char *first = tile_text(t, "slice * %d", COPIED);
+        const LanesSome some =
+            lanes_some_of(x, lanes_term_rows(x, n, LANES_KEYS, ":"), first, COPIED);
+        tile_copy(t, "%v -> %v[%s +: %d, :] pad 0%s", some.rows, lanes_term_name(x, "K", n), first,
+                  COPIED, some.when);
+        tile_end(t);
+    }
+}
+
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        tile_frag(t, lanes_term_name(x, "raw", n), "%s[q:1, %s:%d] @ a_row_along",
+                  lanes_elem(x, lanes_dot_tensor(x->p, n - 1, false)), term.axis, term.width);
+        tile_frag(t, term.score, "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
+    }
     tile_frag(t, "raw", "%s[d:%d] @ along_lanes", x->operand, x->p->d);
     tile_frag(t, "query", "f32[d:%d] @ along_lanes", x->p->d);
     tile_frag(t, "score", "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
@@ -158,6 +187,19 @@ static void get_states(Lanes *x, const char *states, const char *from)
                   tile_text(x->t, from, n));
 }
 
+static void load_further_queries(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        const LanesRows view = lanes_term_rows(x, n, LANES_QUERIES, ":");
+        const AuTileHandle raw = lanes_term_name(x, "raw", n);
+        tile_load(t, raw, "%v pad 0",
+                  lanes_at(x, view,
+                           lanes_view_span(x, LANES_QUERIES, view, "mb +: 1", LANES_TO_SEQUENCE)));
+        tile_store(t, "f32(%v) -> %v[place +: 1, :]", raw, lanes_term_name(x, "Q", n));
+    }
+}
+
 /* Bundles are whole: behind the last row they have it again, for nobody. */
 static void begin_queries(Lanes *x)
 {
@@ -170,6 +212,7 @@ static void begin_queries(Lanes *x)
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", x->p->hooks->has_q_mod ? lanes_modified_query(x, "mb") : "f32(raw)");
     tile_store(t, "query -> Q[place, :]");
+    load_further_queries(x);
     lanes_begin_states(x);
     put_states(x, "STATE%u[place +: 1]");
     if (x->p->hooks->has_scale) {
@@ -206,7 +249,8 @@ static void weigh_rows(Lanes *x)
         lanes_prefetch(x, next.of, next.tile, tile_text(t, "%d", x->shape->key_tile - some), some);
     begin_rows(x);
     get_states(x, "state", "STATE%u[row +: 1]");
-    tile_load(t, "score", "S[row +: 1, :]");
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        tile_load(t, lanes_term(x, n).score, "%v[row +: 1, :]", lanes_term_name(x, "S", n));
     lanes_scores_of(x, "n", LANES_MASK_ALWAYS);
     lanes_online(x);
     put_states(x, "STATE%u[row +: 1]");
@@ -236,6 +280,7 @@ static void walk_keys(Lanes *x)
     tile_for_range(t, "n", "first", "last");
     begin_seen_tile(x);
     copy_rows(x, 1, "K");
+    copy_further_rows(x);
     of_all_rows(x, decode_scores);
     weigh_rows(x);
     if (x->own_v) copy_rows(x, 2, "V");
@@ -456,13 +501,26 @@ AuSchedule *schedule_lanes_decode(AuArena *arena, AuDiags *diags, const AuProble
 
 /* ---- shapes */
 
+/* Of all further products; one that is no whole vectors: 1. */
+static int32_t further_width(const AuProblem *p)
+{
+    int32_t sum = 0;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
+        if (lanes_dot_width(p, n) % p->caps->lanes) return 1;
+        sum += lanes_dot_width(p, n);
+    }
+    return sum;
+}
+
 static const char *refusal(const AuProblem *p)
 {
     if (p->queries != AU_DECODE_QUERIES) return "many queries";
     if (!p->caps->has_private) return "machines whose executors have no memory of their own";
     const char *why = schedule_parts_refusal(p);
+    if (!why) why = schedule_shared_dots_refusal(p);
     if (why) return why;
-    if (p->d % p->caps->lanes || p->e % p->caps->lanes) return "widths that are no whole vectors";
+    if (p->d % p->caps->lanes || p->e % p->caps->lanes || further_width(p) % p->caps->lanes)
+        return "widths that are no whole vectors";
     if (schedule_rows_refusal(p)) return schedule_rows_refusal(p);
     if (p->attn->keys.layout == AU_LAYOUT_PACKED && !p->attn->keys.says_most)
         return "packed keys, of which no call says how many a sequence has";
@@ -481,7 +539,7 @@ bool schedule_lanes_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     (void)arena;
     const bool codes = p->attn->storage[0].as || p->attn->storage[1].as;
     const bool in_keys = p->attn->v_in_k && !schedule_values_apart(p);
-    const int32_t width = p->d + (in_keys ? 0 : p->e),
+    const int32_t width = p->d + (in_keys ? 0 : p->e) + further_width(p),
                   bytes = tile_elem(codes ? TILE_F32 : p->operand)->bytes * width;
     *out = (AuShape){.executors = 1, .key_tile = 32, .product_columns = p->caps->registers / 2};
     while (out->key_tile > p->caps->lanes && out->key_tile * bytes > NEAR) out->key_tile /= 2;

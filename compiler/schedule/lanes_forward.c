@@ -68,7 +68,10 @@ static void load_other_queries(Lanes *x)
         tile_frag(t, raw, "%s[%s:%d, q:%d] @ %s.B",
                   lanes_elem(x, lanes_dot_tensor(x->p, n - 1, false)), term.axis, term.width,
                   x->rows, x->atom->name);
-        tile_load(t, raw, "%v pad 0", lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, ":"), span));
+        const LanesRows view = lanes_term_rows(x, n, LANES_QUERIES, ":");
+        tile_load(
+            t, raw, "%v pad 0",
+            lanes_at(x, view, lanes_view_span(x, LANES_QUERIES, view, span, LANES_TO_SEQUENCE)));
         tile_set(t, lanes_term_name(x, "query", n), "%s(%v)", x->held, raw);
         tile_frag(t, term.score, "f32[kv:%d, q:%d] @ %s.C", lanes_keys(x), x->rows, x->atom->name);
     }

@@ -84,8 +84,9 @@ void lanes_declare_own(Lanes *x, AuTileHandle name, const char *elem, const char
 void lanes_load_own(Lanes *x, const char *name, const char *elem, LanesRows view)
 {
     const char *raw = lanes_own_raw(x, name, elem);
-    tile_load(x->t, raw, "%v pad 0",
-              lanes_at(x, view, lanes_row_span(x, x->own, lanes_own_rows(x), NULL, NULL)));
+    tile_load(
+        x->t, raw, "%v pad 0",
+        lanes_at(x, view, lanes_view_span(x, x->own, view, lanes_own_rows(x), LANES_TO_SEQUENCE)));
     if (raw != name) tile_set(x->t, name, "%s(%s)", x->held, raw);
 }
 
@@ -339,9 +340,11 @@ void lanes_scatter(Lanes *x, bool again)
         if (!wants(x, n)) continue;
         const AuTileHandle sum = tile_numbered(t, s->gradient, n);
         const char *name = back_sum(x, lanes_dot_tensor(x->p, dot, keys));
+        const LanesRows view = lanes_dot_rows_of(x, name, dot, x->own, ":");
         tile_atomic_add(
             t, "%v -> %v clip", sum,
-            lanes_at(x, lanes_dot_rows_of(x, name, dot, x->own, ":"), lanes_own_rows(x)));
+            lanes_at(x, view,
+                     lanes_view_span(x, x->own, view, lanes_own_rows(x), LANES_TO_SEQUENCE)));
         if (again) tile_set(t, sum, "fill(%v, 0.0)", sum);
     }
     for (uint32_t n = 0; n < g->pairs.count; n++) {

@@ -7,6 +7,28 @@ AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows)
     return tile_part(x->t, "%s%s%s", view.before, rows, view.after);
 }
 
+/* Of packed rows, those of a tensor that counts each sequence's own. Blocks of no sequence may have rows before the first; whether rows are before a number 0
+ * nobody asks. */
+static const char *own_limits(Lanes *x, LanesSide side, LanesLimit limit)
+{
+    const bool keys = side == LANES_KEYS;
+    const char *end = keys ? lanes_key_end(x) : lanes_query_end(x), *of = keys ? "k" : "q";
+    if (limit == LANES_TO_SEQUENCE || !x->p->attn->mask.i)
+        return tile_text(x->t, " from min(%s, 0) to %s", end, end);
+    return tile_text(x->t, " from %s to min(%s_high, %s)",
+                     limit == LANES_TO_RANGE ? tile_text(x->t, "%s_low", of) : "0", of, end);
+}
+
+const char *lanes_view_span(Lanes *x, LanesSide side, LanesRows view, const char *rows,
+                            LanesLimit limit)
+{
+    const char *of = side == LANES_KEYS ? "k" : "q";
+    if (view.in_sequence) return tile_text(x->t, "%s%s", rows, own_limits(x, side, limit));
+    if (limit == LANES_TO_SEQUENCE) return lanes_row_span(x, side, rows, NULL, NULL);
+    return tile_text(x->t, "%s%s%s", lanes_row_start(x, side), rows,
+                     limit == LANES_TO_RANGE ? lanes_limits(x, of) : lanes_end_limit(x, of));
+}
+
 static LanesRows rows_at(Lanes *x, const char *tensor, const char *b, const char *head,
                          const char *columns)
 {
@@ -31,9 +53,9 @@ LanesRows lanes_values_in_keys(Lanes *x, int32_t first, int32_t width)
     const bool paged = lanes_keys_are_paged(x);
     const char *values = tile_text(x->t, "%d +: %d] as [kv, e]", lanes_stored_width(x, 1, in_row),
                                    lanes_stored_width(x, 1, width));
-    return (LanesRows){.before = paged ? "k" : tile_text(x->t, "k[%s, hk, ", lanes_key_b(x)),
+    return (LanesRows){.before = paged ? "k[" : tile_text(x->t, "k[%s, hk, ", lanes_key_b(x)),
                        .after = tile_text(x->t, ", %s", values),
-                       .head = paged ? "hk" : NULL};
+                       .head = paged ? ", hk, " : NULL};
 }
 
 LanesRows lanes_operand_rows(Lanes *x, uint32_t n, const char *columns)
@@ -64,26 +86,100 @@ LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *colum
     return lanes_dot_rows_of(x, lanes_tensor(x, tensor), n, side, columns);
 }
 
+static bool is_packed(const AuRowLayout *rows) { return rows->layout == AU_LAYOUT_PACKED; }
+
+/* Where an axis of q, k or an input lies. */
+static AuInputPlace place_of(const AuAttn *a, uint32_t tensor, uint32_t axis)
+{
+    const bool keys = tensor == 1;
+    if (tensor > 2) return attn_input_place(a, tensor, axis);
+    if (axis != 0 && axis != 2) return AU_PLACE_AS_WRITTEN;
+    if (is_packed(keys ? &a->keys : &a->queries))
+        return axis == 0 ? AU_PLACE_ONE : keys ? AU_PLACE_KEYS : AU_PLACE_QUERIES;
+    if (keys && a->keys.layout == AU_LAYOUT_PAGED)
+        return axis == 0 ? AU_PLACE_PAGES : AU_PLACE_SLOTS;
+    return keys && axis == 0 && a->keys.has_rows ? AU_PLACE_LINES : AU_PLACE_AS_WRITTEN;
+}
+
+static AuExpr dot_index_of(const AuProblem *p, uint32_t n, LanesSide side, uint32_t axis)
+{
+    const bool keys = side == LANES_KEYS;
+    const uint32_t from = keys ? p->attn->tensors[lanes_dot_tensor(p, n, false)].rank - 1 : 0;
+    return attn_arg(p->attn, p->hooks->dots[n], from + axis);
+}
+
+static uint32_t row_axis(const AuProblem *p, uint32_t n, LanesSide side)
+{
+    const int32_t index = side == LANES_KEYS ? AU_AX_KV : AU_AX_Q;
+    for (uint32_t i = 0;; i++) { /* there is one: writer_can_dot */
+        const AuNode *at = attn_at(p->attn, dot_index_of(p, n, side, i));
+        if (at->op == AU_OP_INDEX && at->integer == index) return i;
+    }
+}
+
+bool lanes_dot_is_in_sequence(const AuProblem *p, uint32_t n, LanesSide side)
+{
+    const AuAttn *a = p->attn;
+    const AuInputPlace place =
+        place_of(a, lanes_dot_tensor(p, n, side == LANES_KEYS), row_axis(p, n, side));
+    return is_packed(side == LANES_KEYS ? &a->keys : &a->queries) && place != AU_PLACE_KEYS &&
+           place != AU_PLACE_QUERIES;
+}
+
+/* Is it the head of the keys: that of the queries, where all have keys of their own, or what scripts call so? */
+static bool is_key_head(const AuAttn *a, AuExpr index)
+{
+    const AuNode *n = attn_at(a, index);
+    const bool is_one = a->tensors[0].axes[1].i == a->tensors[1].axes[1].i;
+    return n->op == AU_OP_KV_H || (is_one && n->op == AU_OP_INDEX && n->integer == AU_AX_H);
+}
+
+bool lanes_dot_has_own_keys(const AuProblem *p, uint32_t n)
+{
+    const AuTensor *t = &p->attn->tensors[lanes_dot_tensor(p, n, true)];
+    for (uint32_t i = 0; i + 1 < t->rank; i++) {
+        const AuExpr index = dot_index_of(p, n, LANES_KEYS, i);
+        if (attn_at(p->attn, index)->axes & AU_AX_H && !is_key_head(p->attn, index)) return true;
+    }
+    return false;
+}
+
+/* The index of an axis that is not that of the rows. Kernels whose blocks have rows of several heads know the keys' one. */
+static const char *dot_index(Lanes *x, AuInputPlace place, AuExpr index, LanesSide side)
+{
+    AuText text = {.arena = x->arena};
+    if (side == LANES_KEYS && schedule_packs_rows(x->p) && is_key_head(x->p->attn, index))
+        return "hk";
+    if (place == AU_PLACE_ONE) return "0";
+    if (place == AU_PLACE_LINES) return lanes_key_line(x);
+    tile_print_expr(hooks_expr(x->p->hooks, x->p->attn, index), &text);
+    return au_text_str(&text);
+}
+
 LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide side,
                             const char *columns)
 {
     AuAttn *a = x->p->attn;
     const bool keys = side == LANES_KEYS;
-    const uint32_t rank = a->tensors[lanes_dot_tensor(x->p, n, keys)].rank;
-    const uint32_t from = keys ? a->tensors[lanes_dot_tensor(x->p, n, false)].rank - 1 : 0;
-    AuText before = {.arena = x->arena}, after = {.arena = x->arena}, *text = &before;
+    const uint32_t tensor = lanes_dot_tensor(x->p, n, keys), rows = row_axis(x->p, n, side);
+    AuText before = {.arena = x->arena}, head = {.arena = x->arena}, after = {.arena = x->arena};
+    AuText *text = &before;
+    LanesRows view = {.in_sequence = lanes_dot_is_in_sequence(x->p, n, side)};
     au_text_add(text, "%s[", name);
-    for (uint32_t i = 0; i + 1 < rank; i++) {
-        const AuExpr index = attn_arg(a, x->p->hooks->dots[n], from + i);
-        const AuNode *at = attn_at(a, index);
-        if (at->op == AU_OP_INDEX && at->integer == (keys ? AU_AX_KV : AU_AX_Q))
+    for (uint32_t i = 0; i + 1 < a->tensors[tensor].rank; i++) {
+        const AuInputPlace place = place_of(a, tensor, i);
+        if (i == rows)
             text = &after;
+        else if (place == AU_PLACE_PAGES)
+            text = &head;
         else
-            tile_print_expr(hooks_expr(x->p->hooks, a, index), text);
+            au_text_add(text, "%s", dot_index(x, place, dot_index_of(x->p, n, side, i), side));
         au_text_add(text, ", ");
     }
     au_text_add(text, "%s] as [%s, p%u]", columns, keys ? "kv" : "q", n);
-    return (LanesRows){.before = au_text_str(&before), .after = au_text_str(&after)};
+    view.before = au_text_str(&before), view.after = au_text_str(&after);
+    if (head.length) view.head = au_text_str(&head);
+    return view;
 }
 
 /* ---- terms */
@@ -174,19 +270,19 @@ void lanes_copy_tile(Lanes *x, LanesSide side, LanesRows view, AuTileHandle to)
     const bool keys = side == LANES_KEYS;
     const int32_t rows = keys ? x->shape->key_tile : x->shape->query_tile;
     const int32_t share = rows / x->shape->executors;
-    const char *tile = keys ? "n" : "m", *limits = lanes_limits(x, keys ? "k" : "q");
-    const char *start = lanes_row_start(x, side);
+    const bool shared = lanes_shares_tiles(x);
+    const char *tile = tile_text(x->t, "%s * %d", keys ? "n" : "m", rows);
     if (view.head) {
         copy_pages(x, view, to);
         return;
     }
-    if (!lanes_shares_tiles(x)) {
-        const char *span = tile_text(x->t, "%s%s * %d +: %d%s", start, tile, rows, rows, limits);
+    const char *own = shared ? tile_text(x->t, "%s + self * %d +: %d", tile, share, share)
+                             : tile_text(x->t, "%s +: %d", tile, rows);
+    const char *span = lanes_view_span(x, side, view, own, LANES_TO_RANGE);
+    if (!shared) {
         tile_copy(x->t, "%v -> %v pad 0", lanes_at(x, view, span), to);
         return;
     }
-    const char *span =
-        tile_text(x->t, "%s%s * %d + self * %d +: %d%s", start, tile, rows, share, share, limits);
     tile_copy(x->t, "%v -> %v[self * %d +: %d, :] pad 0", lanes_at(x, view, span), to, share,
               share);
 }
@@ -206,8 +302,8 @@ LanesSome lanes_some_of(Lanes *x, LanesRows view, const char *first, int32_t cou
         return (LanesSome){lanes_at_pages(x, view, at),
                            tile_text(t, " when %s", when_inside(x, at))};
     }
-    const char *span = tile_text(t, "%s%s +: %d%s", lanes_row_start(x, LANES_KEYS), rows, count,
-                                 lanes_limits(x, "k"));
+    const char *span =
+        lanes_view_span(x, LANES_KEYS, view, tile_text(t, "%s +: %d", rows, count), LANES_TO_RANGE);
     return (LanesSome){lanes_at(x, view, span), ""};
 }
 

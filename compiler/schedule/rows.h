@@ -8,10 +8,17 @@
 typedef struct LanesRows {
     const char *before, *after;
     const char *
-        head; /* rows in pages (key_layout.h): their head, [before] is the tensor's name; else NULL */
+        head; /* rows in pages (key_layout.h): what stands between page and slot, ", hk, "; else NULL */
+    bool in_sequence; /* they count those of a sequence, also where the side's rows are packed */
 } LanesRows;
 /* The view of such rows: "n * 64 +: 64". */
 AuTileHandle lanes_at(Lanes *x, LanesRows view, const char *rows);
+
+/* Where such rows end: with the sequence; where the mask's range begins and ends; where that ends. */
+typedef enum LanesLimit { LANES_TO_SEQUENCE, LANES_TO_RANGE, LANES_TO_END } LanesLimit;
+/* The span of rows of a sequence, "n * 64 +: 64", as a view has them. */
+const char *lanes_view_span(Lanes *x, LanesSide side, LanesRows view, const char *rows,
+                            LanesLimit limit);
 
 /* tensor[b, head, <rows>, columns], a tensor with rows of queries. */
 LanesRows lanes_rows(Lanes *x, const char *tensor, const char *head, const char *columns);
@@ -23,6 +30,10 @@ LanesRows lanes_values_in_keys(Lanes *x, int32_t first, int32_t width);
 LanesRows lanes_rows_by_index(Lanes *x, uint32_t n, const char *index);
 /* One side of a further product; its axes become [q or kv, p<n>]. */
 LanesRows lanes_dot_rows(Lanes *x, uint32_t n, LanesSide side, const char *columns);
+/* Do its rows count those of a sequence where the side's rows are packed? So do those of a tensor that is the same for all sequences. */
+bool lanes_dot_is_in_sequence(const AuProblem *p, uint32_t n, LanesSide side);
+/* Has a head of queries rows of keys of its own there, which others of the same keys have not? */
+bool lanes_dot_has_own_keys(const AuProblem *p, uint32_t n);
 /* The same of another tensor of that shape. */
 LanesRows lanes_dot_rows_of(Lanes *x, const char *name, uint32_t n, LanesSide side,
                             const char *columns);

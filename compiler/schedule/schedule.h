@@ -127,6 +127,8 @@ typedef struct AuShape {
     bool
         direct; /* tiles of keys and values come to shared memory by copies that no register sees */
     bool
+        far; /* keys and values are operands straight from their tensors, without tiles in shared memory */
+    bool
         exchanges; /* lanes exchange sums that become operands, or could: a rule's choice (via_shared) */
     bool
         via_shared; /* sums become operands by way of shared memory, where lanes could exchange them */
@@ -205,6 +207,8 @@ const char *schedule_parts_refusal(const AuProblem *problem);
 /* Have values other heads than the keys? Kernels for few queries have one head of values for each head of keys: of lanes fewer than of keys,
  * which the condition of a variant asks. */
 bool schedule_has_value_heads(const AuAttn *a);
+/* Why they take no rows of keys of further products, which heads that share keys must share, too; NULL: they do. */
+const char *schedule_shared_dots_refusal(const AuProblem *problem);
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */
 const char *schedule_rows_refusal(const AuProblem *problem);
 /* The same of kernels for any number of queries that copy tiles of whole pages. */

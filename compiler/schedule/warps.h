@@ -144,7 +144,8 @@ void warps_pages_begin(Lanes *x); /* reads what the table says of the first tile
 /* Instead of copies of rows that lie one behind the other; false: they do. */
 bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage);
 bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage);
-const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand);
+const char *warps_pages_key_tokens(Lanes *x); /* of an operand's copies, and of further products' */
+const char *warps_pages_value_tokens(Lanes *x);
 
 /* ---- warps_forward_tiles.c */
 void warps_forward_layouts(Lanes *x);
@@ -159,6 +160,8 @@ void warps_forward_issue_rows(Lanes *x); /* queries, once; */
 void warps_forward_issue_packed_rows(Lanes *x);
 void warps_forward_load_rows(Lanes *x); /* waits, and where they are held in registers loads them */
 void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage);
+void warps_forward_issue_term(Lanes *x, uint32_t i, const char *n,
+                              const char *stage); /* of them, those of one product */
 void warps_forward_issue_values(Lanes *x, const char *n, const char *stage);
 /* Are queries held in registers, and pass through the tiles of keys on their way there, as the result does on its way out? Then there is no tile
  * of them. */
@@ -169,6 +172,9 @@ const char *warps_forward_key_tokens(Lanes *x);
 const char *warps_forward_tokens(Lanes *x); /* of a tile of keys and values */
 /* The rows of a tile of keys or values that this warp multiplies, an index. */
 const char *warps_forward_keys(Lanes *x);
+/* Shape `far`: the values that the warp multiplies, and what of tile [n] will be read soon. */
+AuTileHandle warps_forward_far_values(Lanes *x);
+void warps_forward_ask_for(Lanes *x, const char *n);
 /* Operands of the score of that term. */
 AuTileHandle warps_forward_row(Lanes *x, uint32_t term);
 AuTileHandle warps_forward_key(Lanes *x, uint32_t term);

@@ -141,7 +141,7 @@ void warps_add_totals(Lanes *x); /* of a head */
 void warps_dot_memories(Lanes *x);
 void warps_declare_dots(Lanes *x, const char *pair);
 void warps_issue_dot_keys(Lanes *x); /* of a head; waited for */
-void warps_issue_dot_queries(Lanes *x, const char *rows, const char *to);
+void warps_issue_dot_queries(Lanes *x, const char *rows, LanesLimit limit, const char *to);
 void warps_dot_products(Lanes *x, const char *keys, const char *queries);
 void warps_dot_key_gradients(Lanes *x, const char *ds_operand, const char *queries);
 void warps_dot_query_gradients(Lanes *x);

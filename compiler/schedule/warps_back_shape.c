@@ -203,6 +203,8 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
 {
     AuSchedule scratch = {.shape = *shape};
     const char *why = warps_refusal_of_problem(arena, p);
+    if (!why && warps_atom(p)->by_place && !warps_atom(p)->joins)
+        why = "gradients' operands by way of memory";
     if (!why) why = warps_back_refusal(arena, p);
     if (why) return why;
     Lanes x = warps_back_begin(arena, NULL, p, &scratch);

@@ -146,7 +146,7 @@ void warps_step_of_codes(Lanes *x)
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (keys) warps_scales_load(x, "next(n)");
-    if (x->own_v) warps_wait(x, warps_pages_tokens(x, "tv", 2));
+    if (x->own_v) warps_wait(x, warps_pages_value_tokens(x));
     if (values) {
         make_numbers(x, "V");
         warps_forward_issue_values(x, "next(n)", "");

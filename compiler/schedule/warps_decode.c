@@ -4,7 +4,7 @@
  * the head's G query heads' number r % G. Keys and values come once a tile of rows. The block's warps share the rows, and each has keys
  * of its own of a tile, as in the forward kernel for few queries (warps_forward.c), so that nobody waits in the loop; warps_join.c joins
  * the warps. What a block then has of each row, sums and states, goes to the workspace; a second kernel joins a row's parts in their
- * order and finishes it, so that results depend neither on who was first nor on which processor was free.
+ * order and finishes it, so that results depend neither on who was first nor on which processor was free. Rows of one part are ended at once.
  *
  * There are as many parts as keep the machine's processors busy once; the keys of each are a run of tiles of the mask's range.
  *
@@ -49,6 +49,22 @@ void warps_store_cuts(Lanes *x, int32_t width)
     store_states(x);
 }
 
+/* What rows of one part become, of whom nobody is left to join anything. */
+static void store_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const bool joined = x->shape->keys_apart;
+    const int32_t share = x->p->e / x->shape->executors;
+    const char *place = lanes_row_place(x, LANES_QUERIES, "h", "i"),
+               *when = tile_text(t, "i < %s", lanes_query_end(x)),
+               *columns = joined ? tile_text(t, "self * %d +: %d", share, share) : ":";
+    lanes_end(x, joined ? "part" : "acc");
+    tile_store(t, "%s(out) -> o[%s, %s] as [q, e] when %s", x->operand, place, columns, when);
+    if (joined) tile_if(t, "self == 0");
+    lanes_store_finals_when(x, place, when);
+    if (joined) tile_end(t);
+}
+
 void warps_store_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -56,6 +72,11 @@ void warps_store_part(Lanes *x)
     const int32_t share = x->p->e / x->shape->executors;
     const char *rows = rows_of_part(x);
     if (joined) warps_join_warps(x);
+    if (x->ends_rows) {
+        tile_if(t, "%s", warps_is_whole_part(x));
+        store_rows(x);
+        tile_else(t);
+    }
     if (joined)
         tile_store(t, "part -> part_acc%s, self * %d +: %d] clip", rows, share, share);
     else
@@ -63,6 +84,7 @@ void warps_store_part(Lanes *x)
     if (joined) tile_if(t, "self == 0");
     store_states(x);
     if (joined) tile_end(t);
+    if (x->ends_rows) tile_end(t);
 }
 
 static void part(Lanes *x)
@@ -96,6 +118,13 @@ static void kernels(Lanes *x)
     warps_decode_kernels(x);
 }
 
+/* Where rows of one part are not left to the kernel that joins: but for those of lengths of their own, which have zeros behind them, and where an
+ * out_mod looks at channels of other warps. */
+static bool ends_rows(const Lanes *x)
+{
+    return !x->p->invariant && !x->p->hooks->has_out_mod && !x->p->attn->queries.layout;
+}
+
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                   const AuShape *shape)
 {
@@ -108,6 +137,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     warps_code_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);
     warps_prefix_begin(&x);
+    x.ends_rows = ends_rows(&x);
     return lanes_forward_built(&x, diags, kernels);
 }
 

@@ -31,13 +31,15 @@ void warps_store_whole_finals(Lanes *x);
 /* warps_decode.c: kernels for a few queries of values that a warp holds; before them those of their lists. */
 void warps_decode_lists(Lanes *x);
 void warps_decode_kernels(Lanes *x);
-/* Sums and states of the block: of its one warp, or joined, each warp's channels of them. */
+/* Sums and states of the block: of its one warp, or joined, each warp's channels of them; results where Lanes.ends_rows. */
 void warps_store_part(Lanes *x);
 /* The same of one warp whose sums are acc0, acc1 .., so many channels each. */
 void warps_store_cuts(Lanes *x, int32_t width);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
 /* How often a row waits for parts that are loaded together, of so many. */
 const char *warps_rounds_of(Lanes *x, const char *parts);
+/* Where rows may be ended by the block of their one part (Lanes.ends_rows): is this one it? */
+const char *warps_is_whole_part(Lanes *x);
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);
 /* warps_shares.c, where parts are those of a list (AuProblem.balanced): its kernel, the lists as arguments, how many parts there is room for. */

@@ -92,6 +92,18 @@ static const char *parts(Lanes *x)
     return x->p->attn->keys.layout || x->p->hooks->range_begins ? most : parts_with_tiles(x, most);
 }
 
+/* Do the rows have that part alone, and none of keys that others share? Known without a block's data: of calls alone. */
+const char *warps_is_whole_part(Lanes *x)
+{
+    const char *one = tile_text(x->t, "%s == 1", x->p->balanced ? "parts" : parts(x));
+    return lanes_shares_keys(x) ? tile_text(x->t, "%s && own_low == 0", one) : one;
+}
+
+static bool ends_by_data(const Lanes *x)
+{
+    return x->ends_rows && (x->p->balanced || lanes_shares_keys(x));
+}
+
 /* What a block leaves of each row. */
 static void part_arguments(Lanes *x, AuTileMode mode)
 {
@@ -185,6 +197,7 @@ static void keys_head(Lanes *x)
     lanes_members_argument(x);
     if (x->p->balanced) warps_share_arguments(x, TILE_IN);
     part_arguments(x, TILE_OUT);
+    if (x->ends_rows) lanes_result_arguments(x);
     if (x->p->balanced) {
         grid_of_list(x);
     } else if (x->only) {
@@ -302,6 +315,8 @@ static void row_grid(Lanes *x)
     AuTileBuild *t = x->t;
     const char *rows = lanes_most_queries(x), *name = x->only ? "first_row" : "mb";
     if (x->only) rows = tile_text(t, "min(%s, %d)", rows, ROWS_BESIDE);
+    if (x->ends_rows && !ends_by_data(x)) /* none, where no row has two parts */
+        rows = tile_text(t, "%s * min(%s - 1, 1)", rows, parts(x));
     tile_grid(t, "%s: %s, h: %s, b: %s", name, rows, lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
 }
 
@@ -328,6 +343,7 @@ static void join_kernel(Lanes *given)
     tile_role(t, "core", cuts > 1 ? cuts : 0, TILE_ON_WARP, 0);
     if (x->is_exact) tile_role_exact(t);
     x->rows = x->block = 1;
+    if (ends_by_data(x)) tile_if(t, "parts != 1%s", lanes_shares_keys(x) ? " || own_low > 0" : "");
     if (x->only) begin_turns(x);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
@@ -345,6 +361,7 @@ static void join_kernel(Lanes *given)
     lanes_store_finals(x);
     if (cuts > 1) tile_end(t);
     lanes_end_own_row(x, own_columns(x), cuts > 1 ? "self == 0" : NULL);
+    if (ends_by_data(x)) tile_end(t);
     tile_end(t);
     tile_end(t);
 }
@@ -437,6 +454,7 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
         return "machines without asynchronous copies of lanes";
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_parts_refusal(p);
+    if (!why) why = schedule_shared_dots_refusal(p);
     if (why) return why;
     if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";

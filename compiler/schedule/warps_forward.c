@@ -9,6 +9,9 @@
  * tile ahead and one barrier is enough: whoever passes it has finished with the other stage. Without asynchronous copies the tile
  * is copied between two barriers.
  *
+ * Where operands come straight from tensors (shape: far) there are no tiles, no copies and no barriers: a warp goes at its own pace, and what
+ * several warps read is near them once one has.
+ *
  * Where the sums do not lie as operand A (mma.m8n8k4), a warp's weights pass through its rows of shared memory.
  *
  * Queries lie in shared memory, once; the result takes their place there at the end, so that it is stored in 16-byte vectors.
@@ -36,7 +39,8 @@ void warps_forward_add_values(Lanes *x, const char *weight)
     const char *stage = warps_stage(x, false);
     const bool in_k = warps_has_one_tile(x->p, x->shape);
     const char *values =
-        x->codes_are_operands ? "values"
+        x->shape->far           ? warps_forward_far_values(x).text
+        : x->codes_are_operands ? "values"
         : in_k ? tile_text(x->t, "K[%s%s, :] as [kv, e]", stage, warps_forward_keys(x))
         : warps_values_are_turned(x->p, x->shape)
             ? tile_text(x->t, "V[%s:, %s]", stage, warps_forward_keys(x))
@@ -66,7 +70,7 @@ static void step_of_one_stage(Lanes *x)
     lanes_scores(x);
     const char *weight = lanes_weights(x);
     if (ahead && x->own_v) {
-        warps_wait(x, warps_pages_tokens(x, "tv", 2));
+        warps_wait(x, warps_pages_value_tokens(x));
         warps_forward_meet(x);
         warps_forward_issue_keys(x, "next(n)", "");
     }
@@ -85,6 +89,15 @@ static void step_through_registers(Lanes *x)
     lanes_scores(x);
     warps_forward_add_values(x, lanes_weights(x));
     warps_forward_meet(x);
+}
+
+/* Nothing is copied: the next tile is asked for while this one is computed on. */
+static void step_of_far_operands(Lanes *x)
+{
+    warps_forward_ask_for(x, "next(n)");
+    lanes_score_products(x, warps_forward_row, warps_forward_key);
+    lanes_scores(x);
+    warps_forward_add_values(x, lanes_weights(x));
 }
 
 static void step_of_two_stages(Lanes *x)
@@ -116,10 +129,11 @@ void warps_forward_loop(Lanes *x)
     const bool passing = warps_forward_passes(x->p, x->shape);
     if (passing) warps_forward_load_tiles(x, "first(keys)");
     tile_for_tiles(t, "n", "keys", NULL);
-    (codes     ? warps_step_of_codes
-     : passing ? step_through_registers
-     : two     ? step_of_two_stages
-               : step_of_one_stage)(x);
+    (codes           ? warps_step_of_codes
+     : x->shape->far ? step_of_far_operands
+     : passing       ? step_through_registers
+     : two           ? step_of_two_stages
+                     : step_of_one_stage)(x);
     tile_end(t);
     warps_wait(x, two || codes ? warps_forward_tokens(x) : warps_forward_key_tokens(x));
     if (x->weights_scaled) tile_set(t, "acc", "acc * %s", LANES_WEIGHT_SHARE);
@@ -196,6 +210,6 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     warps_layouts(&x);
     warps_code_layouts(&x);
     warps_forward_layouts(&x);
-    if (warps_passes(p)) warps_pass_tiles(&x);
+    if (warps_passes(p) && !shape->far) warps_pass_tiles(&x);
     return lanes_forward_built(&x, diags, warps_forward_kernel);
 }

@@ -14,6 +14,10 @@ void warps_forward_memories(Lanes *x)
     const bool direct = warps_rows_are_direct(x->p, x->shape);
     if (!direct && !warps_forward_stages_rows(x->p, x->shape))
         warps_tile(x, TILE_NAME("Q"), "q", rows, "w", d > x->p->e ? d : x->p->e, 1);
+    if (x->shape->far) {
+        if (x->shape->keys_apart) warps_join_memories(x);
+        return;
+    }
     if (!x->codes_are_operands) warps_tile(x, TILE_NAME("K"), "kv", n, "d", d, stages);
     if (warps_values_are_turned(x->p, x->shape))
         warps_tile(x, TILE_NAME("V"), "e", x->p->e, "kv", n, stages);
@@ -32,21 +36,23 @@ void warps_forward_memories(Lanes *x)
 
 /* ---- tiles of keys and values */
 
+void warps_forward_issue_term(Lanes *x, uint32_t i, const char *n, const char *stage)
+{
+    const char *columns = i ? warps_columns(x, lanes_term(x, i).width) : warps_key_columns(x);
+    warps_issue_tile(x, lanes_term_name(x, "tk", i), lanes_term_rows(x, i, LANES_KEYS, columns), n,
+                     i ? lanes_term_name(x, "K", i) : TILE_NAME(warps_brought(x, 1)), stage,
+                     i == 0 && !x->own_v);
+}
+
 void warps_forward_issue_keys(Lanes *x, const char *n, const char *stage)
 {
     if (warps_pages_issue_keys(x, n, stage)) return;
-    for (uint32_t i = 0; i < lanes_term_count(x); i++)
-        warps_issue_tile(
-            x, lanes_term_name(x, "tk", i),
-            lanes_term_rows(x, i, LANES_KEYS,
-                            i ? warps_columns(x, lanes_term(x, i).width) : warps_key_columns(x)),
-            n, i ? lanes_term_name(x, "K", i) : TILE_NAME(warps_brought(x, 1)), stage,
-            i == 0 && !x->own_v);
+    for (uint32_t i = 0; i < lanes_term_count(x); i++) warps_forward_issue_term(x, i, n, stage);
 }
 
 bool warps_values_are_turned(const AuProblem *p, const AuShape *s)
 {
-    return warps_turns(p) && !p->attn->v_in_k && !warps_has_one_tile(p, s);
+    return warps_turns(p) && !s->far && !p->attn->v_in_k && !warps_has_one_tile(p, s);
 }
 
 /* ---- where nothing copies by itself tiles pass through registers, loaded under the work on the tile before */
@@ -79,11 +85,9 @@ void warps_forward_layouts(Lanes *x)
 static void load_rows(Lanes *x, AuTileHandle rows, LanesRows view, const char *n,
                       const char *layout, bool by_weight)
 {
-    const WarpsShare share = warps_share(
-        x, n, x->shape->key_tile, "", by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
-    const char *start = lanes_row_start(x, LANES_KEYS);
-    tile_load(x->t, rows, "%v @ %s pad 0",
-              lanes_at(x, view, tile_text(x->t, "%s%s", start, share.rows)), layout);
+    const char *span = warps_share(x, n, x->shape->key_tile, "", "").rows;
+    span = lanes_view_span(x, LANES_KEYS, view, span, by_weight ? LANES_TO_RANGE : LANES_TO_END);
+    tile_load(x->t, rows, "%v @ %s pad 0", lanes_at(x, view, span), layout);
 }
 
 void warps_forward_load_tiles(Lanes *x, const char *n)
@@ -172,13 +176,13 @@ void warps_forward_stage_output(Lanes *x)
 
 const char *warps_forward_key_tokens(Lanes *x)
 {
-    return lanes_keys_are_paged(x) ? warps_pages_tokens(x, "tk", 1) : lanes_term_names(x, "tk");
+    return lanes_keys_are_paged(x) ? warps_pages_key_tokens(x) : lanes_term_names(x, "tk");
 }
 
 const char *warps_forward_tokens(Lanes *x)
 {
     const char *keys = warps_forward_key_tokens(x);
-    return x->own_v ? tile_text(x->t, "%s, %s", keys, warps_pages_tokens(x, "tv", 2)) : keys;
+    return x->own_v ? tile_text(x->t, "%s, %s", keys, warps_pages_value_tokens(x)) : keys;
 }
 
 const char *warps_forward_keys(Lanes *x)
@@ -187,8 +191,43 @@ const char *warps_forward_keys(Lanes *x)
     return x->shape->keys_apart ? tile_text(x->t, "self * %d +: %d", keys, keys) : ":";
 }
 
+/* ---- operands straight from tensors */
+
+/* Rows of tile [n], from the first that the warp multiplies or asks for on, of which it has [share]. */
+static const char *far_rows(Lanes *x, const char *n, int32_t share, bool by_weight)
+{
+    const char *own = share == x->shape->key_tile ? "" : tile_text(x->t, " + self * %d", share);
+    return tile_text(x->t, "%s%s * %d%s +: %d%s", lanes_row_start(x, LANES_KEYS), n,
+                     x->shape->key_tile, own, share,
+                     by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
+}
+
+static AuTileHandle far_keys(Lanes *x, uint32_t term, const char *n, int32_t share)
+{
+    const LanesRows keys =
+        lanes_term_rows(x, term, LANES_KEYS, warps_columns(x, lanes_term(x, term).width));
+    return lanes_at(x, keys, far_rows(x, n, share, term == 0 && !x->own_v));
+}
+
+static AuTileHandle far_values(Lanes *x, const char *n, int32_t share)
+{
+    return lanes_at(x, lanes_operand_rows(x, 2, ":"), far_rows(x, n, share, true));
+}
+
+AuTileHandle warps_forward_far_values(Lanes *x) { return far_values(x, "n", lanes_keys(x)); }
+
+/* The warps of a block share out what they all take. */
+void warps_forward_ask_for(Lanes *x, const char *n)
+{
+    const int32_t share = x->shape->key_tile / x->shape->executors;
+    for (uint32_t term = 0; term < lanes_term_count(x); term++)
+        tile_prefetch(x->t, "%v", far_keys(x, term, n, share));
+    if (x->own_v) tile_prefetch(x->t, "%v", far_values(x, n, share));
+}
+
 AuTileHandle warps_forward_key(Lanes *x, uint32_t n)
 {
+    if (x->shape->far) return far_keys(x, n, "n", lanes_keys(x));
     if (n == 0 && x->codes_are_operands) return TILE_NAME("keys");
     return tile_part(x->t, "%v[%s%s, :]", lanes_term_name(x, "K", n), warps_stage(x, false),
                      warps_forward_keys(x));
@@ -218,16 +257,17 @@ AuTileHandle warps_forward_row(Lanes *x, uint32_t n)
  * of 8 bytes a lane, once. */
 bool warps_rows_are_direct(const AuProblem *p, const AuShape *s)
 {
-    return warps_passes(p) && s->query_in_registers && !s->keys_apart;
+    return warps_passes(p) && s->query_in_registers && (!s->keys_apart || s->far);
 }
 
 void warps_forward_issue_rows(Lanes *x)
 {
-    const char *rows = lanes_row_span(
-        x, LANES_QUERIES, tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
+    const char *rows = tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows);
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        const char *columns = warps_columns(x, lanes_term(x, n).width);
-        const AuTileHandle from = lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), rows);
+        const LanesRows view =
+            lanes_term_rows(x, n, LANES_QUERIES, warps_columns(x, lanes_term(x, n).width));
+        const AuTileHandle from =
+            lanes_at(x, view, lanes_view_span(x, LANES_QUERIES, view, rows, LANES_TO_SEQUENCE));
         if (warps_rows_are_direct(x->p, x->shape))
             tile_load(x->t, warps_forward_row(x, n), "%v @ %s.A pad 0", from, x->atom->name);
         else
@@ -237,13 +277,13 @@ void warps_forward_issue_rows(Lanes *x)
 
 void warps_forward_issue_packed_rows(Lanes *x)
 {
-    const char *at = lanes_is_packed(x, LANES_QUERIES) ? "q_start + i" : "i";
-    const bool has_rows = x->p->attn->queries.layout;
+    const bool packed = lanes_is_packed(x, LANES_QUERIES), has_rows = x->p->attn->queries.layout;
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        const char *columns = warps_columns(x, lanes_term(x, n).width);
+        const LanesRows view =
+            lanes_term_rows(x, n, LANES_QUERIES, warps_columns(x, lanes_term(x, n).width));
+        const char *at = packed && !view.in_sequence ? "q_start + i" : "i";
         tile_async_copy(x->t, lanes_term_name(x, "tq", n), "%v -> %v pad 0 when %s",
-                        lanes_at(x, lanes_term_rows(x, n, LANES_QUERIES, columns), at),
-                        own_queries(x, n),
+                        lanes_at(x, view, at), own_queries(x, n),
                         !x->of_group ? tile_text(x->t, "i < %s", lanes_query_end(x))
                         : has_rows   ? "r < last_row && i < q_length"
                                      : "r < last_row");

@@ -109,23 +109,25 @@ void warps_declare_dots(Lanes *x, const char *pair)
 void warps_issue_dot_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
+    const WarpsShare share = warps_share(x, "nb", x->block, "", "");
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const LanesRows view =
             lanes_dot_rows(x, n, LANES_KEYS, warps_columns(x, lanes_dot_width(x->p, n)));
-        warps_issue(x, numbered(x, "tk", n), lanes_at(x, view, share.rows),
+        const char *span = lanes_view_span(x, LANES_KEYS, view, share.rows, LANES_TO_RANGE);
+        warps_issue(x, numbered(x, "tk", n), lanes_at(x, view, span),
                     tile_part(t, "K%u[%s, :]", n, share.to));
         if (warps_are_async(x)) tile_wait(t, numbered(x, "tk", n));
     }
 }
 
-void warps_issue_dot_queries(Lanes *x, const char *rows, const char *to)
+void warps_issue_dot_queries(Lanes *x, const char *rows, LanesLimit limit, const char *to)
 {
     AuTileBuild *t = x->t;
     for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) {
         const LanesRows view =
             lanes_dot_rows(x, n, LANES_QUERIES, warps_columns(x, lanes_dot_width(x->p, n)));
-        warps_issue(x, numbered(x, "tq", n), lanes_at(x, view, rows),
+        warps_issue(x, numbered(x, "tq", n),
+                    lanes_at(x, view, lanes_view_span(x, LANES_QUERIES, view, rows, limit)),
                     tile_part(t, "Q%u[%s, :]", n, to));
     }
 }
@@ -163,7 +165,9 @@ void warps_add_dot_keys(Lanes *x, const char *rows)
         if (!back_wants(x, tensor)) continue;
         const LanesRows view =
             lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_KEYS, part(x, dot));
-        tile_atomic_add(t, "dkey%u -> %v clip", n, lanes_at(x, view, rows));
+        tile_atomic_add(
+            t, "dkey%u -> %v clip", n,
+            lanes_at(x, view, lanes_view_span(x, LANES_KEYS, view, rows, LANES_TO_SEQUENCE)));
         tile_set(t, numbered(x, "dkey", n), "fill(dkey%u, 0.0)", n);
     }
 }
@@ -184,8 +188,11 @@ void warps_dot_query_gradients(Lanes *x)
                          tile_text(t, "K%u[:, %s]", dot, channels));
             const LanesRows view =
                 lanes_dot_rows_of(x, back_sum(x, tensor), dot, LANES_QUERIES, channels);
-            tile_atomic_add(t, "dquery%u -> %v clip", n,
-                            lanes_at(x, view, tile_text(t, "m * %d + %s +: %d", m, row, p.rows)));
+            const char *rows = tile_text(t, "m * %d + %s +: %d", m, row, p.rows);
+            tile_atomic_add(
+                t, "dquery%u -> %v clip", n,
+                lanes_at(x, view,
+                         lanes_view_span(x, LANES_QUERIES, view, rows, LANES_TO_SEQUENCE)));
             if (some_idle) tile_end(t);
         }
     }

@@ -148,14 +148,12 @@ static const char *rows_of(Lanes *x, const char *memory, const char *stage, int3
 static void issue(Lanes *x, const char *token, LanesRows view, const char *memory, const char *tile,
                   const char *stage, bool by_weight)
 {
-    const char *axis = *memory == 'K' ? "d" : "e";
     const bool from_low = by_weight && x->p->attn->mask.i;
     for (int32_t n = 0; n < pieces(x); n++) {
         const char *to = rows_of(x, memory, stage, n),
                    *when = admitted(x, keys_of(x, tile, n), from_low);
-        tile_async_copy(x->t, piece_token(x, token, n),
-                        "%s[page%d, %s, slot%d%s as [kv, %s] -> %s pad 0 when %s", view.before, n,
-                        view.head, n, view.after, axis, to, when);
+        tile_async_copy(x->t, piece_token(x, token, n), "%spage%d%sslot%d%s -> %s pad 0 when %s",
+                        view.before, n, view.head, n, view.after, to, when);
     }
 }
 
@@ -168,30 +166,78 @@ static const char *number(const Lanes *x, const char *n)
     return *n == 'n' && n[1] ? down ? "(n - 1)" : "(n + 1)" : n;
 }
 
+/* With its axes called as those of the tile. */
+static LanesRows operand_rows(Lanes *x, uint32_t operand)
+{
+    const char *to = warps_brought(x, operand);
+    LanesRows view = lanes_operand_rows(x, operand, operand == 1 ? warps_key_columns(x) : ":");
+    view.after = tile_text(x->t, "%s as [kv, %s]", view.after, *to == 'K' ? "d" : "e");
+    return view;
+}
+
+static bool is_paged(Lanes *x, uint32_t term)
+{
+    return term ? lanes_dot_rows(x, term - 1, LANES_KEYS, ":").head != NULL
+                : lanes_rows_are_paged(x, 1);
+}
+
+static bool some_keys_are_paged(Lanes *x)
+{
+    bool some = false;
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) some |= is_paged(x, n);
+    return some;
+}
+
+static void issue_term(Lanes *x, uint32_t term, const char *n, const char *stage)
+{
+    if (!is_paged(x, term)) {
+        warps_forward_issue_term(x, term, n, stage);
+        return;
+    }
+    const LanesRows rows =
+        term ? lanes_dot_rows(x, term - 1, LANES_KEYS, warps_columns(x, lanes_term(x, term).width))
+             : operand_rows(x, 1);
+    issue(x, lanes_term_name(x, "tk", term).text, rows,
+          term ? lanes_term_name(x, "K", term).text : warps_brought(x, 1), number(x, n), stage,
+          !term && !x->own_v);
+}
+
 bool warps_pages_issue_keys(Lanes *x, const char *n, const char *stage)
 {
     if (!lanes_has_pages(x)) return false;
-    if (lanes_rows_are_paged(x, 1) || !goes_down(x)) next_entries(x, number(x, n));
-    if (!lanes_rows_are_paged(x, 1)) return false;
-    issue(x, "tk", lanes_operand_rows(x, 1, warps_key_columns(x)), warps_brought(x, 1),
-          number(x, n), stage, !x->own_v);
-    return true;
+    const bool some = some_keys_are_paged(x);
+    if (some || !goes_down(x)) next_entries(x, number(x, n));
+    for (uint32_t term = 0; term < lanes_term_count(x) && some; term++)
+        issue_term(x, term, n, stage);
+    return some;
 }
 
 bool warps_pages_issue_values(Lanes *x, const char *n, const char *stage)
 {
     if (!lanes_rows_are_paged(x, 2)) return false;
     if (goes_down(x)) next_entries(x, number(x, n));
-    issue(x, "tv", lanes_operand_rows(x, 2, ":"), warps_brought(x, 2), number(x, n), stage, true);
+    issue(x, "tv", operand_rows(x, 2), warps_brought(x, 2), number(x, n), stage, true);
     return true;
 }
 
-/* "tk", "tk, tk_1": of an operand's copies. */
-const char *warps_pages_tokens(Lanes *x, const char *token, uint32_t operand)
+/* "tk", "tk, tk_1": of copies of a tile. */
+static void add_tokens(Lanes *x, AuText *text, const char *token, bool paged)
+{
+    au_text_add(text, "%s%s", text->length ? ", " : "", token);
+    for (int32_t n = 1; paged && n < pieces(x); n++) au_text_add(text, ", %s_%d", token, n);
+}
+
+const char *warps_pages_key_tokens(Lanes *x)
 {
     AuText text = {.arena = x->arena};
-    au_text_add(&text, "%s", token);
-    for (int32_t n = 1; lanes_rows_are_paged(x, operand) && n < pieces(x); n++)
-        au_text_add(&text, ", %s_%d", token, n);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++)
+        add_tokens(x, &text, lanes_term_name(x, "tk", n).text, is_paged(x, n));
+    return au_text_str(&text);
+}
+
+const char *warps_pages_value_tokens(Lanes *x)
+{
+    AuText text = {.arena = x->arena};
+    add_tokens(x, &text, "tv", lanes_rows_are_paged(x, 2));
     return au_text_str(&text);
 }

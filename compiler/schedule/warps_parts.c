@@ -131,12 +131,10 @@ WarpsShare warps_share(Lanes *x, const char *n, int32_t rows, const char *stage,
 void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *n, AuTileHandle to,
                       const char *stage, bool by_weight)
 {
-    const WarpsShare share =
-        warps_share(x, n, x->shape->key_tile, stage,
-                    by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
-    const char *start = lanes_row_start(x, LANES_KEYS);
-    warps_issue(x, token, lanes_at(x, view, tile_text(x->t, "%s%s", start, share.rows)),
-                tile_part(x->t, "%v[%s, :]", to, share.to));
+    const WarpsShare share = warps_share(x, n, x->shape->key_tile, stage, "");
+    const char *span =
+        lanes_view_span(x, LANES_KEYS, view, share.rows, by_weight ? LANES_TO_RANGE : LANES_TO_END);
+    warps_issue(x, token, lanes_at(x, view, span), tile_part(x->t, "%v[%s, :]", to, share.to));
 }
 
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)

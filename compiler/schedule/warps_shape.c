@@ -70,10 +70,11 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
             key =
                 warps_row_bytes(p, span, d) +
                 (p->attn->v_in_k || warps_has_one_tile(p, s) ? 0 : warps_row_bytes(p, span, p->e));
-    if (warps_codes_are_operands(p, s)) key = 0;
+    if (warps_codes_are_operands(p, s) || s->far) key = 0;
     for (uint32_t n = 0; n < p->hooks->dot_count; n++) {
         const int32_t width = warps_padded(atom, lanes_dot_width(p, n));
-        query += warps_row_bytes(p, span, width), key += warps_row_bytes(p, span, width);
+        query += warps_row_bytes(p, span, width);
+        if (!s->far) key += warps_row_bytes(p, span, width);
     }
     if (warps_rows_are_direct(p, s) || warps_forward_stages_rows(p, s)) query = 0;
     if (warps_values_are_turned(p, s)) key -= warps_row_bytes(p, span, p->e);
@@ -86,7 +87,8 @@ static Needs needs_of(const AuProblem *p, const AuTileAtom *atom, const AuShape 
     needs.shared =
         alignment + block * query + s->key_tile * (s->stages * key + warps_code_bytes(p)) +
         (warps_values_are_turned(p, s) ? p->e * warps_row_bytes(p, span, s->key_tile) : 0) +
-        (s->keys_apart ? warps_join_bytes(p, s) : 0);
+        (s->keys_apart ? warps_join_bytes(p, s) : 0) + s->executors * tile_place_bytes(atom) +
+        (tile_place_bytes(atom) ? 4 * atom->m : 0); /* the numbers of rows and columns */
     return needs;
 }
 
@@ -96,7 +98,7 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = warps_atom(p);
     const char *operand = p->tf32 ? "tf32" : tile_elem(p->operand)->name;
     if (!atom) return au_format(arena, "no matrix unit for operands of %s", operand);
-    if (atom->opaque || atom->is_async || (atom->by_place && !atom->joins))
+    if (atom->opaque || atom->is_async)
         return au_format(arena, "sums of %s are not in a warp's registers", atom->name);
     const int32_t unit = most(atom->n, 8);
     if (p->d % unit || p->e % unit)
@@ -104,6 +106,8 @@ const char *warps_refusal_of_problem(AuArena *arena, const AuProblem *p)
     if (p->attn->v_in_k && p->attn->v_first % 8)
         return au_format(arena, "values begin at channel %d of the keys, no multiple of 8",
                          p->attn->v_first);
+    /* tiles of the next keys come before products are done with those of this tile, of which others are in use then */
+    if (p->hooks->dot_count && warps_has_any_codes(p)) return "codes, and further products";
     return lanes_dot_refusal(arena, p, 8);
 }
 
@@ -124,7 +128,9 @@ static bool are_whole(const AuProblem *p, const AuTileAtom *atom)
 static int32_t room_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const AuTileCaps *caps = p->caps;
-    const int32_t room = tile_share(caps, s->direct ? caps->direct_held : caps->held);
+    const int32_t room = tile_share(caps, s->direct ? caps->direct_held
+                                          : s->far  ? caps->far_held
+                                                    : caps->held);
     if (s->direct || !caps->moved_held || !is_power_of_two(query_channels(p, atom)) ||
         !is_power_of_two(p->e))
         return room;
@@ -137,12 +143,26 @@ static int32_t room_of(const AuProblem *p, const AuTileAtom *atom, const AuShape
     return needs.registers + needs.weights > room ? tile_share(caps, caps->moved_held) : room;
 }
 
+/* Operands straight from tensors: rows that lie one behind the other, of elements. */
+static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuShape *s)
+{
+    if (!(p->caps->loads & TILE_LOADS_BLOCK))
+        return au_format(arena, "operands straight from tensors, which %s has no loads for",
+                         p->caps->name);
+    if (p->attn->keys.layout == AU_LAYOUT_PAGED || warps_has_any_codes(p))
+        return "operands straight from tensors, of pages or of codes";
+    return s->query_in_registers && s->stages == 1 && !s->via_shared && !s->direct
+               ? NULL
+               : "operands straight from tensors beside queries in shared memory, or stages";
+}
+
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
     const char *why = warps_refusal_of_problem(arena, p);
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
+    if (s->far && refusal_of_far(arena, p, s)) return refusal_of_far(arena, p, s);
     if (s->query_in_registers && (warps_sums_lie_apart(p) || atom->rounds))
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
     if (s->via_shared && !warps_exchanges(p))
@@ -316,6 +336,29 @@ void warps_forward_complete(const AuProblem *p, AuShape *s)
     if (!s->keys_apart) let_maxima_lag(p, s);
 }
 
+/* Operands straight from tensors: the most rows and keys whose fragments registers hold; warps share nothing, so that as many as the processor
+ * has schedulers make a block, whose keys are near all of them. */
+static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
+{
+    static const int32_t keys[] = {64, 32, 16};
+    const AuTileAtom *atom = warps_atom(p);
+    for (int32_t n = 0; n < 2 * 3; n++) {
+        const AuShape s = {.executors = p->caps->schedulers,
+                           .rows = (2 - n / 3) * atom->m,
+                           .key_tile = keys[n % 3],
+                           .stages = 1,
+                           .query_in_registers = true,
+                           .far = true,
+                           .split_segments = true};
+        if ((s.rows > atom->m && p->caps->lone_rows) || s.key_tile % s.executors ||
+            schedule_warps_refusal(arena, p, &s))
+            continue;
+        *out = s;
+        return true;
+    }
+    return false;
+}
+
 /* Of few queries, which have few blocks: warps that share 16 rows and copy their keys themselves, two tiles ahead of each other.
  * Four hide what one waits for, and with 32 keys each has four sums in flight. Where a result is not joined channel by channel one
  * warp does everything. The first that fits. */
@@ -375,6 +418,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
     *why = warps_refusal_of_problem(arena, p);
     if (*why) return false;
     if (p->queries && p->queries != AU_PAGED_QUERIES) return few_shape(arena, p, out, why);
+    if (far_shape(arena, p, out)) return true;
     const uint32_t ways = warps_exchanges(p) ? 2 : 1; /* of weights to the next product */
     for (uint32_t i = 0; i < 3 * 3 * 6 * 2 * 2 * ways; i++) {
         const uint32_t n = i / ways;

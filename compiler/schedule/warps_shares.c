@@ -14,8 +14,9 @@
 #include "warps_decode.h"
 
 enum {
-    PART_START = 3,
-    WAYS = 32,    /* of a way m + 4 e: longest / (1 + m / 4) / 2^e tiles */
+    PART_START = 3,    /* tiles that are as long as what a part begins and ends with */
+    CROWDED_START = 6, /* of blocks that share a processor (docs/dev/performance-notes.md) */
+    WAYS = 32,         /* of a way m + 4 e: longest / (1 + m / 4) / 2^e tiles */
     WARPS = 8,    /* of a block, each with a sequence of its own, and a share of all for the sums */
     SUMMED = 128, /* sequences that a warp adds up together */
     TRIED = 16,   /* together by all ways */
@@ -24,7 +25,8 @@ enum {
 
 int32_t warps_part_start(const AuProblem *p)
 {
-    return p->balanced && !p->hooks->range_begins ? PART_START : 0;
+    if (!p->balanced || p->hooks->range_begins) return 0;
+    return p->form == AU_FEW_CROWDED ? CROWDED_START : PART_START;
 }
 
 static const char *batch(Lanes *x) { return lanes_axis(x, 0, 0); }

@@ -175,11 +175,17 @@ const char *warps_query_tokens(Lanes *x)
     return au_text_str(&text);
 }
 
+/* Of tiles in their order only the first has rows before the range. */
+static LanesLimit limit_of(const Lanes *x, const char *m)
+{
+    const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
+    return later ? LANES_TO_END : LANES_TO_RANGE;
+}
+
 /* The warp's rows of tile [m] of queries, as a view of their tensors has them. */
 static const char *query_rows(Lanes *x, const char *m)
 {
-    /* Of tiles in their order only the first has rows before the range. */
-    const bool later = strcmp(m, "next(m)") == 0 && !x->p->hooks->needs_lists;
+    const bool later = limit_of(x, m) == LANES_TO_END;
     const char *limits = later ? lanes_end_limit(x, "q") : lanes_limits(x, "q"),
                *start = lanes_row_start(x, LANES_QUERIES);
     return tile_text(x->t, "%s%s", start, warps_share(x, m, x->shape->query_tile, "", limits).rows);
@@ -215,7 +221,7 @@ void warps_issue_queries(Lanes *x, const char *m, const char *stage)
     warps_issue(x, TILE_NAME("to"), output_gradients(x, rows),
                 tile_part(t, "dO[%s, %s]", to, channels));
     issue_statistics(x, &any);
-    warps_issue_dot_queries(x, rows, to);
+    warps_issue_dot_queries(x, any.rows, limit_of(x, m), to);
 }
 
 void warps_load_queries(Lanes *x, const char *m)

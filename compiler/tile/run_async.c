@@ -199,9 +199,17 @@ static bool compute(AsyncOp *op, float *c)
     return true;
 }
 
-static bool read_operand(Agent *a, const AuTileExpr *e, bool keeps, Region *view, Tile *tile)
+/* Warps take 0 for what is outside of a tensor. */
+static bool is_padded(const AuTileStmt *s, const AuTileExpr *e)
 {
-    if (e->op == TILE_X_REF) return resolve(a, keeps ? a->m->block : NULL, e, NULL, false, view);
+    return e->memory->space == TILE_GLOBAL && tile_is_of_warp(s->product.atom);
+}
+
+static bool read_operand(Agent *a, const AuTileStmt *s, const AuTileExpr *e, bool keeps,
+                         Region *view, Tile *tile)
+{
+    if (e->op == TILE_X_REF)
+        return resolve(a, keeps ? a->m->block : NULL, e, NULL, is_padded(s, e), view);
     Tile value;
     if (!eval(a, e, &value)) return false;
     *tile = value;
@@ -248,8 +256,8 @@ static bool product_now(Agent *a, const AuTileStmt *s)
     AsyncOp op = {.stmt = s, .agent = a};
     Tile c = new_tile(a->m, s->product.result);
     memset(c.f, 0, 4 * (size_t)tile_elements(c.type));
-    return begin_result(a, s, &c) && read_operand(a, s->product.a, false, &op.a_view, &op.a) &&
-           read_operand(a, s->product.b, false, &op.b_view, &op.b) &&
+    return begin_result(a, s, &c) && read_operand(a, s, s->product.a, false, &op.a_view, &op.a) &&
+           read_operand(a, s, s->product.b, false, &op.b_view, &op.b) &&
            touch_operands(a, &op, me(a)) && compute(&op, c.f) &&
            set_var(a, &a->vars[s->var->slot], s->var->type, &c);
 }
@@ -279,8 +287,8 @@ bool run_product(Agent *a, const AuTileStmt *s)
     if (!s->product.is_async) return product_now(a, s);
     AsyncOp now = {.stmt = s};
     Tile c = stored_tile(a->m->block, s->product.result);
-    if (!read_operand(a, s->product.a, true, &now.a_view, &now.a) ||
-        !read_operand(a, s->product.b, true, &now.b_view, &now.b))
+    if (!read_operand(a, s, s->product.a, true, &now.a_view, &now.a) ||
+        !read_operand(a, s, s->product.b, true, &now.b_view, &now.b))
         return false;
     if (s->product.dest ? !resolve(a, a->m->block, s->product.dest, NULL, false, &now.dest)
                         : !begin_result(a, s, &c))

@@ -23,6 +23,16 @@ static const AuTilePlaces *places_of_sums(Verify *v, const AuTileStmt *s, AuTile
                : NULL;
 }
 
+/* Does the machine's unit take such an operand straight from a tensor: as a thread does, by its lanes' own loads or by blocks? Nobody writes
+ * the tensor meanwhile, and what is outside of it is 0. */
+static bool comes_from_tensor(const Verify *v, const AuTileAtom *atom, const AuTileMemory *m,
+                              AuTileUse use)
+{
+    if (atom->native >> use & 1 && atom->on & 1u << TILE_ON_THREAD) return true;
+    return v->module->caps->loads & TILE_LOADS_BLOCK && tile_is_of_warp(atom) &&
+           m->mode == TILE_IN && !m->packed.kind;
+}
+
 /* Element type and home of one operand; `free` is its axis that is not contracted. */
 static bool check_operand(Verify *v, const AuTileStmt *s, const AuTileExpr *e,
                           const AuTileType *type, AuTileUse use, const AuTileAxis *free)
@@ -38,7 +48,7 @@ static bool check_operand(Verify *v, const AuTileStmt *s, const AuTileExpr *e,
         if (tile_elem(e->memory->type.elem)->is_code)
             return verify_error(v, AU_E0703, e->span, "operand %s of %s cannot be stored as %s",
                                 name, atom->name, tile_elem(e->memory->type.elem)->name);
-        if (space == TILE_GLOBAL && !(atom->native >> use & 1 && atom->on & 1u << TILE_ON_THREAD))
+        if (space == TILE_GLOBAL && !comes_from_tensor(v, atom, e->memory, use))
             return verify_error(v, AU_E0703, e->span,
                                 "operand %s of %s cannot come from global memory", name,
                                 atom->name);

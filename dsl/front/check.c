@@ -282,17 +282,36 @@ static void check_unused(AuCheck *c)
     }
 }
 
-AuAttn **front_check(AuArena *arena, AuNames *names, AuDiags *diags, const AuScript *script,
-                     uint32_t *count)
+struct AuFront {
+    AuNames *names;
+    const AuScript *script;
+    AuModule user, std;
+};
+
+static AuCheck check_of(const AuFront *f, AuArena *arena, AuDiags *diags)
+{
+    return (AuCheck){
+        .arena = arena, .names = f->names, .diags = diags, .user = f->user, .std = f->std};
+}
+
+AuFront *front_open(AuArena *arena, AuNames *names, AuDiags *diags, const AuScript *script)
 {
     const char *std = au_std_source();
-    AuCheck check = {.arena = arena, .names = names, .diags = diags}, *c = &check;
+    AuFront *f = AU_NEW(arena, AuFront);
+    AuCheck c = {.arena = arena, .names = names, .diags = diags};
+    const uint32_t source = au_source_add(diags, "<std>", std, strlen(std));
+    const AuModule library = new_module(&c, front_parse(arena, names, diags, source));
+    *f = (AuFront){names, script, new_module(&c, script), library};
+    return f;
+}
+
+AuAttn **front_check_all(const AuFront *f, AuArena *arena, AuDiags *diags, uint32_t *count)
+{
+    AuCheck check = check_of(f, arena, diags), *c = &check;
+    const AuScript *script = f->script;
     AuAttn **out = AU_NEW_ARRAY(arena, AuAttn *, script->items.count);
     bool any = false;
     *count = 0;
-    c->std = new_module(
-        c, front_parse(arena, names, diags, au_source_add(diags, "<std>", std, strlen(std))));
-    c->user = new_module(c, script);
     for (uint32_t i = 0; i < script->items.count; i++) {
         const AuItem *item = script->items.items[i];
         if (item->kind != AU_ITEM_ATTENTION) continue;
@@ -304,6 +323,18 @@ AuAttn **front_check(AuArena *arena, AuNames *names, AuDiags *diags, const AuScr
     if (!any && !script->broken)
         check_error(c, AU_E0215, (AuSpan){script->source, 0, 0}, "this file has no attention");
     return out;
+}
+
+AuAttn *front_check_again(const AuFront *f, AuArena *arena, AuDiags *diags, const char *name)
+{
+    AuCheck c = check_of(f, arena, diags);
+    return check_attention(&c, nameset_get(f->user.attentions, name));
+}
+
+AuAttn **front_check(AuArena *arena, AuNames *names, AuDiags *diags, const AuScript *script,
+                     uint32_t *count)
+{
+    return front_check_all(front_open(arena, names, diags, script), arena, diags, count);
 }
 
 AuAttn *front_select(AuDiags *diags, const AuScript *script, AuAttn **attns, uint32_t count,

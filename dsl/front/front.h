@@ -22,6 +22,13 @@ AuScript *front_parse(AuArena *arena, AuNames *names, AuDiags *diags, uint32_t s
 AuAttn **front_check(AuArena *arena, AuNames *names, AuDiags *diags, const AuScript *script,
                      uint32_t *count);
 
+/* The same in steps, for those who need an attention more than once: the script beside the standard library, which is parsed here; all attentions;
+ * and one of those that had no error once more, in a graph of its own. That takes what one attention takes, whatever else is in the script. */
+typedef struct AuFront AuFront;
+AuFront *front_open(AuArena *arena, AuNames *names, AuDiags *diags, const AuScript *script);
+AuAttn **front_check_all(const AuFront *front, AuArena *arena, AuDiags *diags, uint32_t *count);
+AuAttn *front_check_again(const AuFront *front, AuArena *arena, AuDiags *diags, const char *name);
+
 /* The attention called [name], or the only one when name is NULL; else NULL and a diagnostic. */
 AuAttn *front_select(AuDiags *diags, const AuScript *script, AuAttn **attns, uint32_t count,
                      const char *name);

@@ -125,6 +125,7 @@ typedef struct AuTensor {
     AuExpr axes[8];
     uint32_t rank;
     bool grad;
+    bool as_keys; /* rows of keys that a further product reads: they lie where those of k do */
     AuSpan span;
 } AuTensor;
 
@@ -242,8 +243,8 @@ typedef struct AuStorage {
     bool by_token;    /* scales have an element for each token; else for each sequence and head */
     int32_t channels; /* and, of a token, one for so many channels; 0: one for all */
     bool has_zero;
-    uint32_t scale,
-        zero; /* tensors: f32 [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
+    AuDtype scales;       /* their type and that of zero points: f32, f16 or bf16 */
+    uint32_t scale, zero; /* tensors: [B, Hk, 1, 1], or [B, Hk, T, D / channels] as tokens lie */
 } AuStorage;
 
 /* Do two codes lie in a byte? */
@@ -311,10 +312,13 @@ static inline bool attn_is_packed(const AuAttn *a)
 {
     return a->keys.layout == AU_LAYOUT_PACKED || a->queries.layout == AU_LAYOUT_PACKED;
 }
-/* layout.c: where an axis of an input (from tensor 3 on) lies in a call with packed rows. */
+/* layout.c: where an axis of an input (from tensor 3 on) lies in a call with layouts. */
 typedef enum AuInputPlace {
     AU_PLACE_AS_WRITTEN,
-    AU_PLACE_ONE, /* the batch of an input whose rows are packed */
+    AU_PLACE_PAGES, /* of rows that lie as k does: the batch, and */
+    AU_PLACE_SLOTS, /* the keys, where they are in pages; */
+    AU_PLACE_LINES, /* the batch, where sequences say which row of it they have */
+    AU_PLACE_ONE,   /* the batch of an input whose rows are packed */
     AU_PLACE_QUERIES,
     AU_PLACE_KEYS, /* packed rows: element i of sequence b is starts[b] + i */
     AU_PLACE_MOST_QUERIES,

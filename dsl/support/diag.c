@@ -70,6 +70,16 @@ DEFINE(au_remark, AU_NOTE)
 #undef DEFINE
 // clang-format on
 
+AuDiags au_diags_beside(AuArena *arena, const AuDiags *diags)
+{
+    AuDiags made = *diags;
+    made.arena = arena;
+    made.source_capacity = made.source_count;
+    made.first = made.last = NULL;
+    made.errors = made.warnings = 0;
+    return made;
+}
+
 void au_diags_back(AuDiags *diags, const AuDiags *before)
 {
     diags->errors = before->errors;

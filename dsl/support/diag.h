@@ -74,6 +74,9 @@ AuDiag *au_remark(AuDiags *diags, AuCode code, AuSpan span, const char *format, 
 void au_add_note(AuDiags *diags, AuDiag *diag, AuSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Another list of the same sources, which are read and not added to: of nothing yet, in [arena]. */
+AuDiags au_diags_beside(AuArena *arena, const AuDiags *diags);
+
 /* Forgets what was reported since the copy [before] was made, for who tries something else; positions stay known. */
 void au_diags_back(AuDiags *diags, const AuDiags *before);
 

@@ -157,7 +157,7 @@ typedef struct aule_device_info {
     uint64_t memory_bytes; /* of the device; 0 unknown */
     DLDevice dl;           /* the device that tensors must name */
     /* "4f2c..-..": what the device is called whatever else is in the machine, 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12; "vulkan:UUID"
-     * opens it, too. "": its driver does not say (Vulkan's and HIP's are asked) */
+     * opens it, too. "": its driver does not say (Vulkan's, HIP's and Level Zero's are asked) */
     const char *uuid;
 } aule_device_info;
 

@@ -104,16 +104,16 @@ typedef struct aulec_options {
     const char *shapes_name; /* what diagnostics call it, a file's name; NULL: "<shapes>" */
     uint32_t
         parts; /* 1: kernels of the operations "unfinished" and "combine", too (AULEC_ALONE: alone), of which an attention of keys in several
-                       places is made; not of static builds */
+                       places is made */
     const char *
         layout; /* "T=padded", "T=paged", "S=packed,T=packed": how the rows of axes of keys and queries lie in memory
                    (docs/dev/serving.md); NULL: dense; on cpu, opencl, levelzero and cuda. "T=paged;S=packed,T=paged": an attention of the artifact for each, "mha@T=paged" and so
                    on, the dense one "mha" */
     const char *
-        storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero": keys and values are stored in 8 or 4 bits, with scales and
-                    zero points (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
+        storage; /* "e4m3", "k=e4m3,v=i8:token", "i4:channels32:zero:f16": keys and values are stored in 8 or 4 bits, with scales and
+                    zero points of f32, f16 or bf16 (docs/dev/serving.md); NULL: as operands. Forward on cpu, opencl and cuda */
     uint32_t
-        append; /* 1: kernels of the operation "append", too (AULEC_ALONE: alone), which writes new keys and values into a cache; not of static builds */
+        append; /* 1: kernels of the operation "append", too (AULEC_ALONE: alone), which writes new keys and values into a cache */
     uint32_t
         invariant; /* 1: of kernels for few queries whose results depend on the batch others, too, for calls with AULE_CALL_INVARIANT; not of
                       static builds */

@@ -19,7 +19,7 @@ from ._axes import Axis, Positions, dense, packed, padded, paged
 from ._compiler import compile, version as compiler_version
 from ._decode import decode
 from ._devices import DeviceInfo, describe_devices, devices, get_available_backends, get_backend_info, print_backend_info
-from ._errors import ArgumentError, CacheWarning, CompileError, CompileWarning, Error, LibraryError
+from ._errors import ArgumentError, CacheWarning, CompileError, CompileWarning, CopyWarning, Error, LibraryError
 from ._function import AttentionFunction, Results
 from ._load import load
 from ._libaule import version
@@ -38,6 +38,7 @@ __all__ = [
     "CacheWarning",
     "CompileError",
     "CompileWarning",
+    "CopyWarning",
     "DeviceInfo",
     "Error",
     "LibraryError",

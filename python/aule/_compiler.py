@@ -494,7 +494,7 @@ def compile(
         storage: keys and values are stored in 8 bits or 4, "e4m3", "e5m2", "i8" or "i4", or "k=i8,v=e4m3:token", where ":token" says that each token
             has a scale of its own (docs/dev/serving.md): calls then take `k_scale` and `v_scale`, float32 of k's axes with 1 for the last one, and for
             each other that they do not vary along. ":channels32" says that each token has one for each 32 channels, ":zero" that there are
-            zero points, `k_zero`, shaped as the scales. The element is scale * (stored - zero). Of "i4" two channels are
+            zero points, `k_zero`, shaped as the scales, ":f16" and ":bf16" that both are of that type, "i4:channels32:zero:f16". The element is scale * (stored - zero). Of "i4" two channels are
             a uint8, the lower one its lower half. Forward, on processors, OpenCL devices and CUDA.
 
         invariant: the bits of a row's result depend on its own sequence alone, whatever else is in the batch. Forward of attentions with weights; few

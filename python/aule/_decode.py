@@ -52,8 +52,12 @@ def whole_numbers(x: Any, what: str, axes: str) -> Any:
     return x
 
 
-def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any, suffix: str = "") -> tuple[str | None, dict[str, Any]]:
-    """As what keys and values [pages, heads, slots, width] are stored, as the compiler spells it, and their scales as calls take them.
+SCALES = {"float16": ":f16", "bfloat16": ":bf16"}  # what a storage says of scales that are no float32
+
+
+def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any, suffix: str = "", packed: bool = False) -> tuple[str | None, dict[str, Any]]:
+    """As what keys and values [pages, heads, slots, width], packed ones [1, heads, total, width], are stored, as the compiler spells it, and their scales as
+    calls take them.
 
     [suffix]: behind k and v in the names of the caches as arguments.
     """
@@ -69,22 +73,25 @@ def storage_of(caches: dict[str, Any], scales: dict[str, Any], like: Any, suffix
             continue
         if scale is None:
             raise ArgumentError(f"{name}{suffix} is {stored} and needs {name}_scale: the element is scale times what is stored", "tensor")
-        scale, token = _scale(scale, name, cache, like)
-        words.append(f"{name}={kind}{':token' * token}")
+        scale, token = _scale(scale, name, cache, like, packed)
+        words.append(f"{name}={kind}{':token' * token}{SCALES.get(str(scale.dtype).removeprefix('torch.'), '')}")
         given[f"{name}_scale"] = scale
     return ",".join(words) or None, given
 
 
-def _scale(scale: Any, name: str, cache: Any, like: Any) -> tuple[Any, bool]:
-    """[1, heads, 1, 1] or, of tokens, [pages, heads, slots, 1], float32; and whether it is of tokens."""
+def _scale(scale: Any, name: str, cache: Any, like: Any, packed: bool) -> tuple[Any, bool]:
+    """[1, heads, 1, 1] or, of tokens, [pages, heads, slots, 1], packed ones [1, heads, total, 1]; and whether it is of tokens."""
     pages, heads, slots, _ = cache.shape
     if not hasattr(scale, "shape"):
         scale = _as_tensor(scale if isinstance(scale, (list, tuple)) else [_number(f"{name}_scale", scale)], f"{name}_scale", like)
     shape = tuple(scale.shape)
-    if shape == (pages, slots, heads):
+    if packed and shape == (slots, heads):
+        return scale[None, ..., None].swapaxes(1, 2), True
+    if not packed and shape == (pages, slots, heads):
         return scale[..., None].swapaxes(1, 2), True
     if shape not in ((), (1,), (heads,)):
-        raise ArgumentError(f"{name}_scale is {list(shape)}, expected a number, [{heads}] for the heads, or [{pages}, {slots}, {heads}] for the tokens", "tensor")
+        tokens = f"[{slots}, {heads}]" if packed else f"[{pages}, {slots}, {heads}]"
+        raise ArgumentError(f"{name}_scale is {list(shape)}, expected a number, [{heads}] for the heads, or {tokens} for the tokens", "tensor")
     return scale.reshape(1, -1, 1, 1), False
 
 
@@ -109,7 +116,7 @@ def decode(
         page_table: int32 [B, entries]: row j of sequence b is slot j % slots of page page_table[b, j // slots].
         causal: row i sees keys j <= i + (lengths[b] - S); False: all of them.
         alibi: slopes [H] or [B, H].
-        k_scale: a number, [Hk], or of each token [pages, slots, Hk], written too where k is. v_scale as well.
+        k_scale: a number, [Hk], or of each token [pages, slots, Hk], written too where k is; float32, float16 or bfloat16. v_scale as well.
         groups: int32 [n + 1], from 0 to B, with shared and a page_table: sequences groups[g] to groups[g + 1] have the same first shared[g] keys, on the same pages.
             These are then read once for all of them; results are the same.
         shared: int32 [n], whole pages; 0 for a group that shares nothing.

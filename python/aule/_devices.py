@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._errors import Error
-from ._libaule import library
+from ._libaule import DeviceOptions, library
 from ._tensors import BACKENDS, gpu_of
 
 KINDS = ("cpu", "gpu", "other")
@@ -31,7 +31,7 @@ class DeviceInfo:
         kind: "cpu", "gpu" or "other".
         units: cores or compute units.
         memory_bytes: of the device; 0 if unknown.
-        uuid: what it is called whatever else is in the machine, "vulkan:UUID" or "hip:UUID" being its id, too; "" if its driver is not asked.
+        uuid: what it is called whatever else is in the machine, "vulkan:UUID", "hip:UUID" or "levelzero:UUID" being its id, too; "" if its driver is not asked.
     """
 
     id: str
@@ -154,9 +154,11 @@ class Device:
     _open: dict[str, "Device"] = {}
     _lock = threading.Lock()
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, options: DeviceOptions | None = None, xpu: int | None = None) -> None:
         lib = library()
-        self.handle: c_void_p = lib.handle(lib.device_open, name.encode(), None)
+        self.handle: c_void_p = lib.handle(lib.device_open, name.encode(), None if options is None else ctypes.byref(options))
+        self.xpu = xpu  # whose memory and queue it has: torch's device "xpu" of that number
+        self.queue_kind: int = 0 if options is None else options.queue_kind
         info = lib.device_get_info(self.handle).contents
         self.id: str = info.id.decode()
         self.backend: str = info.backend.decode()
@@ -199,11 +201,27 @@ class Device:
         """The device for a call: what the caller names, else what the environment names, else where the tensor [x] is."""
         name = device if device is not None and device != "auto" else chosen()
         at = _where(x)
+        if at is not None and at[0] == "levelzero":
+            there = cls._of_xpu(at[1])
+            if there is not None and name in (None, "levelzero", there.id):
+                return there
         if name is None:
             return cls.get("cpu" if at is None else f"{at[0]}:{at[1]}")
         return cls.get(f"{name}:{at[1]}" if at is not None and name == at[0] else name)
 
+    @classmethod
+    def _of_xpu(cls, index: int) -> "Device | None":
+        """The device with the context and the queues of torch's "xpu", which is another than the one that a name alone opens; None: they are not to be had."""
+        from . import _xpu
+
+        name = f"levelzero with xpu:{index}"
+        if name not in cls._open:
+            with cls._lock:
+                if name not in cls._open and not _xpu.why_not(index):
+                    cls._open[name] = _xpu.opened(cls, index)
+        return cls._open.get(name)
+
     def sees(self, x: Any) -> bool:
         """Whether kernels can work on the tensor where it is; what is on a wrong device is the library's to refuse."""
         at = None if self.backend == "cpu" else _where(x)
-        return self.backend == "cpu" or (at is not None and at[0] == self.backend)
+        return self.backend == "cpu" or (at is not None and at[0] == self.backend and (at[0] != "levelzero" or at[1] == self.xpu))

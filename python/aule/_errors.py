@@ -63,3 +63,7 @@ class CompileWarning(UserWarning):
 
 class CacheWarning(RuntimeWarning):
     """Compiled kernels cannot be kept on disk: each process compiles its own."""
+
+
+class CopyWarning(RuntimeWarning):
+    """A call's tensors are in memory that its device does not see, nor is it the host's: they are copied twice, by way of the host, and results back."""

@@ -132,6 +132,15 @@ class DeviceInfoStruct(Structure):
     ]
 
 
+class DeviceOptions(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("allocator", c_void_p), ("threads", c_uint32), ("queue_kind", c_uint32), ("attention", c_void_p), ("context", c_void_p),
+    ]
+
+
+QUEUE_COMMANDS = 2  # AULE_QUEUE_COMMANDS
+
+
 class TensorArg(Structure):
     _fields_ = [("name", c_char_p), ("tensor", POINTER(DLTensor))]
 

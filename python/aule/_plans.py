@@ -1,8 +1,8 @@
 """Calls of kernels. A call is checked and prepared once for tensors of the same types, shapes and strides; later ones bring new
 addresses and parameters (aule.h, aule_plan and aule_run).
 
-Kernels read and write the tensors where they are. Only host tensors on a device that does not see host memory are copied, and only
-because the caller, or the environment, asked for that device.
+Kernels read and write the tensors where they are. Only what is in memory that the call's device does not see is copied, the host's or another device's, and
+only because the caller, or the environment, asked for that device.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from ctypes import c_uint32
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from . import _libaule as abi
+from . import _libaule as abi, _xpu
 from ._artifact import Loaded
 from ._builds import tell_of
 from ._devices import Device
 from ._errors import ArgumentError, Error
+from ._foreign import ByHost
 from ._staging import Staged, span
 from ._tensors import GPUS, LEGACY_STREAM, View, check_writeable, describe, finished, heads_inside, is_cupy, is_torch, lists_maker, maker, view
 from ._workspaces import HostMemory, give_back, take
@@ -176,6 +177,8 @@ def queue_of(like: Any, device: Device) -> int:
 
 def queues_of(like: Any, device: Device) -> Callable[[], int]:
     """What asks for it, of tensors of one device, each time that they are used."""
+    if device.xpu is not None and like is not None:
+        return lambda: _xpu.queue_of(device)
     if device.backend not in GPUS.values() or like is None:
         return lambda: 0
     if is_torch(like):
@@ -197,8 +200,8 @@ def _is_apart(like: Any, device: Device) -> bool:
 
 
 def _reads_at_once(like: Any, device: Device) -> bool:
-    """Whether the library of GPU arrays reads results on streams of its own, as JAX does, and does not know of the one that we use."""
-    if _is_apart(like, device):
+    """Whether the library of GPU arrays reads results on streams of its own, as JAX does, or may not hand on what it does in the order of ours."""
+    if _is_apart(like, device) or _xpu.is_apart(device) and like is not None:
         return True
     return device.backend in GPUS.values() and like is not None and not is_torch(like) and not is_cupy(like)
 
@@ -330,6 +333,11 @@ class Runner:
         return made, results
 
     def _staged(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:
+        """On copies, those of tensors that are elsewhere than in the host's memory by way of that."""
+        host = ByHost(target, given, out)
+        return host.back(self._on_copies(operation, host.given, params, host.out, wanted, target, gradients))
+
+    def _on_copies(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:
         """On copies of host tensors."""
         views = {name: view(x, name) for name, x in given.items()}
         outputs = {name: view(x, name) for name, x in out.items()}

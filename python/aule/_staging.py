@@ -7,7 +7,7 @@ import mmap
 from typing import Any, Mapping
 
 from ._devices import Device
-from ._errors import ArgumentError, Error
+from ._errors import Error
 from ._libaule import library
 from ._tensors import View
 
@@ -79,9 +79,6 @@ class Staged:
     def _stage(self, views: Mapping[str, View], upload: bool) -> None:
         """Tensors in a buffer of their own, which begins as far behind a multiple of 64 as they do where there are several."""
         lib = library()
-        for name, v in views.items():
-            if not v.on_host:
-                raise ArgumentError(f"{name} is not in host memory; device={self._device.backend!r} takes copies of host tensors only", "tensor")
         spans = {name: tuple(address(v) + at for at in span(v)) for name, v in views.items()}
         first, end = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
         start = first - (first % 64 if len(views) > 1 else 0)

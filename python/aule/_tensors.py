@@ -17,9 +17,9 @@ import numpy
 from ._errors import ArgumentError
 from ._libaule import BF16, F16, F32, DLDataType, DLManagedTensorVersioned, DLTensor
 
-CPU, CUDA, METAL, ROCM = 1, 2, 8, 10  # kDLCPU, kDLCUDA, kDLMetal, kDLROCM
+CPU, CUDA, METAL, ROCM, ONEAPI = 1, 2, 8, 10, 14  # kDLCPU, kDLCUDA, kDLMetal, kDLROCM, kDLOneAPI
 GPUS = {CUDA: "cuda", ROCM: "hip"}  # backends that work on the caller's streams
-BACKENDS = {**GPUS, METAL: "metal"}  # that read tensors where they are
+BACKENDS = {**GPUS, METAL: "metal", ONEAPI: "levelzero"}  # that read tensors where they are, levelzero those of torch alone (_xpu.py)
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6  # DLDataTypeCode
 
 # (code, bits) of DLPack by the name that NumPy and torch share
@@ -32,7 +32,8 @@ TYPES = {
 STORED_AS = {name: TYPES["uint8"] for name in ("float8_e4m3fn", "float8_e5m2")}
 NAMES = {code: name for name, code in TYPES.items()}
 OPERANDS = {TYPES["float32"]: F32, TYPES["float16"]: F16, TYPES["bfloat16"]: BF16}
-TORCH_DEVICES = {"cpu": CPU, "mps": METAL, "xpu": 14}  # and "cuda": torch_gpu
+TORCH_DEVICES = {"cpu": CPU, "mps": METAL, "xpu": ONEAPI}  # and "cuda": torch_gpu
+XPU_NUMBERS: dict[int, int] = {}  # of torch's devices "xpu" the numbers that libaule has for them, where they are others
 LEGACY_STREAM = 1  # the default stream, by the handle that is not NULL; of CUDA the array API's number for it as well, of ROCm that is 0
 
 
@@ -62,10 +63,6 @@ class View:
     def device(self) -> tuple[int, int]:
         """(type, id) of DLPack."""
         return self.tensor.device.device_type, self.tensor.device.device_id
-
-    @property
-    def on_host(self) -> bool:
-        return self.tensor.device.device_type == CPU
 
 
 def _torch() -> Any:
@@ -126,7 +123,7 @@ def nested(what: str) -> str:
     return f"is a nested tensor: call once for each of {what}.unbind(), or pad them (torch.nested.to_padded_tensor) and mask the rest"
 
 
-def _trouble(x: Any, what: str) -> str | None:
+def torch_trouble(x: Any, what: str) -> str | None:
     """Why a tensor of torch has no data that strides describe, and what to pass in its place."""
     if x.is_nested:
         return nested(what)
@@ -144,7 +141,7 @@ def _trouble(x: Any, what: str) -> str | None:
 
 
 def _view_torch(x: Any, what: str) -> View:
-    trouble = _trouble(x, what)
+    trouble = torch_trouble(x, what)
     if trouble is not None:
         raise ArgumentError(f"{what} {trouble}", "tensor")
     dtype = _type_named(str(x.dtype).removeprefix("torch."), what)
@@ -152,7 +149,8 @@ def _view_torch(x: Any, what: str) -> View:
     if kind is None:
         raise ArgumentError(f"{what} is on device {x.device}, which aule does not know", "tensor")
     place, offset = metal_buffer(x, what) if kind == METAL else (x.data_ptr(), 0)
-    view = View(x, place, (kind, x.device.index or 0), dtype, tuple(x.shape), x.stride())
+    index = x.device.index or 0
+    view = View(x, place, (kind, XPU_NUMBERS.get(index, index) if kind == ONEAPI else index), dtype, tuple(x.shape), x.stride())
     view.tensor.byte_offset = offset
     return view
 
@@ -202,10 +200,10 @@ def _view_dlpack(x: Any, what: str) -> View:
 
 
 def gpu_of(x: Any) -> tuple[int, int] | None:
-    """(type, id) of DLPack where a tensor is in memory of CUDA or ROCm, or torch's in that of Metal."""
+    """(type, id) of DLPack where a tensor is in memory of CUDA or ROCm, or torch's in that of Metal or (id: torch's number) Level Zero."""
     if is_torch(x):
-        kind = x.device.type
-        return (torch_gpu() if kind == "cuda" else METAL, x.device.index or 0) if kind in ("cuda", "mps") else None
+        kind = torch_gpu() if x.device.type == "cuda" else TORCH_DEVICES.get(x.device.type, CPU)
+        return None if kind == CPU else (kind, x.device.index or 0)
     device = getattr(x, "__dlpack_device__", None)
     kind, index = device() if device is not None else (CPU, 0)
     return (int(kind), int(index)) if int(kind) in GPUS else None

@@ -35,10 +35,11 @@ def forward_with_rows(
     work: Any = None,
 ) -> dict[str, Any]:
     """The results [wanted], after the rows were written into k and v."""
-    new = {name: named.pop(name) for name in NEW_ROWS if name in named}
     f = f._that_appends()
+    names = f._appends()
+    new = {name: named.pop(name) for name in dict.fromkeys((*NEW_ROWS, *names.new)) if name in named}
     call = f._with_work(f._bind(qkv, named, device), work)
-    new = _new_rows(f"{f.name}()", f._appends(), new)
+    new = _new_rows(f"{f.name}()", names, new)
     torch_calls = torch_calls_for(call)
     if torch_calls is not None:
         made: dict[str, Any] = torch_calls.forward_with_rows(f, call, new, wanted, out or {})

@@ -118,7 +118,7 @@ def is_traced() -> bool:
 def _autocast(f: AttentionFunction, tensors: dict[str, Any]) -> dict[str, Any]:
     """Under autocast: operands in its type, like the tensors of torch's own attention; other floating inputs in the script's."""
     kind = next(iter(tensors.values())).device.type
-    if kind not in ("cpu", "cuda", "mps") or not torch.is_autocast_enabled(kind):  # meta tensors have no autocast; is_autocast_available cannot be traced
+    if kind not in ("cpu", "cuda", "mps", "xpu") or not torch.is_autocast_enabled(kind):  # meta tensors have no autocast; is_autocast_available cannot be traced
         return tensors
     wanted = {"operand": torch.get_autocast_dtype(kind), "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 

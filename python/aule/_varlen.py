@@ -10,7 +10,7 @@ from . import _again, _devices
 from ._axes import check_most
 from ._compiler import Compiled
 from ._decode import CACHED, OVER_A_CACHE, check_caches, heads_first, prefixes_of, rates_of, step_of, storage_of, tensor, whole_numbers
-from ._errors import ArgumentError, renamed
+from ._errors import ArgumentError, Error, renamed
 from ._function import is_traced
 from ._plain import _check_heads, _flag, _prepare, check_unrecorded
 from ._slots import check_rows
@@ -128,7 +128,7 @@ def attention_varlen(
 
     Args:
         q: [total queries, H, D]; sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1].
-        k: [total keys, Hk, D]; with a page_table [pages, slots, Hk, D], in float8_e4m3fn, float8_e5m2 or int8 too, with k_scale.
+        k: [total keys, Hk, D]; with a page_table [pages, slots, Hk, D]; in float8_e4m3fn, float8_e5m2 or int8 too, with k_scale.
         v: [total keys, Hv, E]; with a page_table [pages, slots, Hv, E].
         cu_seqlens_q: int32 [B + 1], from 0 on and never less; one sequence at least. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
         cu_seqlens_k: the same of k and v; by default that of the queries. Not with a page_table.
@@ -139,7 +139,7 @@ def attention_varlen(
         page_table: int32 [B, entries]: keys lie in pages, row j of sequence b in slot j % slots of page page_table[b, j // slots].
         causal: query i of a sequence sees its keys j <= i + (T - S), S and T of the sequence: its queries are the last S of T positions.
         alibi: slopes [H] or [B, H].
-        k_scale: a number, [Hk], or of each token [pages, slots, Hk]: the element is scale times what is stored. v_scale as well.
+        k_scale: a number, [Hk], or of each token [pages, slots, Hk], of packed keys [total keys, Hk], float32, float16 or bfloat16: the element is scale times what is stored. v_scale as well.
         groups, shared: as of :func:`decode`, with a page_table: sequences that have the same first keys, which are read once for those of few queries.
         window, softcap, sinks, scale, backend: as of :func:`attention`.
         invariant: the bits of a sequence's result depend on that sequence alone, whatever else is in the batch and however long others are. Without gradients.
@@ -189,10 +189,13 @@ def attention_varlen(
             scales = {"k": k_scale, "v": v_scale}
             results = _over_pages(f, q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_k, page_table, scales, most[0], invariant, into, named | more, backend, step)
         else:
-            for what, x in (("seqused_k", seqused_k), ("k_scale", k_scale), ("v_scale", v_scale), ("groups", groups), ("shared", shared), ("k_new", k_new), ("v_new", v_new)):
+            for what, x in (("seqused_k", seqused_k), ("groups", groups), ("shared", shared), ("k_new", k_new), ("v_new", v_new)):
                 if x is not None:
                     raise ArgumentError(f"{what} is for keys in pages, with a page_table; packed keys have none", "tensor")
-            results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named, backend, step)
+            storage, scales = storage_of({"k": k, "v": v}, {"k": k_scale, "v": v_scale}, q, packed=True)
+            if storage:
+                check_unrecorded("aule.attention_varlen()", "keys and values stored as codes have", q=q, **named)
+            results = _over_rows(f, q, k, v, cu_seqlens_q, cu_seqlens_k, most, invariant, into, named | scales, backend, step, storage)
     o = heads_first(results["o"][0]) if out is None else out
     if call is not None:
         names = TENSORS if cu_seqlens_k is not None else TENSORS | {"T_starts": TENSORS["S_starts"]}
@@ -242,7 +245,7 @@ def _over_pages(
 
 def _over_rows(
     f: Compiled, q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, most: tuple[int | None, int | None], invariant: bool, out: Any,
-    named: dict[str, Any], backend: str | None, step: Any,
+    named: dict[str, Any], backend: str | None, step: Any, storage: str | None,
 ) -> Any:
     """One call of packed queries and keys; or one for each sequence, where there are no such kernels."""
     if k.shape[2] != v.shape[2]:
@@ -264,9 +267,11 @@ def _over_rows(
             most = _longest(most[0], starts[0]), _longest(most[1], starts[1])
         words = [":most" if n is not None or invariant else "" for n in most]
         named = named | {name: n for name, n in zip(("S_most", "T_most"), most) if n is not None}
-        f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", None, invariant)
+        f = f._laid_out(f"S=packed{words[0]},T=packed{words[1]}", storage, invariant)
         with renamed("aule.attention_varlen()", NAMES):
             return f._outputs((q, k, v), {"S_starts": lists[0][0], "T_starts": lists[1][0], **named}, out, backend, step)
+    if storage:
+        raise Error(f"{where} has no kernels of packed keys stored as codes; {', '.join(PACKED)} have", "unsupported")
     made = _one_by_one(f, q, k, v, starts, named, backend)
     if out is not None:
         out["o"][:] = made["o"]

@@ -40,6 +40,10 @@ class OutOfPages(Error):
 
 def _tensor(values: Any, dtype: str, device: Any) -> Any:
     """A NumPy array where device is None, else torch's, whose copy to a GPU is not waited for."""
+    if device is None and dtype == "bfloat16":
+        import ml_dtypes
+
+        return numpy.array(values, ml_dtypes.bfloat16)
     if device is None:
         return numpy.array(values, dtype)
     import torch
@@ -282,12 +286,13 @@ def _pair(x: Any, what: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Stored:
-    """Of k or v as codes: which, scales of a token (else of a head), channels that have one (0: all), and whether there are zero points."""
+    """Of k or v as codes: which, scales of a token (else of a head), channels that have one (0: all), whether there are zero points, and of what type."""
 
     kind: str
     by_token: bool
     channels: int
     has_zero: bool
+    numbers: str
 
     def scales(self, width: int) -> int:
         """Of a token."""
@@ -302,13 +307,17 @@ class _Stored:
         return width // 2 if self.kind == "i4" else width
 
 
+SCALES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}  # of scales and zero points
+
+
 def _stored(word: str) -> _Stored | None:
     kind, *parts = word.split(":")
-    grain = [part for part in parts if part != "zero"] or ["head"]
+    types = [part for part in parts if part in SCALES] or ["f32"]
+    grain = [part for part in parts if part != "zero" and part not in SCALES] or ["head"]
     channels = re.fullmatch(r"channels([1-9]\d*)", grain[0])
-    if kind not in (*STORED, "i4") or len(grain) > 1 or parts.count("zero") > 1 or (not channels and grain[0] not in ("head", "token")):
+    if kind not in (*STORED, "i4") or len(grain) > 1 or len(types) > 1 or parts.count("zero") > 1 or (not channels and grain[0] not in ("head", "token")):
         return None
-    return _Stored(kind, grain[0] != "head", int(channels[1]) if channels else 0, "zero" in parts)
+    return _Stored(kind, grain[0] != "head", int(channels[1]) if channels else 0, "zero" in parts, SCALES[types[0]])
 
 
 def _storages(storage: str | None) -> dict[str, _Stored]:
@@ -334,8 +343,8 @@ class Cache:
         pages: who has which page, a :class:`Pages`.
         k: of each layer [pages, heads, slots, width].
         v: of each layer.
-        k_scale: of each layer, or None where k is stored as it is: float32 [1, heads, 1, 1], or where each token has
-            its own [pages, heads, slots, 1], or one for each group of channels.
+        k_scale: of each layer, or None where k is stored as it is: float32, or what the storage names (``:f16``, ``:bf16``), [1, heads, 1, 1], or
+            where each token has its own [pages, heads, slots, 1], or one for each group of channels.
         v_scale: the same of v.
         k_zero: as the scales of tokens, or None where there are no zero points.
         v_zero: the same of v.
@@ -353,7 +362,7 @@ class Cache:
             heads: of keys and values, or (of keys, of values).
             widths: channels of a head, or (of keys, of values).
             dtype: of queries, keys and values: "float32", "float16", "bfloat16", or torch's object for it, which makes tensors of torch's.
-            storage: keys and values are stored in 8 bits or 4: "e4m3", "e5m2", "i8", "i4", or "k=i8,v=e4m3:token", "i4:channels32:zero", as
+            storage: keys and values are stored in 8 bits or 4: "e4m3", "e5m2", "i8", "i4", or "k=i8,v=e4m3:token", "i4:channels32:zero:f16", as
                 :func:`aule.compile` has it; of 4 bits two channels are a uint8.
             scales: of what is stored without scales of tokens: (of keys, of values), each a number or one for each head; the element is
                 scale times what is stored. Default 1; i8 and i4 have none.
@@ -380,7 +389,7 @@ class Cache:
             elem, elements = (STORED.get(s.kind, "uint8"), s.elements(d)) if s else (name, d)
             tensors[which] = [self._pool(h, elements, elem, order) for _ in range(layers)]
             tensors[f"{which}_scale"] = [self._scale(which, s, h, d, order, scale) for _ in range(layers)]
-            tensors[f"{which}_zero"] = [self._pool(h, s.scales(d), "float32", order) if s and s.has_zero else None for _ in range(layers)]
+            tensors[f"{which}_zero"] = [self._pool(h, s.scales(d), s.numbers, order) if s and s.has_zero else None for _ in range(layers)]
         self.k, self.v, self.k_scale, self.v_scale = tensors["k"], tensors["v"], tensors["k_scale"], tensors["v_scale"]
         self.k_zero, self.v_zero = tensors["k_zero"], tensors["v_zero"]
         beside = [f"{which}_{what}" for which, s in self._stored.items() if s.by_token for what in ("scale", "zero")[: 1 + s.has_zero]]
@@ -416,7 +425,7 @@ class Cache:
         if stored is None:
             return None
         if stored.by_token:
-            return self._pool(heads, stored.scales(width), "float32", order)
+            return self._pool(heads, stored.scales(width), stored.numbers, order)
         if given is None and stored.kind in ("i8", "i4"):
             raise ArgumentError(f"{which} is stored in {stored.kind} and needs a scale: scales=(of keys, of values), or storage={which}={stored.kind}:token", "param")
         values = [given] * heads if isinstance(given, (int, float)) else [1.0] * heads if given is None else [float(x) for x in given]
@@ -424,7 +433,7 @@ class Cache:
             raise ArgumentError(f"scales of {which} are {given!r}, expected finite numbers above 0", "param")
         if len(values) != heads:
             raise ArgumentError(f"{which} has {heads} heads, and {len(values)} scales were given", "param")
-        return _tensor(values, "float32", self._device).reshape(1, heads, 1, 1)
+        return _tensor(values, stored.numbers, self._device).reshape(1, heads, 1, 1)
 
     def named(self, layer: int) -> dict[str, Any]:
         """The tensors of a layer by their names as arguments of calls: k, v, and the scales and zero points there are."""

@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 8
+#define AU_BACKEND_API 9
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -116,6 +116,8 @@ typedef struct AuBackend {
                         AuSink sink); /* (optional where runs are recorded) */
     aule_status (*synchronize)(void *state, void *queue,
                                AuSink sink); /* (optional: launches are done when they return) */
+    /* What the caller puts on its queue behind a run comes after it. (optional: whatever is on a queue is done in its order) */
+    aule_status (*behind)(void *state, void *queue, AuSink sink);
 
     /* Runs that are put on the queue as one. (optional, all or none: zero and launch, one after the other) What is needed for runs like
      * this one is made when the plan is, [recording], and given back before its program is. */

@@ -114,6 +114,7 @@ aule_status rt_ze_wait_own(LevelZero *z, const ZeWork *work, AuSink sink);
 aule_status rt_ze_zero(void *state, void *queue, void *data, uint64_t offset, uint64_t bytes,
                        AuSink sink);
 aule_status rt_ze_synchronize(void *state, void *queue, AuSink sink);
+aule_status rt_ze_behind(void *state, void *queue, AuSink sink);
 /* Until all that we put on the device's own list and on queues is done; without a word where that fails. True: what the device was given may
  * end; false: it is hung, and what it may still read stays. */
 bool rt_ze_idle(LevelZero *z);

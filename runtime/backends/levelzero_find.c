@@ -182,8 +182,6 @@ static void add_driver(const ZeFacts *f, AuText *text)
                 f->version & 0xffff, f->driver.driverVersion, f->of.vendorId, f->of.deviceId);
     if (f->of.flags & ZE_DEVICE_PROPERTY_FLAG_SUBDEVICE)
         rt_text_add(text, ", tile %u of it", f->of.subdeviceId);
-    rt_text_add(text, ", uuid ");
-    for (uint32_t n = 0; n < sizeof f->of.uuid; n++) rt_text_add(text, "%02x", f->of.uuid[n]);
     rt_text_add(text, ", groups of %u, %u bytes of shared memory", f->compute.maxTotalGroupSize,
                 f->compute.maxSharedLocalMemory);
 }
@@ -195,13 +193,14 @@ static aule_status found(AuFinder *finder, const AuLevelZero *ze, const ZeListed
     ZeFacts f;
     ze_result_t code;
     AuText why = {.memory = sink.memory}, driver = {.memory = sink.memory};
-    AuText words = {.memory = sink.memory};
+    AuText words = {.memory = sink.memory}, uuid = {.memory = sink.memory};
     const char *call = rt_ze_facts(ze, listed, &f, &code);
     const char *lacks = call ? NULL : rt_ze_lacks(&f);
     if (call) rt_text_add(&why, "%s: %s", call, rt_ze_error(code, number));
     if (lacks) rt_text_add(&why, "%s", lacks);
     add_features(&f, &words);
     add_driver(&f, &driver);
+    if (!call) rt_add_uuid(f.of.uuid, &uuid);
     f.of.name[sizeof f.of.name - 1] = 0;
     snprintf(id, sizeof id, "levelzero:%u", index);
     const aule_device_info info = {.id = id,
@@ -216,12 +215,14 @@ static aule_status found(AuFinder *finder, const AuLevelZero *ze, const ZeListed
                                                                              : AULE_DEVICE_OTHER,
                                    .units = f.of.numSlices * f.of.numSubslicesPerSlice,
                                    .memory_bytes = f.memory_bytes,
-                                   .dl = {kDLOneAPI, (int32_t)index}};
-    const bool failed = why.failed || driver.failed || words.failed;
+                                   .dl = {kDLOneAPI, (int32_t)index},
+                                   .uuid = rt_text_str(&uuid)};
+    const bool failed = why.failed || driver.failed || words.failed || uuid.failed;
     aule_status status = failed ? rt_fail_memory(sink) : rt_found(finder, &info, sink);
     rt_text_free(&why);
     rt_text_free(&driver);
     rt_text_free(&words);
+    rt_text_free(&uuid);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* levelzero_queue.c - where work goes: on the device's own immediate list, on a list of the caller's (immediate, or one that its owner
  * executes), or by a list of our ring on a queue of the caller's. Commands of a list may run in any order but for barriers, so each of ours
- * has one before it. */
+ * has one before it, and a run on a list of the caller's one behind it. */
 #include "levelzero.h"
 
 /* ---- lists that are executed on queues */
@@ -90,6 +90,19 @@ aule_status rt_ze_put(LevelZero *z, ZeWork *work, aule_status status, AuSink sin
     if (work->queue && status) z->ze.zeCommandListReset(work->list);
     pthread_mutex_unlock(&z->lock);
     return status;
+}
+
+/* On a queue lists of the ring end so by themselves. */
+aule_status rt_ze_behind(void *state, void *queue, AuSink sink)
+{
+    LevelZero *z = state;
+    ZeWork work;
+    if (!queue || z->kind == AULE_QUEUE_COMMANDS) return AULE_OK;
+    aule_status status = rt_ze_open(z, queue, &work, sink);
+    if (status) return status;
+    status = rt_ze_check(z, sink, "zeCommandListAppendBarrier",
+                         z->ze.zeCommandListAppendBarrier(work.list, NULL, 0, NULL));
+    return rt_ze_put(z, &work, status, sink);
 }
 
 /* ---- waiting */

@@ -62,7 +62,8 @@ AuProgramWithIL rt_opencl_il(const AuOpenCL *cl, cl_device_id device, AuText *ve
 
 /* Subgroups of which a kernel may ask for the lanes, and whose lanes exchange values by the instructions that modules have for it
  * (SPV_INTEL_subgroups). Products of a subgroup of 16 lanes are there where subgroups have at least 16, as in levelzero_find.c;
- * whoever has them has 256 registers a lane, too. */
+ * whoever has them has 256 registers a lane, too. Blocks of matrices by the instructions of SPV_INTEL_2d_block_io are promised where functions of
+ * OpenCL C for them are listed. */
 static void add_subgroups(const AuOpenCL *cl, cl_device_id device, const char *extensions,
                           AuText *words)
 {
@@ -77,7 +78,9 @@ static void add_subgroups(const AuOpenCL *cl, cl_device_id device, const char *e
         rt_text_add(words, " subgroup%zu", sizes[n]);
         of_16 &= sizes[n] >= 16;
     }
-    if (of_16) rt_text_add(words, " dpas16 registers256");
+    if (!of_16) return;
+    rt_text_add(words, " dpas16 registers256");
+    if (has(extensions, "cl_intel_subgroup_2d_block_io")) rt_text_add(words, " blocks2d");
 }
 
 void rt_opencl_words(const AuOpenCL *cl, cl_device_id device, const char *extensions, AuText *words)

@@ -41,14 +41,9 @@ static aule_status make_device(Vulkan *v, AuSink sink)
     if (matrices) extensions[extension_count++] = VULKAN_MATRIX_EXTENSION;
     if (bf16) extensions[extension_count++] = VULKAN_BF16_EXTENSION;
     if (places) extensions[extension_count++] = VULKAN_PLACES_EXTENSION;
-    if (places) extensions[extension_count++] = VULKAN_SHARED_EXTENSION;
-    VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures has_shared = {
-        .type = VK_TYPE_FEATURES_SHARED, .layout = 1, .bits8 = 1, .bits16 = 1};
-    VkPhysicalDeviceCooperativeMatrix2Features has_places = {.type = VK_TYPE_FEATURES_MATRIX_2,
-                                                             .next = &has_shared,
-                                                             .reduces = 1,
-                                                             .converts = 1,
-                                                             .by_element = 1};
+    if (v->facts.layout) extensions[extension_count++] = VULKAN_SHARED_EXTENSION;
+    VkPhysicalDeviceCooperativeMatrix2Features has_places = {
+        .type = VK_TYPE_FEATURES_MATRIX_2, .reduces = 1, .converts = 1, .by_element = 1};
     void *const after_bf16 = places ? &has_places : NULL;
     VkPhysicalDeviceShaderBfloat16Features has_bf16 = {
         .type = VK_TYPE_FEATURES_BF16, .next = after_bf16, .numbers = 1, .matrices = 1};
@@ -61,8 +56,15 @@ static aule_status make_device(Vulkan *v, AuSink sink)
     void *const after_sums = lanes ? &has_lanes : NULL;
     VkPhysicalDeviceShaderAtomicFloatFeatures has_sums = {
         .type = VK_TYPE_FEATURES_SUMS, .next = after_sums, .f32_adds = 1};
+    void *const after_shared = v->facts.sums ? (void *)&has_sums : after_sums;
+    VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures has_shared = {.type =
+                                                                            VK_TYPE_FEATURES_SHARED,
+                                                                        .next = after_shared,
+                                                                        .layout = 1,
+                                                                        .bits8 = 1,
+                                                                        .bits16 = 1};
     VkPhysicalDeviceVulkan12Features has_12 = {
-        .type = VK_TYPE_FEATURES_12, .next = v->facts.sums ? (void *)&has_sums : after_sums};
+        .type = VK_TYPE_FEATURES_12, .next = v->facts.layout ? (void *)&has_shared : after_shared};
     VkPhysicalDeviceVulkan11Features has_11 = {.type = VK_TYPE_FEATURES_11, .next = &has_12};
     VkPhysicalDeviceFeatures2 has = {.type = VK_TYPE_FEATURES, .next = &has_11};
     has.is[VK_HAS_INT64] = has.is[VK_HAS_INT16] = 1;

@@ -1,6 +1,7 @@
 /* vulkan_lanes.c - subgroups: how many lanes a pipeline may ask for, and matrices that a subgroup multiplies. Variants ask for them by words:
  * `lanes8` is a subgroup of 8 whose lanes exchange values, all of them there; `coopmat8x8x8_f16` a matrix of f16 with sums of f32, `_bf16` of bf16;
  * `atomic_f32` is an instruction that adds to f32 in buffers; `positions` are components reached one by one, whose sums are rounded to f16 where they lie (vulkan_positions.c);
+ * `layout16` is shared memory whose blocks say where they lie, so that it is read in several widths;
  * `nv2` are functions of the elements of matrices, which know their row and column, reductions of rows, and sums that become operands. */
 #include "vulkan.h"
 
@@ -89,15 +90,19 @@ static void find_matrices(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice devi
 /* Modules with them are of version 1.6, which Vulkan 1.3 takes, and round sums that become operands to nearest. */
 static bool has_places(const AuVulkan *vk, VkPhysicalDevice device, const VulkanFacts *facts)
 {
-    VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures shared = {.type =
-                                                                        VK_TYPE_FEATURES_SHARED};
-    VkPhysicalDeviceCooperativeMatrix2Features has = {.type = VK_TYPE_FEATURES_MATRIX_2,
-                                                      .next = &shared};
+    VkPhysicalDeviceCooperativeMatrix2Features has = {.type = VK_TYPE_FEATURES_MATRIX_2};
     VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
     vk->vkGetPhysicalDeviceFeatures2(device, &features);
-    return shared.layout && shared.bits8 && shared.bits16 && has.reduces && has.converts &&
-           has.by_element && facts->of_12.rounds_half_even &&
-           facts->of.api_version >= VK_VERSION_1_3;
+    return facts->layout && has.reduces && has.converts && has.by_element &&
+           facts->of_12.rounds_half_even && facts->of.api_version >= VK_VERSION_1_3;
+}
+
+static bool has_layout(const AuVulkan *vk, VkPhysicalDevice device)
+{
+    VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeatures has = {.type = VK_TYPE_FEATURES_SHARED};
+    VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
+    vk->vkGetPhysicalDeviceFeatures2(device, &features);
+    return has.layout && has.bits8 && has.bits16;
 }
 
 static bool has_sums(const AuVulkan *vk, VkPhysicalDevice device)
@@ -112,13 +117,14 @@ void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
 {
     facts->sums =
         rt_vulkan_has_extension(vk, heap, device, VULKAN_SUMS_EXTENSION) && has_sums(vk, device);
+    facts->layout = rt_vulkan_has_extension(vk, heap, device, VULKAN_SHARED_EXTENSION) &&
+                    has_layout(vk, device);
     if (rt_vulkan_has_extension(vk, heap, device, VULKAN_LANES_EXTENSION))
         find_lanes(vk, device, facts);
     if (facts->lanes_most && rt_vulkan_has_extension(vk, heap, device, VULKAN_MATRIX_EXTENSION))
         find_matrices(vk, heap, device, facts);
     facts->places = facts->matrix_count &&
                     rt_vulkan_has_extension(vk, heap, device, VULKAN_PLACES_EXTENSION) &&
-                    rt_vulkan_has_extension(vk, heap, device, VULKAN_SHARED_EXTENSION) &&
                     has_places(vk, device, facts);
 }
 
@@ -132,6 +138,7 @@ void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
                     facts->matrices[n].k,
                     facts->matrices[n].operands == VK_MATRIX_BF16 ? "bf16" : "f16");
     if (facts->positions) rt_text_add(words, " positions");
+    if (facts->layout) rt_text_add(words, " layout16");
     if (facts->places) rt_text_add(words, " nv2");
 }
 

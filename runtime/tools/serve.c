@@ -183,19 +183,23 @@ static void fill_lists(const Serve *s, AuSession *session)
 }
 
 /* Scales with which codes are numbers as others are; random ones may be of any size. */
-static void fill_scales(AuSession *session)
+static int fill_scales(AuSession *session)
 {
+    AuWhy why;
     static const char *const scales[] = {"k_scale", "v_scale"};
     for (int n = 0; n < 2; n++) {
         AuArray *scale = session_array(session, scales[n], "");
         const int32_t of = session_find_role(session, n ? AULE_ROLE_V : AULE_ROLE_K);
         if (!scale || !scale->data || of < 0) continue;
-        const uint32_t stored = session_tensor(session, (uint32_t)of)->dtype;
+        const uint32_t stored = session_tensor(session, (uint32_t)of)->dtype, own = scale->dtype;
+        if (!array_convert(scale, AULE_F32, &why)) return command_fail(EXIT_WRONG, "%s", why.text);
         const float unit = stored == AULE_I8 ? 0x1p-6f : stored == AULE_U8 ? 0.25f : 1.0f;
         float *values = scale->data;
         for (size_t i = 0; i < scale->bytes / sizeof *values; i++)
             values[i] = unit * (0.75f + 0.25f * fabsf(tanhf(values[i])));
+        if (!array_convert(scale, own, &why)) return command_fail(EXIT_WRONG, "%s", why.text);
     }
+    return 0;
 }
 
 static int no_files(const AuSession *session)
@@ -237,8 +241,8 @@ static int open_case(Serve *s, AuSession *session, bool packed)
     if (status) return status;
     if (packed) add_most(s, session);
     fill_lists(s, session);
-    fill_scales(session);
-    return session_prepare(session);
+    status = fill_scales(session);
+    return status ? status : session_prepare(session);
 }
 
 /* ---- cases */
@@ -251,8 +255,8 @@ static double bytes_read(const Serve *s, const AuSession *session)
     for (uint32_t i = 0; i < session->signature->tensor_count; i++) {
         const aule_tensor_v1 *t = session_tensor(session, i);
         const AuArray *array = &session->arrays[i];
-        const bool cached =
-            t->role == AULE_ROLE_K || t->role == AULE_ROLE_V || t->flags & AULE_TENSOR_SPREADS;
+        const bool cached = t->role == AULE_ROLE_K || t->role == AULE_ROLE_V ||
+                            t->flags & (AULE_TENSOR_SPREADS | AULE_TENSOR_APPENDED);
         if (cached && array->data && array->rank == 4 && array->shape[0] == s->pages &&
             array->shape[2] == s->of.page)
             slots += (double)array->bytes / (double)(s->pages * s->of.page);

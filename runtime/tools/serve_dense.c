@@ -27,6 +27,17 @@ static float from_code(uint32_t dtype, const uint8_t *row, int64_t d)
     return (float)(nibble < 8 ? nibble : nibble - 16);
 }
 
+/* An element of f32, f16 or bf16. */
+static float number_at(const AuArray *array, int64_t at)
+{
+    if (array->dtype == AULE_F32) return ((const float *)array->data)[at];
+    const uint16_t bits = ((const uint16_t *)array->data)[at];
+    const uint32_t wide = (uint32_t)bits << 16;
+    float number;
+    memcpy(&number, &wide, sizeof number);
+    return array->dtype == AULE_F16 ? array_from_half(bits) : number;
+}
+
 /* Of a scale or a zero point at a place [sequence or page, head, slot, channel]: an axis of one element is that of all. */
 static float at_place(const AuArray *array, int64_t sequence, int64_t page, int64_t head,
                       int64_t slot, int64_t d, int64_t width)
@@ -40,7 +51,7 @@ static float at_place(const AuArray *array, int64_t sequence, int64_t page, int6
                              array->shape[2] == 1 ? 0 : slot, d * array->shape[3] / width};
     int64_t at = 0;
     for (int n = 0; n < 4; n++) at += index[n] * array->strides[n];
-    return ((const float *)array->data)[at];
+    return number_at(array, at);
 }
 
 /* ---- one sequence */
@@ -119,6 +130,19 @@ static int take_own(const AuServed *of, const AuSession *dense, const AuSession 
                                                  t->name);
 }
 
+/* Keys, values, and inputs that lie as these do. */
+static bool lies_in_pages(const AuServed *of, const AuSession *pages, const char *name)
+{
+    char axis[192];
+    snprintf(axis, sizeof axis, "%s_pages", of->keys);
+    for (uint32_t i = 0; i < pages->signature->tensor_count; i++) {
+        const aule_tensor_v1 *t = session_tensor(pages, i);
+        if (strcmp(t->name, name) == 0)
+            return t->rank == 4 && strcmp(session_axis_name(pages, t, 0), axis) == 0;
+    }
+    return false;
+}
+
 static int fill_own(const AuServed *of, AuSession *dense, AuSession *pages, int64_t b,
                     const int64_t *starts)
 {
@@ -127,7 +151,7 @@ static int fill_own(const AuServed *of, AuSession *dense, AuSession *pages, int6
         const aule_tensor_v1 *t = session_tensor(dense, i);
         AuArray *to = &dense->arrays[i], *from = session_array(pages, t->name, "");
         if (!to->data || !from || !from->data) continue;
-        status = t->role == AULE_ROLE_K || t->role == AULE_ROLE_V
+        status = lies_in_pages(of, pages, t->name)
                      ? gather(of, pages, b, t->name, to)
                      : take_own(of, dense, pages, i, from, to, b, starts);
     }

@@ -215,12 +215,15 @@ static AuBlob build(Host *host)
                      .length = 8 * host->count,
                      .fixes = fixes,
                      .fix_count = host->count};
-    AuBlob objects[2], library;
-    host_check(host, au_target_cpu.emit(host->arena, host->diags, kernels, host->count, host->arch,
-                                        AU_CODE_FINAL, host->optimize, &objects[0]));
+    AuBlob objects[3], library; /* two of kernels: what is shared is so across objects */
+    const uint32_t half = (host->count + 1) / 2;
+    for (uint32_t n = 0; n < 2; n++)
+        host_check(host, au_target_cpu.emit(host->arena, host->diags, kernels + n * half,
+                                            n ? host->count - half : half, host->arch,
+                                            AU_CODE_FINAL, host->optimize, &objects[n]));
     host_check(host, au_image_object(host->arena, host->diags, &image, "aule_module_v1", host->arch,
-                                     &objects[1]));
-    host_check(host, au_link_shared(host->arena, host->diags, objects, 2, "aule_module_v1",
+                                     &objects[2]));
+    host_check(host, au_link_shared(host->arena, host->diags, objects, 3, "aule_module_v1",
                                     host->arch, &library));
     return library;
 }
@@ -315,35 +318,57 @@ void host_interpret(Case *c, bool lockstep)
     au_arena_free(scratch);
 }
 
+/* What can be functions of its own becomes such; has any kernel some? */
+static bool share(Host *host)
+{
+    bool some = false;
+    AuPartTable *table = kernel_part_table(host->arena);
+    for (uint32_t n = 0; n < host->count; n++) {
+        kernel_find_parts(host->cases[n]->k, table, host->arch->name, host->arch->plain, true);
+        some |= host->cases[n]->k->part_count != 0;
+    }
+    return some;
+}
+
+/* What the cases' data are then. */
+static const unsigned char *outcome(Host *host, const AuText *data, AuBlob library)
+{
+    char folder[] = "/tmp/aule-test-XXXXXX", path[256];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/t.so", folder);
+    write_file(path, library.bytes, library.length);
+    snprintf(path, sizeof path, "%s/t.data", folder);
+    write_file(path, data->at, data->length);
+    execute(host, folder);
+
+    unsigned char *after = au_alloc(host->arena, data->length);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(after, 1, data->length, file), data->length);
+    fclose(file);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/t.so", folder);
+    unlink(path);
+    rmdir(folder);
+    return after;
+}
+
 void host_run(Host *host)
 {
     if (host->gpu) {
         device_run(host);
         return;
     }
-    const AuBlob library = build(host);
     size_t(*place)[CASE_ARGS] = au_alloc(host->arena, host->count * sizeof *place);
     const AuText data = pack(host, place);
-    char folder[] = "/tmp/aule-test-XXXXXX", path[256];
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/t.so", folder);
-    write_file(path, library.bytes, library.length);
-    snprintf(path, sizeof path, "%s/t.data", folder);
-    write_file(path, data.at, data.length);
-    execute(host, folder);
-
-    unsigned char *after = au_alloc(host->arena, data.length);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fread(after, 1, data.length, file), data.length);
-    fclose(file);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/t.so", folder);
-    unlink(path);
-    rmdir(folder);
+    const unsigned char *after = outcome(host, &data, build(host)), *shared = NULL;
+    if (share(host)) shared = outcome(host, &data, build(host));
     for (uint32_t n = 0; n < host->count; n++) {
         host_interpret(host->cases[n], true);
         for (uint32_t a = 0; a < host->cases[n]->k->arg_count; a++)
-            if (host->cases[n]->bytes[a]) compare(host, host->cases[n], a, after + place[n][a]);
+            if (host->cases[n]->bytes[a]) {
+                compare(host, host->cases[n], a, after + place[n][a]);
+                if (shared) compare(host, host->cases[n], a, shared + place[n][a]);
+            }
     }
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What Intel's offline compiler makes of modules: every one for its matrix units compiles, each kernel with all registers and nothing in private memory, and
-none spills more, has fewer products in its loop over keys or queries (DPAS), or more instructions there, than docs/dev/levelzero.md says; and what kernels
+none spills more, has fewer products in its loop over keys or queries (DPAS), or more instructions or cycles there, than docs/dev/levelzero.md says; and what kernels
 without matrix units keep in private memory, on those and on dg2, whose units have other lanes.
 
     ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--devices pvc,bmg,dg2] [--kernel forward] [--write]
 
-OCLOC is what tests/tools/ocloc.sh makes; where it is not there, this is skipped. PAGE has three tables, of bytes a subgroup that are spilled, of
-`DPAS / all instructions` of the shortest loop that has any, and of private bytes a lane, between the markers `<!-- ocloc TABLE -->` and `<!-- end -->`;
+OCLOC is what tests/tools/ocloc.sh makes; where it is not there, this is skipped. PAGE has four tables, of bytes a subgroup that are spilled, of
+`DPAS / all instructions` of the shortest loop that has any, of `cycles of products / of all else / bytes by blocks` of that loop, and of private bytes a lane, between the markers `<!-- ocloc TABLE -->` and `<!-- end -->`;
 kernels that are not in the first spill nothing, those that are not in the second have no DPAS. --write makes them anew. A compiler of another version may
 do more or less: then the tables are to be written again, and looked at. --kernel compiles the modules of that kernel alone.
 """
@@ -24,6 +24,7 @@ MAGIC = 0x07230203
 DEVICES = "pvc", "bmg", "lnl"  # with products of 16 lanes
 PLAIN_DEVICES = "bmg", "dg2"  # without matrix units; dg2 has products of 8 lanes alone, so that it is given no others
 PLAIN_OPTIONS = "-ze-opt-greater-than-4GB-buffer-required"  # the backend's
+PRODUCT = {"pvc": 8, "bmg": 16, "lnl": 16}  # cycles of an engine for 8 x 16 x 16: 4096 and 2048 operations a cycle of an Xe-core, which has eight
 OPTIONS = "-ze-opt-large-register-file " + PLAIN_OPTIONS  # for modules with matrix units
 END = "<!-- end -->"
 PRIVATE_TYPES = "f32", "f16"
@@ -50,8 +51,8 @@ def kernels(binary: bytes) -> list:
     return [(part.split()[0], dict(re.findall(r"(spill_size|private_size|grf_count): *(\d+)", part))) for part in parts]
 
 
-def shortest_loop(assembly: str) -> tuple:
-    """(DPAS, all instructions) of the shortest loop with any: from a label to a branch behind it that names it."""
+def shortest_loop(assembly: str) -> list:
+    """Instructions, (name, line), of the shortest loop with any DPAS: from a label to a branch behind it that names it."""
     labels, ops, loops = {}, [], []
     for line in assembly.splitlines():
         label = re.match(r"(\w+):", line)
@@ -59,11 +60,27 @@ def shortest_loop(assembly: str) -> tuple:
         if label:
             labels[label[1]] = len(ops)
         elif op:
-            ops.append(op[1])
+            ops.append((op[1], line))
             targets = re.findall(r"\w+", line.partition("//")[0]) if op[1].startswith(("jmpi", "goto", "while")) else []
-            loops += [(labels[target], len(ops)) for target in targets if target in labels]
-    found = [(sum(name.startswith("dpas") for name in ops[begin:end]), end - begin) for begin, end in loops]
-    return min((loop for loop in found if loop[0]), key=lambda loop: loop[1], default=(0, 0))
+            loops += [ops[labels[target]:] for target in targets if target in labels]
+    return min((loop for loop in loops if products(loop)), key=len, default=[])
+
+
+def products(loop: list) -> int:
+    return sum(name.startswith("dpas") for name, _ in loop)
+
+
+def cycles(name: str, line: str) -> int:
+    """Of a vector engine of 512 bits for an instruction that is no product: as many as its lanes fill; functions (math) take four times as long."""
+    lanes = re.search(r"\((\d+)\|M\d+\)", line)
+    wide = re.search(r">:(?:u?q|df)\b", line) is not None
+    return max(1, int(lanes[1] if lanes else 1) * (8 if wide else 4) // 64) * (4 if name.startswith("math") else 1)
+
+
+def cost(loop: list, device: str) -> tuple:
+    """Cycles of an engine for products and for all else, and bytes that blocks bring."""
+    loads = [re.search(r"\br\d+:(\d+)", line) for name, line in loop if name.startswith("load_block2d")]
+    return (products(loop) * PRODUCT[device], sum(cycles(*one) for one in loop if not one[0].startswith("dpas")), sum(64 * int(load[1]) for load in loads if load))
 
 
 def assemblies(dump: Path) -> dict:
@@ -108,14 +125,15 @@ def measure(given, folder: Path) -> dict:
     def among(devices: tuple) -> tuple:
         return tuple(device for device in devices if device in given.devices.split(","))
 
-    tables = {"spills": {}, "loops": {}, "private": {}}
+    tables = {"spills": {}, "loops": {}, "cycles": {}, "private": {}}
     for dtype in given.types.split(","):
         for width in map(int, given.widths.split(",")):
             for kernel, device, fields, loop in compiled(given, "xe2", dtype, width, among(DEVICES), OPTIONS, folder):
                 if fields.get("grf_count") != "256" or int(fields.get("private_size", 0)):
                     sys.exit(f"{kernel} on {device}: {fields}; expected 256 registers and no private memory")
                 tables["spills"][kernel, width, dtype, device] = (int(fields.get("spill_size", 0)),)
-                tables["loops"][kernel, width, dtype, device] = loop
+                tables["loops"][kernel, width, dtype, device] = products(loop), len(loop)
+                tables["cycles"][kernel, width, dtype, device] = cost(loop, device) if loop else (0, 0, 0)
     for dtype in [dtype for dtype in PRIVATE_TYPES if not given.kernel or dtype in given.types.split(",")]:
         for kernel, device, fields, _ in compiled(given, "levelzero10", dtype, 64, among(PLAIN_DEVICES), PLAIN_OPTIONS, folder):
             tables["private"][kernel, 64, dtype, device] = (int(fields.get("private_size", 0)),)
@@ -149,6 +167,8 @@ def table(name: str, measured: dict) -> str:
 
 def worse(name: str, found: tuple, said: tuple) -> bool:
     """Fewer products, or more of anything else."""
+    if name == "cycles":
+        return any(now > then for now, then in zip(found, said))
     if name == "loops":
         return found[0] < said[0] or found[1] > said[1]
     return found[0] > said[0]

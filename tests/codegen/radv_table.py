@@ -21,6 +21,7 @@ BEGIN, END = "<!-- radv -->\n", "<!-- end -->"
 HEAD = "| kernel, width | architecture, type | GPU | registers | private bytes | subgroups a SIMD | instructions | built in, s |\n" + "|---" * 8 + "|\n"
 # GPU, architecture, lanes that a pipeline asks for, operand type, width
 CASES = [("navi31", "vulkan12", 0, "f32", 64), ("navi31", "vulkan12-coop16", 32, "f16", 64), ("navi31", "vulkan12-coop16", 32, "f16", 128),
+         *[("navi31", f"vulkan12-coop16-{how}", 32, "f16", width) for how in ("words", "layout") for width in (64, 128)],
          ("navi31", "vulkan12-coop16-at", 32, "f16", 64), ("navi31", "vulkan12-coop16-at", 32, "f16", 128), ("navi21", "vulkan12", 0, "f32", 64), ("navi21", "vulkan12-lanes64", 64, "f32", 64)]
 
 

@@ -4,7 +4,7 @@
     spirv_rules.py [--validator spirv-val] MODULE...   files with modules one behind the other
     spirv_rules.py --program SPIRV_TEST [COUNT SEED] the golden and random kernels, which that test writes into a folder
     spirv_rules.py --scripts AULEC SCRIPT...           of what aulec makes of scripts, every operand type
-        --arch NAME before the first script: for that architecture
+        --arch NAME before the first script: for that architecture, or several with commas
         --newer SCRIPT before one of these: SCRIPT spirv-val is a validator that knows cooperative matrices, where SCRIPT is there
     spirv_rules.py --self-test                         that wrong modules are found
 """
@@ -24,6 +24,7 @@ BRAIN, BRAIN_MATRICES, ROUND_MODE = 5116, 5118, 4462
 KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
 LINKAGE, VECTOR16, GROUPS, SUBGROUP_SIZES, SHUFFLE_INTEL = 5, 7, 18, 58, 5568
 SEQUENTIAL, FAR_MEMORY = 0x10, 0x200
+BLOCK_IO = {6231: 6228, 6232: 6229, 6233: 6230, 6234: 6228}  # what blocks are loaded by, and its capability
 KERNEL_ORDER = SEQUENTIAL | FAR_MEMORY  # CrossWorkgroupMemory
 
 
@@ -58,6 +59,10 @@ def kernel_faults(instructions):
     entries = [words[1] for op, words in instructions if op == 15]
     capabilities = {words[0] for op, words in instructions if op == 17}
     needed = {KERNEL, 4} | {{64: INT64, 16: INT16, 8: INT8}[words[1]] for op, words in instructions if op == 21 and words[1] != 32}
+    needed |= {FLOAT16 for op, words in instructions if op == 22 and words[1] == 16} | {BLOCK_IO[op] for op, _ in instructions if op in BLOCK_IO}
+    declared = [struct.pack(f"<{len(words)}I", *words).rstrip(b"\0") for op, words in instructions if op == 10]
+    if any(op in BLOCK_IO for op, _ in instructions) != (b"SPV_INTEL_2d_block_io" in declared):
+        yield "the extension of blocks is declared and not needed, or needed and not declared"
     kinds, inside, places = {}, None, set()
     roots, read, written, weaker = {}, set(), set(), False
     operations = {262: GROUPS, 5571: SHUFFLE_INTEL, 5574: SHUFFLE_INTEL}
@@ -242,6 +247,8 @@ def known(module, instructions):
 
 
 def environments_of(module, instructions):
+    if is_kernel(instructions) and any(op == 17 and words[0] == FLOAT16 for op, words in instructions):
+        return ("spv1.1",)  # no OpenCL environment of validators lets it pass, whatever devices list
     if is_kernel(instructions):
         return ("opencl2.1", "opencl2.2") if struct.unpack("<2I", module[:8])[1] == 0x10000 else ("opencl2.2",)
     old = struct.unpack("<2I", module[:8])[1] <= 0x10500
@@ -295,8 +302,7 @@ def of_scripts(aulec, scripts, validator):
     count = wrong = 0
     own = []
     if scripts[0] == "--arch":
-        target = "levelzero" if scripts[1].startswith("xe") else "opencl" if scripts[1].startswith("spirv") else "vulkan"
-        own = [f"--target={target}", f"--arch={scripts[1]}", "--dtype=bf16" if scripts[1].endswith("bf16") else "--dtype=f16"]
+        own = [f"--arch={scripts[1]}", "--dtype=bf16" if scripts[1].endswith("bf16") else "--dtype=f16"]
         scripts = scripts[2:]
     for script in scripts:
         done = subprocess.run([aulec, script, "--emit=spirv", "--width=D=32", *own, "-o", "-"], capture_output=True)

@@ -230,6 +230,42 @@ static const char components[] =
     "  matrix_store @o[%10], @c[0], 8 #0\n"
     "}\n";
 
+/* As sums that become bf16 do: each component is stored where it lies. */
+static const char scattered[] =
+    "kernel scattered lanes 8 warps 2\n"
+    "memory @a: global f16 align 16 reads\nmemory @b: global f32 reads\n"
+    "memory @o: global f32 writes\nmemory @h: global f16 align 16 writes\n"
+    "memory @s: shared f16[128] align 64 reads writes\n"
+    "memory @numbers: shared f32[8] align 64 reads writes\n"
+    "memory @rows: matrix f32[1] shape 8 8 c\nmemory @columns: matrix f32[1] shape 8 8 c\n"
+    "memory @x: matrix f16[2] shape 8 8 a\nmemory @y: matrix f16[1] shape 8 8 b\n"
+    "memory @c: matrix f32[2] shape 8 8 c\n\n"
+    "arg a: pointer @a\narg b: pointer @b\narg o: pointer @o\narg h: pointer @h\narg f: f32\n{\n"
+    "  %1 = lane.i32\n  %2 = warp.i32\n  %3 = block.i32 #0\n  %4 = arg.f32 #4\n"
+    "  %5 = mul.i32 %2, 64\n  %6 = mul.i32 %1, 8\n  %7 = add.i32 %5, %6\n"
+    "  %8 = mul.i32 %3, 128\n  %9 = add.i32 %7, %8\n  %10 = add.i32 %5, %8\n"
+    "  %11 = load.f16x8 @a[%9]\n  store @s[%7], %11\n  store @h[%9], %11\n"
+    "  %12 = cvt.f32 %1\n  %13 = eq.i32 %2, 0\n  store @numbers[%1], %12 if %13\n  barrier #0\n"
+    "  matrix_load @rows[0], @numbers[0], 0 #1\n  matrix_load @columns[0], @numbers[0], 0 #0\n"
+    "  matrix_load @x[0], @s[%5], 8 #0\n  matrix_load @y[0], @s[%5], 8 #1\n"
+    "  matrix_fill @c[0], 0.0\n  matrix_mul @c[0], @x[0], @y[0]\n"
+    "  %14 = load.f32 @b[3]\n"
+    "  matrix_each @c[1] {\n"
+    "    %40 = matrix_get.f32 @rows[0]\n    %41 = matrix_get.f32 @columns[0]\n"
+    "    %42 = matrix_get.f32 @c[0]\n    %43 = mul.f32 %42, %4\n    %44 = add.f32 %43, %14\n"
+    "    %45 = le.f32 %41, %40\n    %46 = select.f32 %45, %44, %41\n"
+    "    %47 = mul.f32 %46, 0.125\n    matrix_put %47\n  }\n"
+    "  barrier #0\n"
+    "  matrix_each @c[1] {\n"
+    "    %60 = matrix_get.f32 @rows[0]\n    %61 = matrix_get.f32 @columns[0]\n"
+    "    %62 = matrix_get.f32 @c[1]\n    %63 = mul.f32 %60, 8.0\n    %64 = add.f32 %63, %61\n"
+    "    %65 = cvt.i32 %64\n    %66 = add.i32 %65, %5\n    %67 = cvt.f16 %62\n"
+    "    store @s[%66], %67\n  }\n  barrier #0\n"
+    "  matrix_load @x[1], @s[%5], 8 #0\n"
+    "  matrix_fill @c[0], 1.0\n  matrix_mul @c[0], @x[1], @y[0]\n"
+    "  matrix_store @o[%10], @c[0], 8 #0\n"
+    "}\n";
+
 /* The text on numbers of few bits, so that products and sums are exact; the factor is a parameter. */
 static void of_elements(const Trial *t, const char *name, const char *text)
 {
@@ -253,6 +289,67 @@ static void of_elements(const Trial *t, const char *name, const char *text)
     if (!t->runs) skip();
 }
 
+/* Shared memory that vectors, single elements and matrices read and write: as words of four, as single words (rows 10 apart), and as elements (9 apart, or
+ * nothing but single elements stored). */
+static const char widths[] =
+    "kernel widths lanes 8 warps 2\n"
+    "memory @a: global f16 align 16 reads\nmemory @b: global f32 reads\n"
+    "memory @o: global f32 writes\nmemory @h: global f16 align 16 writes\n"
+    "memory @s: shared f16[128] align 64 reads writes\nmemory @t: shared f16[160] align 64 reads "
+    "writes\n"
+    "memory @u: shared f16[160] align 64 reads writes\nmemory @w: shared f16[128] align 64 reads "
+    "writes\n"
+    "memory @x: matrix f16[1] shape 8 8 a\nmemory @y: matrix f16[3] shape 8 8 b\n"
+    "memory @c: matrix f32[1] shape 8 8 c\n"
+    "arg a: pointer @a\narg b: pointer @b\narg o: pointer @o\narg h: pointer @h\narg f: f32\n{\n"
+    "  %1 = lane.i32\n  %2 = warp.i32\n  %3 = block.i32 #0\n"
+    "  %5 = mul.i32 %2, 64\n  %6 = mul.i32 %1, 8\n  %7 = add.i32 %5, %6\n"
+    "  %8 = mul.i32 %3, 128\n  %9 = add.i32 %7, %8\n"
+    "  %10 = load.f16x8 @a[%9]\n  store @s[%7], %10\n"
+    "  %11 = mul.i32 %2, 80\n  %12 = mul.i32 %1, 10\n  %13 = add.i32 %11, %12\n"
+    "  %14 = element.f16 %10 #0\n  %15 = element.f16 %10 #1\n  %16 = element.f16 %10 #2\n"
+    "  %17 = element.f16 %10 #3\n  %18 = element.f16 %10 #4\n  %19 = element.f16 %10 #5\n"
+    "  %20 = element.f16 %10 #6\n  %21 = element.f16 %10 #7\n"
+    "  %22 = vec.f16x2 %14, %15\n  store @t[%13], %22\n"
+    "  %23 = vec.f16x2 %16, %17\n  %24 = add.i32 %13, 2\n  store @t[%24], %23\n"
+    "  %25 = vec.f16x2 %18, %19\n  %26 = add.i32 %13, 4\n  store @t[%26], %25\n"
+    "  %27 = vec.f16x2 %20, %21\n  %28 = add.i32 %13, 6\n  store @t[%28], %27\n"
+    "  %29 = mul.i32 %2, 72\n  %30 = mul.i32 %1, 9\n  %31 = add.i32 %29, %30\n"
+    "  store @u[%31], %10\n"
+    "  store @w[%7], %14\n  %32 = add.i32 %7, 1\n  store @w[%32], %15\n"
+    "  barrier #0\n"
+    "  %33 = mul.i32 %1, 9\n  %34 = add.i32 %5, %33\n  %35 = load.f16 @w[%7]\n"
+    "  store @s[%34], %35\n"
+    "  %36 = mul.i32 %1, 11\n  %37 = add.i32 %11, %36\n  %38 = lt.i32 %1, 7\n"
+    "  store @t[%37], %35 if %38\n"
+    "  barrier #0\n"
+    "  matrix_load @x[0], @s[%5], 8 #0\n  matrix_load @y[0], @s[%5], 8 #1\n"
+    "  matrix_load @y[1], @t[%11], 10 #1\n  matrix_load @y[2], @u[%29], 9 #0\n"
+    "  matrix_fill @c[0], 0.0\n  matrix_mul @c[0], @x[0], @y[0]\n"
+    "  matrix_mul @c[0], @x[0], @y[1]\n  matrix_mul @c[0], @x[0], @y[2]\n"
+    "  %39 = add.i32 %5, %8\n  matrix_store @o[%39], @c[0], 8 #0\n"
+    "  %40 = add.i32 %34, 0\n  %41 = load.f16 @s[%40]\n  %42 = add.i32 %13, 1\n"
+    "  %43 = load.f16 @t[%42]\n  %44 = load.f16x8 @s[%7]\n  store @h[%9], %44\n"
+    "  %45 = add.i32 %9, 1\n  barrier #0\n  store @h[%9], %43\n  store @h[%45], %41\n"
+    "}\n";
+
+static void words_in_shared_memory(void **state)
+{
+    (void)state;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16";
+    const Trial t = {"words", needs, is_open && vulkan_has(&device, needs), &spirv_shader_words};
+    of_elements(&t, "widths", widths);
+}
+
+static void shared_memory_laid_out(void **state)
+{
+    (void)state;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16 layout16";
+    const Trial t = {"layout", needs, is_open && vulkan_has(&device, needs),
+                     &spirv_shader_laid_out};
+    of_elements(&t, "widths", widths);
+}
+
 static void functions_of_an_element(void **state)
 {
     (void)state;
@@ -271,6 +368,15 @@ static void loops_over_components(void **state)
     of_elements(&t, "components", components);
 }
 
+static void components_that_are_stored(void **state)
+{
+    (void)state;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16 positions";
+    const Trial t = {"components", needs, is_open && vulkan_has(&device, needs),
+                     &spirv_shader_components};
+    of_elements(&t, "scattered", scattered);
+}
+
 /* As devices have them; here they are emitted, for the validator. */
 static void matrices_of_16(void **state)
 {
@@ -282,9 +388,13 @@ int main(int argc, char **argv)
 {
     if (argc > 1) folder = argv[1];
     is_open = vulkan_open(&device);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices_of_8), cmocka_unit_test(matrices_of_16),
-        cmocka_unit_test(functions_of_an_element), cmocka_unit_test(loops_over_components)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(matrices_of_8),
+                                       cmocka_unit_test(matrices_of_16),
+                                       cmocka_unit_test(functions_of_an_element),
+                                       cmocka_unit_test(loops_over_components),
+                                       cmocka_unit_test(components_that_are_stored),
+                                       cmocka_unit_test(words_in_shared_memory),
+                                       cmocka_unit_test(shared_memory_laid_out)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (is_open) vulkan_close(&device);
     return failed;

@@ -17,10 +17,10 @@ for folder in bin lib cases smoke tree; do
     mkdir "$out/$folder"
 done
 ninja -C "$build" runtime/libaule.so.0 compiler/driver/libaulec.so.0 compiler/driver/aulec runtime/tools/aule demo/demo tests/runtime/cuda_{runner,smoke} \
-    tests/exec/{linear,scripts,sums}_test tests/codegen/{cuda,units,lowered_units,host_ops,host_control,host_memory,host_random}_test >/dev/null
+    tests/exec/{linear,scripts,sums}_test tests/fuzz/tables_fuzz tests/codegen/{cuda,units,lowered_units,host_ops,host_control,host_memory,host_random}_test >/dev/null
 
 # ---- programs and libraries
-programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/{linear,scripts,sums}_test})
+programs=("$build"/{compiler/driver/aulec,runtime/tools/aule,demo/demo,tests/runtime/cuda_{runner,smoke},tests/exec/{linear,scripts,sums}_test,tests/fuzz/tables_fuzz})
 for library in runtime/libaule compiler/driver/libaulec; do
     strip -o "$out/lib/${library##*/}.so.0" "$build/$library.so.0"
 done
@@ -101,6 +101,10 @@ fi
 
 # Steps of a server, by single warps: kernels for few queries, joins, lists of work, batches of few and many.
 "$build/compiler/driver/aulec" "$root/attn_scripts/gqa.attn" --serve --no-grad --target cuda --arch "${arch%a}" --dtype bf16 --width D=64 -o "$out/smoke/served.so"
+# The layouts of tests/fuzz/meson.build.
+layouts='T=padded;T=paged;T=paged:rows;T=paged:csr;T=paged:rows:csr;T=paged:groups;T=paged:positions;S=packed,T=packed;S=packed:most,T=paged;S=padded,T=padded:rows;S=padded,T=paged'
+"$build/compiler/driver/aulec" "$root/attn_scripts/gqa.attn" --layout "$layouts" --no-grad --target cuda --arch "${arch%a}" --dtype f32,bf16 --width D=16 -o "$out/smoke/tables.so" 2>"$out/log" ||
+    { cat "$out/log"; exit 1; }
 
 # What racecheck is to watch, and what shows that it must be so (sanitizer_sees.cu).
 watched=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here python3 -c 'import run; print(*run.WATCHED)')
@@ -114,7 +118,7 @@ if nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) && [ "${arch%a}" = sm_
 fi
 
 # ---- what is read there
-(cd "$root" && git ls-files -z attn_scripts demo python docs/tutorial.md docs/language.md docs/recipes.md 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/tools/parts.py tests/driver/checked_test.py tests/exec/linear tests/exec/scripts tests/exec/sums \
+(cd "$root" && git ls-files -z attn_scripts demo python docs/tutorial.md docs/language.md docs/recipes.md 'tests/data/minilm_l*' 'tests/data/smollm2_layer12_[kqvo]*' tests/python tests/tools/parts.py tests/tools/covering.py tests/fuzz/corpus/tables tests/fuzz/words-arrays.txt tests/driver/checked_test.py tests/exec/linear tests/exec/scripts tests/exec/sums \
     tests/front/examples |
     xargs -0 cp --parents -t "$out/tree")
 cp "$here/run.py" "$out/"

@@ -172,8 +172,15 @@ def checked():
     yield Command("checked", [sys.executable, "checked_test.py", BIN / "aulec", BIN / "aule"], by_unittest, TREE / "tests/driver")
 
 
-def tests(*names):
-    return Command(names[0], [sys.executable, "run.py", "-v", *("test_" + name for name in names)], by_unittest, TREE / "tests/python")
+def tests(*names, only=()):
+    label = " ".join([names[0], *only])
+    chosen = [word for pattern in only for word in ("-k", pattern)]
+    return Command(label, [sys.executable, "run.py", "-v", *chosen, *("test_" + name for name in names)], by_unittest, TREE / "tests/python")
+
+
+def tables(rounds, seed):
+    """Lists of calls over layouts, of random bytes."""
+    return [BIN / "tables_fuzz", rounds, seed, TREE / "tests/fuzz/words-arrays.txt", TREE / "tests/fuzz/corpus/tables"]
 
 
 def python():
@@ -188,6 +195,10 @@ def serving():
                  "append.Append.test_modified", "beside.Beside.test_devices", "beside.PaddedQueries.test_devices", "storage.Storage.test_devices",
                  "layout_gradients.Gradients.test_devices", "padded_gradients", "parts.Layouts", "varlen.Varlen.test_devices", "decode", "again", "serving", "serve.Graphs", "vllm"):
         yield tests(name)
+    for last in range(10):  # of the numbers of the design's rows
+        yield tests("covering", only=[f"Covering.test_??{last}_*"])
+    yield tests("hard")
+    yield Command("random tables", tables("20000", "1"), by_status)
 
 
 def memory():
@@ -206,6 +217,7 @@ def sanitizer():
             form = made if name in FOLLOWING and (HERE / made).exists() else so
             yield watch(tool, name, f"{name} {so}", [BIN / "cuda_smoke", form, "--shape", shape, *rows[so][3:]], by_sanitizer)
         yield watch(tool, name, f"{name} smoke/served.so", [BIN / "aule", "bench", "--serve", HERE / "smoke/served.so", "--backend", "cuda:0", *SERVED], by_sanitizer)
+    yield watch(tool, "memcheck", "memcheck random tables", tables("200", "2"), by_sanitizer)
     for name, what, count in SEES:
         there = tool if (BIN / "sanitizer_sees").exists() else None
         yield watch(there, name, f"{name} sees {what}", [BIN / "sanitizer_sees", what], count)
@@ -221,8 +233,8 @@ PARTS = {
     "memory": Part("rows and heads beyond 2^32 bytes, errors and what is left after them", 90, memory),
     "check": Part("aule check of attn_scripts: forward, gradients, laws", 120, check),
     "python": Part("Python: torch, autograd, torch.compile, graphs, threads, arrays, checked kernels, models", 240, python),
-    "serving": Part("caches: new rows, layouts, storage, aule.decode, aule.vllm", 240, serving),
-    "sanitizer": Part("compute-sanitizer's four tools on a few blocks", 120, sanitizer),
+    "serving": Part("caches: new rows, layouts, storage, aule.decode, aule.vllm; a covering design of all of it", 240, serving),
+    "sanitizer": Part("compute-sanitizer's four tools on a few blocks; lists of random bytes", 120, sanitizer),
     "demo": Part("the demo on every device, beside what models computed", 60, demo),
 }
 
@@ -234,7 +246,7 @@ def environment():
     here = dict(os.environ)
     here["LD_LIBRARY_PATH"] = ":".join(filter(None, [str(HERE / "lib"), here.get("LD_LIBRARY_PATH")]))
     here.update(AULE_LIBRARY_PATH=str(HERE / "lib"), PYTHONPATH=str(TREE / "python"), PYTHONDONTWRITEBYTECODE="1", AULE_TEST_DEVICE="cuda",
-                XDG_CACHE_HOME=str(HERE / "cache"))
+                XDG_CACHE_HOME=str(HERE / "cache"), AULE_FUZZ_ARTIFACT=str(HERE / "smoke/tables.so"), AULE_FUZZ_DEVICE="cuda:0")
     return here
 
 

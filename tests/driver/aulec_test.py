@@ -48,7 +48,7 @@ OPTIONS = {
     "tf32 beside a target that is not asked for its architecture": (["--target=cuda,cpu", "--arch=sm_80", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
     "a type that no architecture asked for takes": (["--target=vulkan", "--arch=vulkan12-coop16,vulkan12-coop8", "--dtype=f16,bf16"], 2,
-        "no architecture of target vulkan that was asked for takes bf16; there are vulkan12, vulkan12-sums, vulkan12-shared16, vulkan12-lanes8, vulkan12-lanes16, vulkan12-lanes32, vulkan12-lanes64, vulkan13-coop16-nv2-bf16, vulkan12-coop16-bf16"),
+        "no architecture of target vulkan that was asked for takes bf16; there are vulkan12-simt1, vulkan12, vulkan12-sums, vulkan12-shared16, vulkan12-simt8, vulkan12-simt16, vulkan12-simt64, vulkan12-lanes8, vulkan12-lanes16, vulkan12-lanes32, vulkan12-lanes64, vulkan12-coop16-words-bf16, vulkan12-coop16-layout-bf16, vulkan12-coop16-at-bf16, vulkan13-coop16-nv2-bf16, vulkan12-coop16-bf16"),
     "the same of a stage": (["--arch=vulkan12-coop8", "--dtype=bf16", "--emit=spirv-text"], 2, "vulkan that was asked for takes bf16"),
     "an unknown way to multiply f32": (["--f32=fast"], 2, "expected exact or tf32"),
     "tf32 on a target that has no unit for it": (["--target", "cpu", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
@@ -143,7 +143,7 @@ class BadScripts(Case):
         for words, status, *said in (
             (["--serve", "--layout=T=paged"], 2, "--layout T=paged: it is asked for twice"), (["--layout=T=paged;T=paged"], 2, "it is asked for twice"),
             (["--layout=T=paged;"], 2, "unknown layout ''"),
-            (["--serve", "--parts"], 2, "--serve: not with --parts yet"), (["--serve", "--emit=obj"], 2, "--serve: an object has one layout, since its functions are called as the attention is"),
+            (["--serve", "--emit=obj"], 2, "--serve: an object has one layout, since its functions are called as the attention is"),
             (["--layout=T=paged;T=padded", "--emit=obj"], 2, "--layout T=paged;T=padded: an object has one layout"),
             (["--serve", "--storage=i4:channels48"], 1, "64 channels do not consist of groups of 48", "--serve asks for it, as gqa@T=padded"),
         ):
@@ -151,7 +151,6 @@ class BadScripts(Case):
         self.expect(aulec(script, "--serve", "--target=metal", "-o", out), 2, "--serve: target metal has no kernels of layouts yet")
         for name, *said in (
             ("gla", "--serve: 'gla': it is a recurrence, whose state is its cache"), ("swin", "q and k have one axis, and keys of a cache have one of their own"),
-            ("mla_prefill", "further products (`dot`) of keys", "--serve asks for it, as mla_prefill@T=padded"),
         ):
             self.expect(aulec(script.parent / f"{name}.attn", "--serve", "--target=cpu", "--dtype=f32", "-o", out), 1, *said)
 

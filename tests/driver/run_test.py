@@ -172,6 +172,17 @@ class Run(unittest.TestCase):
         ):
             self.assertRegex(done.stdout, f"(?m)^{line}")
 
+    def test_inspect_words(self):
+        """What rows of lanes ask of a device: of one lane nothing more than the plainest."""
+        made = self.folder / "widths.so"
+        (self.folder / "plain.attn").write_text("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; score_mod(s) = s; online softmax; }")
+        for target, plain, needs in (("vulkan", "vulkan12", "shared32k"), ("opencl", "spirv", "SPIR-V_1.0"), ("levelzero", "levelzero10", "SPIR-V_1.0 shared32k")):
+            archs = ",".join(f"{plain}-simt{lanes}" for lanes in (1, 8, 16, 64))
+            subprocess.run([AULEC, self.folder / "plain.attn", f"--target={target}", f"--arch={archs}", "--dtype=f32", "--width=D=32", "--no-grad", "-o", made], check=True)
+            told = self.run_tool("inspect", made).stdout
+            for lanes, word in ((1, ""), (8, " subgroup8"), (16, " subgroup16"), (64, " subgroup64")):
+                self.assertRegex(told, rf"kernel forward: {target} {plain}-simt{lanes} f32 D=32, needs {needs}{word}, 'lanes_forward")
+
     def test_refused(self):
         write_npy(self.folder / "cu.npy", (3,), [0, 5, 4], "i")
         write_npy(self.folder / "slots.npy", (1,), [3], "i")
@@ -545,9 +556,9 @@ class Layouts(unittest.TestCase):
         done = subprocess.run([AULE, "run", "parts.so", *given], cwd=self.folder, capture_output=True, text=True)
         self.assertRegex(done.stderr, "no unfinished kernel for device cpu whose results do not depend on the batch")
 
-    def server(self, *options, script=SCRIPT):
+    def server(self, *options, script=SCRIPT, width="D=8"):
         (self.folder / "served.attn").write_text(script)
-        subprocess.run([AULEC, "served.attn", "--serve", "--target=cpu", "--width=D=8", "-O0", *options, "-o", "served.so"], cwd=self.folder, check=True)
+        subprocess.run([AULEC, "served.attn", "--serve", "--target=cpu", f"--width={width}", "-O0", *options, "-o", "served.so"], cwd=self.folder, check=True)
 
     def steps(self, *words):
         """bench --serve of it: its lines, its message."""
@@ -557,7 +568,7 @@ class Layouts(unittest.TestCase):
     def test_server(self):
         """Steps over pages are timed, and held to dense calls of single sequences; lengths of none, one, borders of pages."""
         words = "--batch=5", "--keys=20,0,1,7,8", "--page=7", "--chunk=9", "--queries=2", "--shape=H=6,Hk=2,D=8"
-        for options, dtype, stored in (((), "f32", "f32"), (("--storage", "k=i8:token,v=e4m3"), "f16", "i8"), (("--storage", "i4:channels4:zero"), "bf16", "u8")):
+        for options, dtype, stored in (((), "f32", "f32"), (("--storage", "k=i8:token,v=e4m3"), "f16", "i8"), (("--storage", "i4:channels4:zero:f16"), "bf16", "u8")):
             with self.subTest(stored):
                 self.server("--dtype", dtype, *options)
                 status, rows, message = self.steps(*words, f"--dtype={dtype}")
@@ -566,6 +577,15 @@ class Layouts(unittest.TestCase):
                 self.assertTrue(all(row["us"] > 0 and row["difference"] < 0.02 for row in rows), rows)
                 if stored == "f32":  # 36 keys of 2 heads of 8 channels, and as many values
                     self.assertAlmostEqual(rows[0]["gb_s"], 36 * 2 * 2 * 8 * 4 / rows[0]["us"] * 1e-3, delta=1e-3 * rows[0]["gb_s"] + 1e-3)
+
+    def test_server_of_further_products(self):
+        """Rows of keys of a further product have pages of their own, which dense calls are given gathered."""
+        parts = "input x: [B, H, S, P]; input y: [B, 1, T, P]; score_mod(s, b, h) = (s + dot(x[b, h, q_idx], y[b, 0, kv_idx])) * 0.25;"
+        self.server("--dtype=f32", script=self.SCRIPT.replace("online", f"{parts} online"), width="D=8,P=16")
+        status, rows, message = self.steps("--batch=5", "--keys=20,0,1,7,8", "--page=7", "--chunk=9", "--queries=2", "--shape=H=6,Hk=2,D=8,P=16")
+        self.assertEqual((status, message), (0, ""))
+        self.assertTrue(all(row["us"] > 0 and row["difference"] < 1e-5 for row in rows), rows)
+        self.assertEqual([row["step"] for row in rows], ["decode", "mixed"])
 
     def test_server_that_is_not_right(self):
         """A script that asks for the sequence's number says something else of one by itself: what differs is found, and named."""

@@ -26,8 +26,12 @@ typedef struct Case {
     bool odd;                                     /* strides with gaps */
 } Case;
 
-#define HEADS  "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; online softmax; }"
-#define APART  "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hv, T, E]; online softmax; }"
+#define HEADS "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; online softmax; }"
+#define APART "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hv, T, E]; online softmax; }"
+#define FURTHER                                                                                    \
+    "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input x: [B, 1, T, P]; "   \
+    "input y: [B, H, S, P]; "                                                                      \
+    "score_mod(s, b, h) = s + dot(y[b, h, q_idx], x[b, 0, kv_idx]); online softmax; }"
 #define LATENT "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v = k[.., 0:8]; online softmax; }"
 
 // clang-format off
@@ -65,6 +69,14 @@ static const Case cases[] = {
     {"i4, scales of groups, zero points", HEADS, "T=paged", "i4:channels8:zero", false, 6, 5, 2, 2, 64, 128, 16, 3, false},
     {"groups of channels, slots", HEADS, "T=paged", "k=e4m3:channels32,v=i8:channels8:zero", true, 3, 5, 2, 2, 64, 24, 16, 3, true},
     {"zero points of heads and tokens", APART, "T=paged", "k=i8:zero,v=e5m2:token:zero", false, 6, 5, 2, 1, 32, 16, 7, 3, false},
+    {"further product, the last rows", FURTHER, NULL, NULL, false, 3, 5, 2, 2, 16, 24, 19, 0, true},
+    {"further product, pages", FURTHER, "T=paged", NULL, false, 6, 5, 2, 2, 16, 40, 7, 3, false},
+    {"further product, slots of pages, codes beside it", FURTHER, "T=paged", "v=i8:token", true, 3, 9, 2, 2, 32, 24, 16, 3, true},
+    {"further product, packed rows, rows of a cache", FURTHER, "S=packed,T=padded:rows", NULL, false, 6, 23, 2, 2, 16, 64, 40, 0, false},
+    {"scales of f16", HEADS, "T=paged", "i8:token:f16", false, 6, 5, 2, 2, 64, 40, 16, 3, true},
+    {"scales and zero points of f16", HEADS, "T=padded", "k=i8:token:zero:f16,v=i4:channels8:zero:f16", false, 6, 5, 2, 2, 64, 128, 19, 0, false},
+    {"of bf16, slots", APART, "T=paged", "k=i4:channels8:zero:bf16,v=e4m3:token:bf16", true, 3, 9, 2, 1, 32, 16, 7, 3, false},
+    {"given scales of 16 bits", HEADS, "T=paged", "k=e5m2:f16,v=i8:zero:bf16", false, 6, 5, 2, 2, 64, 24, 16, 3, false},
     {"latent keys in i4", LATENT, "T=paged", "i4:token:zero", true, 3, 5, 1, 1, 72, 8, 16, 3, false},
 };
 static const char *const rungs[] = {
@@ -167,9 +179,9 @@ static Tensor make(Run *r, const Case *c, const AuTensorRow *row)
         const double v = row->role == AULE_ROLE_NEW ? new_number(r, n / width, n % width)
                          : t.dtype == AU_DT_I32 || t.dtype == AU_DT_I64
                              ? list_number(r, c, row, n, all)
-                         : t.output                ? 0x31
-                         : row->dtype == AU_DT_F32 ? 0.01 + 0.003 * (double)(n % 7)
-                                                   : 0;
+                         : t.output                     ? 0x31
+                         : row->role == AULE_ROLE_INPUT ? 0.01 + 0.003 * (double)(n % 7)
+                                                        : 0;
         unsigned char *at = t.bytes + exec_memory_index(&t, n) * exec_bytes_of(t.dtype);
         const int64_t wide = (int64_t)(isfinite(v) ? v : 0);
         exec_put(at, t.dtype, v);
@@ -260,6 +272,17 @@ static void put(const Tensor *t, unsigned char *bytes, size_t n, double v)
     exec_put(bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype), t->dtype, v);
 }
 
+/* Of k (0), v (1), rows of keys of a further product (2), which is tensor 3 and has no codes. */
+static AuStorage storage_of(const Run *r, uint32_t side)
+{
+    return side < 2 ? r->attn->storage[side] : (AuStorage){0};
+}
+
+static uint32_t sides_of(const Run *r)
+{
+    return r->attn->v_in_k ? 1 : r->attn->tensor_count > 3 && r->attn->tensors[3].as_keys ? 3 : 2;
+}
+
 /* What a side's tensors must be. */
 typedef struct Wanted {
     unsigned char *cache, *scale, *zero;
@@ -280,6 +303,23 @@ typedef struct Place {
     int64_t sequence, page, h, row;
 } Place;
 
+/* Scales and zero points as their tensors hold them. */
+static float as_held(const AuStorage *s, float x)
+{
+    unsigned char bytes[8];
+    exec_put(bytes, s->scales, (double)x);
+    return (float)exec_get(bytes, s->scales);
+}
+
+/* For numbers that reach over [spread] of so many codes. Of 16 bits: no zero point is beyond 2^15 and some codes, and one that is no normal number
+ * is not less than it would be. */
+static float made_scale(const AuStorage *s, float spread, float codes, float apart)
+{
+    if (s->scales == AU_DT_F32) return spread < 0x1p-100f ? 1 : spread / codes;
+    const float scale = spread / codes + fabsf(apart) * 0x1p-16f;
+    return as_held(s, scale < 0x1p-100f ? 1 : s->scales == AU_DT_F16 ? scale + 0x1p-25f : scale);
+}
+
 /* The scale of a group of channels of one row, and its zero point: given, or made of them. */
 static void scale_of(const Run *r, const AuStorage *s, const double *row, int64_t count,
                      int64_t group, const Place *at, const Wanted *want, float *scale, float *zero)
@@ -293,22 +333,21 @@ static void scale_of(const Run *r, const AuStorage *s, const double *row, int64_
         return;
     }
     if (s->has_zero) {
-        const float under = largest_of(row, count, -1), spread = largest_of(row, count, 1) + under;
-        *scale = spread < 0x1p-100f ? 1 : spread / (high - low);
-        *zero = under / *scale + low;
+        const float under = largest_of(row, count, -1), top = largest_of(row, count, 1);
+        *scale = made_scale(s, top + under, high - low, top - under);
+        *zero = as_held(s, under / *scale + low);
         put(zeros, want->zero, index_of(zeros, at->page, at->h, at->row, group), (double)*zero);
     } else {
-        const float top = largest_of(row, count, 0);
-        *scale = top < 0x1p-100f ? 1 : top / high;
+        *scale = made_scale(s, largest_of(row, count, 0), high, 0);
     }
     put(scales, want->scale, index_of(scales, at->page, at->h, at->row, group), (double)*scale);
 }
 
-/* One row of k (0) or v (1) of a head. Of two codes in a byte the lower channel's is the lower half. */
+/* One row of a side, of a head. Of two codes in a byte the lower channel's is the lower half. */
 static void write_row(const Run *r, uint32_t side, size_t from, int64_t width, const Place *at,
                       const Wanted *want)
 {
-    const AuStorage *s = &r->attn->storage[side];
+    const AuStorage stored = storage_of(r, side), *s = &stored;
     const Tensor *cache = &r->tensors[1 + side],
                  *given = &r->tensors[exec_find_role(r, AULE_ROLE_NEW, side)];
     const int64_t each = s->channels ? s->channels : width;
@@ -372,7 +411,7 @@ static bool compare(Run *r, uint32_t sides, const Wanted *wanted)
     bool good = true;
     char where[100];
     for (uint32_t side = 0; side < sides; side++) {
-        const AuStorage *s = &r->attn->storage[side];
+        const AuStorage stored = storage_of(r, side), *s = &stored;
         const Wanted *want = &wanted[side];
         if (!is_same(&r->tensors[1 + side], want->cache, where, sizeof where))
             good = exec_fail(r, r->tensors[1 + side].name, where);
@@ -402,8 +441,8 @@ static bool attention(Run *r, const Case *c)
     const struct {
         const char *name;
         int32_t width;
-    } widths[] = {{"D", c->d}, {"E", c->e}};
-    for (int n = 0; n < 2; n++)
+    } widths[] = {{"D", c->d}, {"E", c->e}, {"P", c->e}};
+    for (size_t n = 0; n < sizeof widths / sizeof *widths; n++)
         if (attn_size_of(a, widths[n].name) >= 0)
             a->sizes[attn_size_of(a, widths[n].name)].fixed = widths[n].width;
     attn_simplify(a);
@@ -427,13 +466,21 @@ static bool attention(Run *r, const Case *c)
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"D", c->d},           {"E", c->e},
-                 {"Hk", c->hk},         {"Hv", c->hv},
-                 {"B", batch},          {"T", c->rows},
-                 {"T_slots", c->rows},  {"T_entries", c->entries},
-                 {"T_lines", 9},        {"T_pages", batch * c->entries + 3},
-                 {"S_ends", batch + 1}, {"new_batch", packed ? 1 : c->b},
-                 {"new_rows", c->n},    {"slots_rows", c->slots ? c->n : -1}};
+    } sizes[] = {{"D", c->d},
+                 {"E", c->e},
+                 {"P", c->e},
+                 {"Hk", c->hk},
+                 {"Hv", c->hv},
+                 {"B", batch},
+                 {"T", c->rows},
+                 {"T_slots", c->rows},
+                 {"T_entries", c->entries},
+                 {"T_lines", 9},
+                 {"T_pages", batch * c->entries + 3},
+                 {"S_ends", batch + 1},
+                 {"new_batch", packed ? 1 : c->b},
+                 {"new_rows", c->n},
+                 {"slots_rows", c->slots ? c->n : -1}};
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
         set_size(r, sizes[n].name, sizes[n].value);
     return true;
@@ -485,10 +532,10 @@ static bool run(const char *rung, const Case *c, const char *dtype, uint32_t ord
     AuVariant *v = AU_NEW(r->arena, AuVariant);
     bool good = attention(r, c) && variant(r, c, v);
     if (good) {
-        const uint32_t sides = r->attn->v_in_k ? 1 : 2;
-        Wanted want[2] = {0};
+        const uint32_t sides = sides_of(r);
+        Wanted want[3] = {0};
         for (uint32_t side = 0; side < sides; side++) {
-            const AuStorage *s = &r->attn->storage[side];
+            const AuStorage stored = storage_of(r, side), *s = &stored;
             want[side].cache = copy_of(r, &r->tensors[1 + side]);
             if (s->as) want[side].scale = copy_of(r, &r->tensors[s->scale]);
             if (s->has_zero) want[side].zero = copy_of(r, &r->tensors[s->zero]);

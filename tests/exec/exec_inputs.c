@@ -1,5 +1,5 @@
-/* exec_inputs.c - inputs, and their gradients, of a case with packed rows: where they are packed too, sequences one behind the other and NaN
- * behind them; where they count the rows of a sequence, NaN behind these. */
+/* exec_inputs.c - inputs, and their gradients, of a case with rows in a layout: where they are packed too, sequences one behind the other and NaN
+ * behind them; where they count the rows of a sequence, NaN behind these; where they lie as keys do, in the keys' pages and rows of a cache, NaN elsewhere. */
 #include "internal.h"
 
 #include "aule/artifact.h"
@@ -40,13 +40,30 @@ static bool is_packed(const Run *r, uint32_t input)
     return false;
 }
 
+/* Of an input that lies as keys do, [r] has the dense ones. */
+static void place_as_keys(const Run *r, const Run *packed, uint32_t input, int64_t *at)
+{
+    const uint32_t rank = r->attn->tensors[input].rank;
+    uint32_t batch = rank, key = rank;
+    for (uint32_t d = 0; d < rank; d++) {
+        const AuInputPlace place = place_of(packed, input, d);
+        if (place == AU_PLACE_PAGES || place == AU_PLACE_LINES) batch = d;
+        if (place == AU_PLACE_SLOTS) key = d;
+    }
+    if (key < rank)
+        exec_place_in_pages(r, &at[batch], &at[key]);
+    else if (batch < rank)
+        at[batch] = exec_line_of(r, at[batch]);
+}
+
 /* Element [n] of a dense tensor among those of the packed one. */
-static size_t packed_at(const Run *packed, uint32_t input, const Tensor *dense, const Tensor *to,
-                        size_t n)
+static size_t packed_at(const Run *r, const Run *packed, uint32_t input, const Tensor *dense,
+                        const Tensor *to, size_t n)
 {
     int64_t at[8] = {0}, sequence = 0;
     for (uint32_t d = dense->rank; d-- > 0; n /= (size_t)dense->shape[d])
         at[d] = (int64_t)(n % (size_t)dense->shape[d]);
+    place_as_keys(r, packed, input, at);
     for (uint32_t d = 0; d < dense->rank; d++)
         if (place_of(packed, input, d) == AU_PLACE_ONE) sequence = at[d], at[d] = 0;
     size_t out = 0;
@@ -59,7 +76,7 @@ static size_t packed_at(const Run *packed, uint32_t input, const Tensor *dense, 
     return out;
 }
 
-static Tensor packed_input(Run *out, uint32_t input, const Tensor *dense)
+static Tensor packed_input(const Run *r, Run *out, uint32_t input, const Tensor *dense)
 {
     int64_t shape[8];
     for (uint32_t d = 0; d < dense->rank; d++)
@@ -70,7 +87,7 @@ static Tensor packed_input(Run *out, uint32_t input, const Tensor *dense)
                        dense->dtype == AU_DT_U8 || dense->dtype == AU_DT_BOOL;
     for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, whole ? 1 : NAN);
     for (size_t n = 0; n < dense->elements && !dense->output; n++)
-        exec_put_at(&all, packed_at(out, input, dense, &all, n), dense->values[n]);
+        exec_put_at(&all, packed_at(r, out, input, dense, &all, n), dense->values[n]);
     return all;
 }
 
@@ -90,11 +107,11 @@ void exec_pack_inputs(const Run *r, Run *out)
         if (most) out->sizes[most - 1] = r->tensors[side].shape[2] + BEHIND;
     }
     for (uint32_t n = 3; n < r->attn->tensor_count; n++)
-        if (is_packed(out, n)) out->tensors[n] = packed_input(out, n, &r->tensors[n]);
+        if (is_packed(out, n)) out->tensors[n] = packed_input(r, out, n, &r->tensors[n]);
     for (uint32_t n = a->tensor_count; n < out->tensor_count; n++) {
         const uint32_t input = input_of(out, &out->tensors[n]);
         if (input && is_packed(out, input))
-            out->tensors[n] = packed_input(out, input, &out->tensors[n]);
+            out->tensors[n] = packed_input(r, out, input, &out->tensors[n]);
     }
 }
 
@@ -105,7 +122,7 @@ bool exec_unpack_input(Run *r, const Run *packed, Tensor *to, const Tensor *from
     if (!input || !is_packed(packed, input)) return true;
     bool *is_own = AU_NEW_ARRAY(r->arena, bool, from->elements + 1);
     for (size_t i = 0; i < to->elements; i++) {
-        const size_t at = packed_at(packed, input, to, from, i);
+        const size_t at = packed_at(r, packed, input, to, from, i);
         is_own[at] = true;
         memcpy(to->bytes + exec_memory_index(to, i) * bytes, from->bytes + at * bytes, bytes);
     }

@@ -27,6 +27,13 @@ static int64_t page_of(const Pages *p, int64_t b, int64_t entry)
     return p->pages - 1 - (b * p->entries + entry);
 }
 
+void exec_place_in_pages(const Run *r, int64_t *b, int64_t *key)
+{
+    const Pages p = pages_of(r);
+    *b = page_of(&p, *b, *key / p.slots);
+    *key %= p.slots;
+}
+
 Tensor exec_new_tensor(Run *r, const char *name, AuDtype dtype, const int64_t *shape, uint32_t rank)
 {
     Tensor t = {.name = name, .dtype = dtype, .rank = rank, .elements = 1};
@@ -79,7 +86,7 @@ static int64_t lines_of(const Run *r)
     return r->tensors[1].shape[0] + (exec_has(r, "rows") ? NOBODYS : 0);
 }
 
-static int64_t line_of(const Run *r, int64_t b)
+int64_t exec_line_of(const Run *r, int64_t b)
 {
     return exec_has(r, "rows") ? lines_of(r) - 1 - b : b;
 }
@@ -91,7 +98,7 @@ static size_t padded_at(const Run *r, const Tensor *dense, size_t n)
 {
     const size_t keys = (size_t)dense->shape[2], width = width_of(dense),
                  heads = (size_t)dense->shape[1], row = n / width, b = row / keys / heads;
-    const size_t all = (size_t)line_of(r, (int64_t)b) * heads + row / keys % heads;
+    const size_t all = (size_t)exec_line_of(r, (int64_t)b) * heads + row / keys % heads;
     return (all * (keys + BEHIND) + row % keys) * width + n % width;
 }
 
@@ -116,8 +123,42 @@ Tensor exec_lines(Run *r, const Tensor *dense)
     const size_t each = dense->shape[0] ? dense->elements / (size_t)dense->shape[0] : 0;
     for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
     for (size_t n = 0; n < dense->elements; n++)
-        exec_put_at(&all, (size_t)line_of(r, (int64_t)(n / each)) * each + n % each,
+        exec_put_at(&all, (size_t)exec_line_of(r, (int64_t)(n / each)) * each + n % each,
                     dense->values[n]);
+    return all;
+}
+
+/* Element n of a dense tensor [B, H, rows, ..] among packed ones. */
+static size_t packed_at(const Tensor *dense, const Tensor *packed, size_t n)
+{
+    const size_t width = dense->rank > 3 ? (size_t)dense->shape[3] : 1,
+                 rows = (size_t)dense->shape[2], heads = (size_t)dense->shape[1];
+    const size_t row = n / width, b = row / rows / heads, h = row / rows % heads;
+    return (h * (size_t)packed->shape[2] + b * rows + row % rows) * width + n % width;
+}
+
+static Tensor packed_rows(Run *r, const Tensor *dense)
+{
+    int64_t shape[4] = {1, dense->shape[1], dense->shape[0] * dense->shape[2] + BEHIND, 1};
+    if (dense->rank > 3) shape[3] = dense->shape[3];
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
+    all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
+    for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
+    for (size_t n = 0; n < dense->elements && !dense->output; n++)
+        exec_put_at(&all, packed_at(dense, &all, n), dense->values[n]);
+    return all;
+}
+
+Tensor exec_sequences(Run *r, const AuAttn *a, const Tensor *dense)
+{
+    if (a->keys.layout == AU_LAYOUT_PADDED) return exec_lines(r, dense);
+    if (a->keys.layout != AU_LAYOUT_PACKED) return *dense;
+    const int64_t shape[4] = {dense->shape[0] + 1, dense->shape[1], dense->shape[2],
+                              dense->shape[3]};
+    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, 4);
+    const size_t before = all.elements - dense->elements; /* of a sequence without rows */
+    for (size_t n = 0; n < before; n++) exec_put_at(&all, n, nothing(dense));
+    for (size_t n = 0; n < dense->elements; n++) exec_put_at(&all, before + n, dense->values[n]);
     return all;
 }
 
@@ -126,6 +167,7 @@ Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense)
     const Pages p = pages_of(r);
     return a->keys.layout == AU_LAYOUT_PAGED    ? pool_of(r, dense, &p)
            : a->keys.layout == AU_LAYOUT_PADDED ? padded(r, dense)
+           : a->keys.layout == AU_LAYOUT_PACKED ? packed_rows(r, dense)
                                                 : *dense;
 }
 
@@ -175,6 +217,8 @@ Run *exec_odd_keys(Run *r, const AuAttn *attn)
 {
     Run *out = AU_NEW(r->arena, Run);
     *out = *r;
+    for (uint32_t n = 3; n < r->attn->tensor_count; n++)
+        if (attn->tensors[n].as_keys) out->tensors[n] = odd_rows(r, &r->tensors[n]);
     for (uint32_t n = 1; n < 3; n++) {
         out->tensors[n] = odd_rows(r, &r->tensors[n]);
         if (!attn->storage[n - 1].as || !attn->storage[n - 1].by_token) continue;
@@ -208,7 +252,7 @@ static void add_rows(const Run *r, Run *out)
     if (!keys->has_rows) return;
     const int64_t batch = r->tensors[1].shape[0];
     Tensor rows = exec_new_tensor(out, "rows", AU_DT_I32, &batch, 1);
-    for (int64_t b = 0; b < batch; b++) exec_put_at(&rows, (size_t)b, (double)line_of(r, b));
+    for (int64_t b = 0; b < batch; b++) exec_put_at(&rows, (size_t)b, (double)exec_line_of(r, b));
     out->tensors[keys->rows] = rows;
     if (!keys->is_csr) out->sizes[keys->lines] = lines_of(r);
 }
@@ -221,7 +265,7 @@ void exec_add_outputs(const Run *r, Run *out)
     out->tensor_count += more;
 }
 
-Run *exec_padded(Run *r, AuAttn *attn)
+static Run *with_padded_keys(Run *r, AuAttn *attn)
 {
     Run *out = AU_NEW(r->arena, Run);
     *out = *r;
@@ -238,6 +282,15 @@ Run *exec_padded(Run *r, AuAttn *attn)
     return out;
 }
 
+Run *exec_padded(Run *r, AuAttn *attn)
+{
+    Run *out = with_padded_keys(r, attn);
+    exec_pack_inputs(r, out);
+    return out;
+}
+
+static Run *with_paged_keys(Run *r, AuAttn *paged);
+
 /* Queries, and keys as they are, padded or in pages. */
 Run *exec_ragged(Run *r, AuAttn *attn)
 {
@@ -248,7 +301,7 @@ Run *exec_ragged(Run *r, AuAttn *attn)
     if (keys == AU_LAYOUT_DENSE)
         exec_add_outputs(r, out);
     else
-        out = keys == AU_LAYOUT_PAGED ? exec_paged(r, attn) : exec_padded(r, attn);
+        out = keys == AU_LAYOUT_PAGED ? with_paged_keys(r, attn) : with_padded_keys(r, attn);
     if (attn->tensors[0].axes[2].i != attn->tensors[1].axes[2].i)
         out->sizes[attn_at(attn, attn->tensors[0].axes[2])->integer] += BEHIND;
     out->tensors[0] = padded(r, &r->tensors[0]);
@@ -260,27 +313,6 @@ Run *exec_ragged(Run *r, AuAttn *attn)
 }
 
 /* ---- packed rows */
-
-/* Element n of a dense tensor [B, H, rows, ..] among packed ones. */
-static size_t packed_at(const Tensor *dense, const Tensor *packed, size_t n)
-{
-    const size_t width = dense->rank > 3 ? (size_t)dense->shape[3] : 1,
-                 rows = (size_t)dense->shape[2], heads = (size_t)dense->shape[1];
-    const size_t row = n / width, b = row / rows / heads, h = row / rows % heads;
-    return (h * (size_t)packed->shape[2] + b * rows + row % rows) * width + n % width;
-}
-
-static Tensor packed_rows(Run *r, const Tensor *dense)
-{
-    int64_t shape[4] = {1, dense->shape[1], dense->shape[0] * dense->shape[2] + BEHIND, 1};
-    if (dense->rank > 3) shape[3] = dense->shape[3];
-    Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
-    all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
-    for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
-    for (size_t n = 0; n < dense->elements && !dense->output; n++)
-        exec_put_at(&all, packed_at(dense, &all, n), dense->values[n]);
-    return all;
-}
 
 /* [empty]: sequences without a row before the others. */
 static Tensor starts_of(Run *r, const Tensor *dense, int64_t empty)
@@ -329,7 +361,8 @@ Run *exec_packed(Run *r, AuAttn *attn)
         pack(r, out, 1, 2, attn->keys.starts, 1);
         exec_add_outputs(r, out);
     } else {
-        out = attn->keys.layout == AU_LAYOUT_PAGED ? exec_paged(r, attn) : exec_padded(r, attn);
+        out = attn->keys.layout == AU_LAYOUT_PAGED ? with_paged_keys(r, attn)
+                                                   : with_padded_keys(r, attn);
     }
     pack(r, out, 0, 0, attn->queries.starts, keys);
     say_most(r, out, false);
@@ -385,7 +418,7 @@ static void add_csr(Run *r, Run *out, int64_t each)
     out->params_i64[keys->most_keys] = most;
 }
 
-Run *exec_paged(Run *r, AuAttn *paged)
+static Run *with_paged_keys(Run *r, AuAttn *paged)
 {
     const Pages p = pages_of(r);
     const int64_t batch = r->tensors[1].shape[0], keys = r->tensors[1].shape[2];
@@ -407,7 +440,7 @@ Run *exec_paged(Run *r, AuAttn *paged)
     for (int64_t b = 0; b < batch; b++)
         for (int64_t e = 0; e * p.slots < keys; e++)
             exec_put_at(
-                &table, (size_t)(line_of(r, b) * each + e),
+                &table, (size_t)(exec_line_of(r, b) * each + e),
                 (double)page_of(&p, e * p.slots < exec_shared(r) ? exec_leader(r, b) : b, e));
     if (csr) add_csr(r, out, each);
     out->tensors[paged->keys.table] = table;
@@ -415,5 +448,12 @@ Run *exec_paged(Run *r, AuAttn *paged)
     add_rows(r, out);
     exec_add_groups(r, out);
     exec_add_outputs(r, out);
+    return out;
+}
+
+Run *exec_paged(Run *r, AuAttn *paged)
+{
+    Run *out = with_paged_keys(r, paged);
+    exec_pack_inputs(r, out);
     return out;
 }

@@ -1,5 +1,5 @@
 /* exec_storage.c - a case with its keys and values in 8 or 4 bits: words `e4m3`, `e5m2`, `i8`, `i4` say how, `token` that each token has a scale of its own,
- * `channels16` that so many channels of one have it, `zero` that codes have zero points. What the oracle then has are the elements, scale times
+ * `channels16` that so many channels of one have it, `zero` that codes have zero points, `scales16` and `scalesbf` that both are f16 or bf16. What the oracle then has are the elements, scale times
  * stored less zero, in f32, and where they become operands of products by themselves as those are; scales of tokens that no sequence has are NaN. */
 #include "internal.h"
 
@@ -24,7 +24,10 @@ bool exec_storage(const Run *r, AuStorage storage[2])
     const AuStorage one = {.as = word_of(r),
                            .by_token = channels || exec_has(r, "token"),
                            .channels = channels ? atoi(channels + strlen("channels")) : 0,
-                           .has_zero = exec_has(r, "zero")};
+                           .has_zero = exec_has(r, "zero"),
+                           .scales = exec_has(r, "scales16")   ? AU_DT_F16
+                                     : exec_has(r, "scalesbf") ? AU_DT_BF16
+                                                               : AU_DT_F32};
     storage[0] = storage[1] = one;
     if (exec_has(r, "values")) storage[0] = (AuStorage){.as = AU_STORED_OPERAND};
     return one.as != AU_STORED_OPERAND;
@@ -78,6 +81,11 @@ static size_t scale_of(const Run *r, const Tensor *t, const AuStorage *s, size_t
     return g - (size_t)((b - exec_leader(r, b)) * heads * tokens) * groups;
 }
 
+static float held(const Tensor *t, size_t n)
+{
+    return (float)exec_get(t->bytes + n * exec_bytes_of(t->dtype), t->dtype);
+}
+
 /* The tensor's elements become those that codes have. */
 static void encode(Run *r, Tensor *t, const AuStorage *s, bool is_changed, Run *out, uint32_t n)
 {
@@ -89,19 +97,17 @@ static void encode(Run *r, Tensor *t, const AuStorage *s, bool is_changed, Run *
                   shape[4] = {t->shape[0], t->shape[1], t->shape[2], t->shape[3] / bytes};
     Tensor *codes = &out->tensors[1 + n], *scale = &out->scales[n], *zero = &out->zeros[n];
     *codes = exec_new_tensor(r, t->name, AU_DT_U8, shape, 4);
-    *scale = exec_new_tensor(r, "scale", AU_DT_F32, scales, 4);
-    *zero = exec_new_tensor(r, "zero", AU_DT_F32, scales, 4);
+    *scale = exec_new_tensor(r, "scale", s->scales, scales, 4);
+    *zero = exec_new_tensor(r, "zero", s->scales, scales, 4);
     for (size_t g = 0; g < scale->elements; g++) {
         const size_t rows = s->by_token ? 1 : keys, from = scale_of(r, t, s, groups, g);
         const Group at = {g / groups * rows, rows, g % groups * each, each};
         double tight = largest(t, &at) / most[s->as] * (s->has_zero ? 1.2 : 0.9);
         /* some kernels round elements of halves and others multiply what products give: the same where scales are powers of two */
         if (attn_stores_halves(s) && !attn_scales_parts(s)) tight = exp2(ceil(log2(tight)));
-        const float own = (float)tight, factor = from == g ? own : (float)scale->values[from],
-                    shift =
-                        s->has_zero ? (float)(((double)(from % 7) - 2.75) / 16 * most[s->as]) : 0;
-        exec_put_at(scale, g, (double)factor);
-        exec_put_at(zero, g, (double)shift);
+        exec_put_at(scale, g, from == g ? tight : scale->values[from]);
+        exec_put_at(zero, g, s->has_zero ? ((double)(from % 7) - 2.75) / 16 * most[s->as] : 0);
+        const float factor = held(scale, g), shift = held(zero, g);
         for (size_t i = 0; i < rows * each; i++) {
             const size_t e = (at.row + i / each) * width + at.channel + i % each;
             const float code = coded(s, codes, e, (float)t->values[e] / factor + shift);
@@ -127,9 +133,7 @@ Run *exec_stored(Run *r, const AuAttn *attn)
 /* A scale or a zero point as it lies beside the rows. */
 static Tensor beside(Run *stored, const AuAttn *attn, const AuStorage *s, Tensor *dense)
 {
-    return s->by_token                             ? exec_key_rows(stored, attn, dense)
-           : attn->keys.layout == AU_LAYOUT_PADDED ? exec_lines(stored, dense)
-                                                   : *dense;
+    return s->by_token ? exec_key_rows(stored, attn, dense) : exec_sequences(stored, attn, dense);
 }
 
 Run *exec_with_scales(Run *stored, Run *laid_out, AuAttn *attn)

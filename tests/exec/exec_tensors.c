@@ -193,7 +193,12 @@ void exec_fill(Run *r, Tensor *t, uint32_t index)
             exec_put(at, t->dtype, NAN); /* what is not written shows */
         t->values[n] = exec_get(at, t->dtype);
     }
-    if (t->role == AULE_ROLE_K || t->role == AULE_ROLE_V) exec_share_rows(r, t);
+    const AuAttn *a = r->attn;
+    const bool of_keys = index > 2 && index < a->tensor_count &&
+                         t->rank == 4 && /* of further products, too */
+                         a->tensors[index].axes[0].i == a->tensors[1].axes[0].i &&
+                         a->tensors[index].axes[2].i == a->tensors[1].axes[2].i;
+    if (t->role == AULE_ROLE_K || t->role == AULE_ROLE_V || of_keys) exec_share_rows(r, t);
 }
 
 static DLDataType dl_type(AuDtype d)

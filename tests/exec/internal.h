@@ -119,6 +119,9 @@ int64_t exec_evaluate(Run *r, struct AuLaunchExpr e);
 bool exec_in_parts(Run *r, const AuScript *script);
 /* exec_pages.c: the run with its keys in pages, `slots=N` of a page among the sizes; padded. */
 Run *exec_paged(Run *r, AuAttn *paged);
+/* In place of sequence [b] and its key, the page and the slot; the row of a cache that the sequence has. [r]: the dense run. */
+void exec_place_in_pages(const Run *r, int64_t *b, int64_t *key);
+int64_t exec_line_of(const Run *r, int64_t b);
 Run *exec_padded(Run *r, AuAttn *padded);
 /* `positions`: keys and values, and scales of tokens, at odd positions alone. */
 Run *exec_odd_keys(Run *r, const AuAttn *attn);
@@ -155,8 +158,9 @@ void exec_put_at(Tensor *t, size_t n, double value);
 void exec_add_outputs(const Run *r, Run *out);
 /* A tensor with an element a key, as keys lie. */
 Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense);
-/* A tensor with an element a sequence, as rows of caches lie. */
+/* A tensor with an element a sequence, as rows of caches lie; and as sequences are numbered where nothing has rows of caches. */
 Tensor exec_lines(Run *r, const Tensor *dense);
+Tensor exec_sequences(Run *r, const AuAttn *a, const Tensor *dense);
 /* exec_storage.c: what the case's words say, false: operands; the run with codes, whose elements [r] has then; with the scales. */
 bool exec_storage(const Run *r, AuStorage storage[2]);
 Run *exec_stored(Run *r, const AuAttn *attn);

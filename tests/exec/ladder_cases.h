@@ -17,6 +17,9 @@
 #define EMPTY "../../exec/scripts/empty_rows.attn"
 #define EMPTY_OF_PLAIN "../../exec/scripts/empty_plain_rows.attn"
 #define HIDDEN "../../exec/scripts/hidden_rows.attn"
+#define FURTHER "../../exec/scripts/further_rows.attn"
+#define SHARED_FURTHER "../../exec/scripts/shared_further.attn"
+#define ODD_FURTHER "../../exec/scripts/odd_further.attn"
 #define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
@@ -229,6 +232,7 @@ static const ExecCase packed_cases[] = {
     {PAIR_BIAS, "B=1 H=2 S=16 D=16 E=32", NULL, "decode far_all flat"},
     {"retention_decay.attn", "B=1 H=2 S=16 T=16 D=16 E=32", NULL, "decode dfinals"},
     {"mha.attn", "B=1 H=8 Hk=1 S=5 T=300 D=128 E=128", NULL, "decode"},
+    {"mha.attn", "B=1 H=136 Hk=136 S=1 T=260 D=16 E=32", NULL, "decode"}, /* a part each, of several tiles */
 };
 /* Gradients of few queries: rows of 1 to 7 heads that share keys, as many as the tile has, one, none; keys that end within a warp's, one, none; windows
  * of which some keys are in nobody's, rows without a pair, NaN where nobody looks; functions without a row scale, changed rows, masks of data, sinks. */
@@ -351,6 +355,17 @@ static const ExecCase few_cases[] = {
     {"gemma_local.attn", "B=6 H=5 Hk=1 S=3 T=600 D=32 E=32 slots=4 shared=384", "window=100", "decode packed most forward paged groups"},
     {"../../../attn_scripts/alibi.attn", "B=9 H=3 S=4 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode forward ragged paged groups shares unequal"},
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=3 T=200 D=32 E=32 slots=4 shared=144", NULL, "decode packed most forward paged groups"},
+    /* further products: keys of one head for all, of the heads that share keys, tables of all sequences */
+    {"mla_train.attn", "B=5 H=2 S=3 T=140 D=32 E=32 P=16", NULL, "decode packed most forward further"},
+    {"mla_train.attn", "B=4 H=3 S=4 T=270 D=64 E=32 P=32 slots=16", NULL, "decode packed most forward paged further seeded"},
+    {SHARED_FURTHER, "B=5 H=6 Hk=2 S=2 T=190 D=32 E=64 P=16 slots=7", NULL, "decode packed most forward paged rows further seeded"},
+    {SHARED_FURTHER, "B=3 H=4 Hk=1 S=3 T=130 D=32 E=32 P=32", NULL, "decode ragged padded forward further"},
+    {"mla_train.attn", "B=3 H=2 S=4 T=0 D=32 E=32 P=16 slots=13", NULL, "decode packed most forward paged further"},
+    {SHARED_FURTHER, "B=5 H=6 Hk=1 S=8 T=270 D=64 E=64 P=32 slots=16", NULL, "decode packed most forward paged unequal tall further"},
+    {"mla_train.attn", "B=9 H=2 S=2 T=300 D=32 E=32 P=16 slots=24", NULL, "decode packed most forward paged unequal balanced further"},
+    {SHARED_FURTHER, "B=3 H=4 Hk=2 S=3 T=130 D=64 E=64 P=32 slots=1", NULL, "decode packed most forward paged crowded further"},
+    {FURTHER, "B=3 H=2 S=3 T=70 D=32 E=32 P=16", NULL, "decode packed most forward further"},
+    {ODD_FURTHER, "B=3 H=2 S=3 T=300 D=32 E=32 P=16 slots=16", NULL, "decode packed most forward paged positions further"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
 };
@@ -399,6 +414,7 @@ static const ExecCase mixed_cases[] = {
     {KEYS_AS_VALUES, "B=4 H=4 Hk=1 S=20 T=70 D=64 slots=16", NULL, "mixed packed most forward paged"},
     {"../../../attn_scripts/gated.attn", "B=6 H=4 Hk=2 S=34 T=40 D=32 E=32", NULL, "mixed packed most forward"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=200 D=64 E=64 slots=5", NULL, "mixed packed most forward paged e4m3"},
+    {"mla_train.attn", "B=6 H=2 S=36 T=70 D=32 E=32 P=16 slots=16", NULL, "mixed packed most forward paged further work"},
     {"mha.attn", "B=6 H=4 Hk=2 S=40 T=1100 D=32 E=32 slots=16", NULL, "mixed packed most forward paged invariant"},
     {"mha.attn", "B=9 H=4 Hk=2 S=40 T=200 D=32 E=32 slots=4 shared=128", NULL, "mixed packed most forward paged groups work"},
     {"mha.attn", "B=14 H=8 Hk=1 S=4 T=200 D=32 E=32 slots=16 shared=128", NULL, "mixed packed most forward paged groups shares"},
@@ -453,81 +469,27 @@ static const ExecCase row_cases[] = {
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=33 T=33 D=128 E=128 slots=5", NULL, "forward packed paged rows pages"},
     {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=40 T=70 D=64 E=64 slots=24", NULL, "forward paged pages e4m3"},
     {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=64 E=64 slots=13", NULL, "forward paged pages sorted"},
+    /* further products, rows of keys in a cache of their own */
+    {"mla_train.attn", "B=3 H=2 S=70 T=90 D=32 E=16 P=32", NULL, "forward packed work further"},
+    {"mla_train.attn", "B=2 H=3 S=140 T=97 D=64 E=32 P=16 slots=16", NULL, "forward paged pages further"},
+    {"mla_train.attn", "B=3 H=2 S=33 T=131 D=32 E=32 P=48 slots=7", NULL, "forward packed paged pages further seeded"},
+    {"mla_train.attn", "B=2 H=2 S=40 T=70 D=64 E=64 P=32 slots=1", NULL, "forward paged csr pages further"},
+    {"mla_train.attn", "B=3 H=2 S=70 T=97 D=32 E=32 P=16 slots=16", NULL, "forward paged rows pages further"},
+    {"mla_train.attn", "B=3 H=2 S=37 T=150 D=32 E=32 P=16 slots=107", NULL, "forward ragged paged pages further"},
+    {"mla_train.attn", "B=2 H=2 S=40 T=0 D=32 E=32 P=16 slots=13", NULL, "forward packed paged pages further"},
+    {"mla_train.attn", "B=3 H=2 S=41 T=97 D=32 E=32 P=32 slots=17", NULL, "forward packed paged rows csr further"},
+    {"mla_train.attn", "B=3 H=2 S=70 T=90 D=64 E=32 P=32", NULL, "forward ragged padded further"},
+    {"mla_train.attn", "B=3 H=2 S=21 T=130 D=32 E=32 P=16", NULL, "forward padded rows further seeded"},
+    {"mla_train.attn", "B=2 H=2 S=129 T=65 D=64 E=64 P=32", NULL, "forward packed padded further"},
+    {ODD_FURTHER, "B=2 H=2 S=70 T=300 D=32 E=64 P=16 slots=24", NULL, "forward paged pages positions further"},
+    {ODD_FURTHER, "B=2 H=2 S=40 T=140 D=32 E=32 P=16", "window=50", "forward padded positions further"},
+    {"mla_train.attn", "B=2 H=2 S=70 T=97 D=64 E=64 P=16 slots=16", NULL, "forward paged pages e4m3 values further"},
+    {"mla_train.attn", "B=2 H=2 S=40 T=97 D=64 E=64 P=16", NULL, "forward padded i8 token further"},
+    {FURTHER, "B=3 H=2 S=70 T=90 D=32 E=32 P=16", NULL, "forward packed work further seeded"},
+    {FURTHER, "B=2 H=2 S=70 T=90 D=64 E=32 P=16 slots=16", NULL, "forward packed paged pages further"},
+    {FURTHER, "B=3 H=2 S=33 T=70 D=32 E=32 P=32", NULL, "forward ragged padded further"},
 };
-/* Keys and values in 8 bits and 4: a scale a head or a token, few queries and many, dense, padded and in pages; values alone; row mods, values in keys. */
-static const ExecCase stored_cases[] = {
-    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3"},
-    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token"},
-    {"mha.attn", "B=1 H=8 Hk=1 S=2 T=300 D=128 E=128", NULL, "decode forward e5m2 token"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 values"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=13", NULL, "decode forward paged e4m3 token"},
-    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=32 E=32 slots=48", NULL, "decode forward paged e4m3 token"},
-    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=5", NULL, "decode forward paged i8"},
-    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=600 D=32 E=32 slots=64", "window=150", "decode forward paged e5m2 token"},
-    {"gemma_local.attn", "B=1 H=5 Hk=1 S=3 T=300 D=32 E=32", "window=50", "decode forward padded e4m3 token"},
-    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=270 D=64 slots=24", NULL, "decode forward paged e4m3 token"},
-    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=32", NULL, "decode forward paged i8"},
-    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=32 E=32 slots=3", NULL, "decode forward paged e4m3 values"},
-    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward e4m3"},
-    {"mha.attn", "B=1 H=2 Hk=2 S=140 T=300 D=64 E=64", NULL, "forward i8 token"},
-    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded e4m3 token"},
-    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=128 E=128 slots=32", NULL, "forward paged pages e4m3 token"},
-    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=107", NULL, "forward paged pages e5m2"},
-    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=300 D=64 E=64 slots=48", "window=70", "forward paged pages i8 token values"},
-    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=7", NULL, "forward packed paged pages e4m3"},
-    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward e4m3 token"},
-    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward e4m3"},
-    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 odd"},
-    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=1", NULL, "forward paged csr e4m3 token"},
-    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=600 D=64 E=64 slots=1", NULL, "decode forward paged positions i8 token"},
-    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows e4m3"},
-    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
-    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},
-    /* parts of several tiles */
-    {"mha.attn", "B=1 H=2 Hk=1 S=2 T=600 D=64 E=64 slots=5", NULL, "decode forward paged i8 token invariant"},
-    {"mha.attn", "B=1 H=3 Hk=1 S=3 T=700 D=64 E=64", NULL, "decode forward i4 token invariant"},
-    /* up to eight rows of the heads that share keys */
-    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 narrow"},
-    {"mha.attn", "B=1 H=8 Hk=1 S=1 T=500 D=128 E=128", NULL, "decode forward i8 token narrow"},
-    {"mha.attn", "B=3 H=2 Hk=2 S=8 T=300 D=128 E=64 slots=48", NULL, "decode forward paged i4 token narrow"},
-    {"gemma_local.attn", "B=1 H=6 Hk=2 S=2 T=600 D=32 E=64 slots=64", "window=150", "decode forward paged e5m2 token narrow"},
-    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=600 D=64 E=64 slots=1", NULL, "decode forward paged positions i4 narrow"},
-    {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i4 token narrow"},
-    {"mha.attn", "B=5 H=4 Hk=2 S=3 T=270 D=64 E=64 slots=16", NULL, "decode packed most forward paged i8 token narrow"},
-    {"../../../attn_scripts/attention_sink.attn", "B=2 H=6 Hk=2 S=2 T=190 D=64 E=64 slots=3", NULL, "decode forward paged i8 narrow"},
-    {"../../../attn_scripts/tree.attn", "B=2 H=2 Hk=1 S=4 T=300 D=128 E=64 slots=24", NULL, "decode forward paged i8 token narrow"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=64 E=64", NULL, "decode forward i4 narrow"},
-    {"mha.attn", "B=2 H=4 Hk=1 S=1 T=140 D=96 E=96", NULL, "decode forward padded i4 narrow"},
-    {"mha.attn", "B=1 H=6 Hk=2 S=3 T=70 D=160 E=64", NULL, "decode forward i8"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=64 E=64 slots=13", NULL, "decode forward paged i8 token narrow"},
-    /* scales of groups of channels, zero points, two codes a byte */
-    {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64", NULL, "decode forward e4m3 channels32"},
-    {"mha.attn", "B=2 H=3 Hk=1 S=5 T=129 D=32 E=64", NULL, "decode forward i8 token zero"},
-    {"mha.attn", "B=1 H=8 Hk=1 S=2 T=200 D=128 E=128", NULL, "decode forward i4 channels32 zero"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode forward e5m2 zero values"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=0 D=32 E=32 slots=13", NULL, "decode forward paged e4m3 channels16"},
-    {"mha.attn", "B=3 H=2 Hk=2 S=2 T=49 D=128 E=128 slots=48", NULL, "decode forward paged i4 token"},
-    {"gemma_local.attn", "B=1 H=6 Hk=2 S=4 T=300 D=64 E=64 slots=5", "window=150", "decode forward paged i8 channels32 zero"},
-    {"gemma_local.attn", "B=1 H=5 Hk=1 S=3 T=300 D=32 E=32", "window=50", "decode forward padded i4 channels16 zero"},
-    {KEYS_AS_VALUES, "B=1 H=4 Hk=1 S=2 T=170 D=64 slots=16", NULL, "decode forward paged e4m3 channels16 zero"},
-    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=3 T=150 D=32 slots=24", NULL, "decode forward paged i4 channels8"},
-    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward e4m3 channels32"},
-    {"mha.attn", "B=1 H=2 Hk=2 S=140 T=200 D=64 E=64", NULL, "forward i4 zero"},
-    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded e5m2 channels16 zero"},
-    {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=64 E=64 slots=32", NULL, "forward paged pages i4 channels32 zero"},
-    {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64 slots=3", NULL, "forward paged pages i8 channels32"},
-    {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=200 D=64 E=64 slots=48", "window=70", "forward paged pages i4 token values"},
-    {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=107", NULL, "forward packed paged pages i8 channels16"},
-    {"../../../attn_scripts/mla_decode.attn", "B=1 H=2 S=2 T=40 slots=16", NULL, "decode forward paged i4 channels32 zero"},
-    {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward e4m3 token zero"},
-    {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=24 E=40", NULL, "forward i4 channels8 zero"},
-    {"mha.attn", "B=2 H=2 Hk=1 S=2 T=90 D=24 E=32", NULL, "decode forward e4m3 channels4 odd"},
-    {ODD_WINDOW, "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=7", NULL, "decode forward paged positions i8 channels32 zero"},
-    {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward padded rows i4 zero"},
-};
-static const char *const stored_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_90", "kernel-ir:sm_89", "passed-ir:sm_80", "kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3",
-                                           "kernel-ir:sm_70", "kernel-ir:generic", "kernel-ir:x86-64-v4-amx", "kernel-ir:sm_90a"};
-/* And their gradients: groups of heads, fewer queries than keys and more, one row, sums of inputs, mods of rows, block lists, values in keys. */
+/* Gradients of rows in layouts: groups of heads, fewer queries than keys and more, one row, sums of inputs, mods of rows, block lists, values in keys. */
 static const ExecCase row_gradients[] = {
     {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=32", NULL, "laid packed planted"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "laid packed planted"},
@@ -573,6 +535,14 @@ static const ExecCase row_gradients[] = {
     {"mha.attn", "B=6 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "laid ragged padded lengths dfinals"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32", NULL, "laid ragged"},
     {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=32 E=32", NULL, "laid ragged sorted"},
+    /* further products */
+    {"mla_train.attn", "B=3 H=2 S=70 T=90 D=32 E=32 P=16", NULL, "laid packed further seeded planted"},
+    {"mla_train.attn", "B=2 H=3 S=33 T=150 D=64 E=32 P=32", NULL, "laid packed padded further"},
+    {"mla_train.attn", "B=6 H=2 S=70 T=90 D=32 E=32 P=32", NULL, "laid ragged padded lengths further seeded planted"},
+    {"mla_train.attn", "B=3 H=1 S=130 T=1 D=32 E=32 P=16", NULL, "laid packed further"},
+    {"mla_train.attn", "B=2 H=2 S=41 T=67 D=32 E=32 P=16", NULL, "laid padded further"},
+    {FURTHER, "B=3 H=2 S=70 T=90 D=32 E=32 P=16", NULL, "laid packed further seeded planted"},
+    {FURTHER, "B=4 H=2 S=37 T=64 D=32 E=32 P=32", NULL, "laid ragged padded lengths further"},
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90a", "tiled-ir:sm_90a", "passed-ir:sm_90a"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80",

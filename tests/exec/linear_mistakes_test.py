@@ -1,6 +1,6 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|lanes|back|wide|groups|gradients|append|stored|codes|matrices|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|further|lanes|back|wide|groups|gradients|append|stored|codes|matrices|texts]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, few, wide, groups, gradients: those of packed rows, of
 few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; lanes: of few queries without matrix units; stored:
@@ -141,7 +141,7 @@ MISTAKES = [
 ]
 
 ROWS = [
-    ("values are those of the sequence before", "warps_parts.c", 'lanes_row_start(x, LANES_KEYS)', '(*lanes_row_start(x, LANES_KEYS) ? "0 * kv_start + " : "")'),
+    ("values are those of the sequence before", "rows.c", 'lanes_row_start(x, side), rows', '(*lanes_row_start(x, side) ? tile_text(x->t, "0 * %s", lanes_row_start(x, side)) : ""), rows'),
     ("queries begin a row late", "key_layout.c", '"%s_start + %s from %s_start to %s_end", of, rows', '"%s_start + 1 + %s from %s_start to %s_end", of, rows'),
     ("values have no end", "lanes_rows.c", '? " from kv_start + k_low to kv_start + min(k_high, kv_length)"', '? ""'),
     ("items of sequences overlap", "work_list.c", '"q_end"', '"q_start"'),
@@ -211,6 +211,8 @@ SHARES = [
     ("one part less is joined", "warps_decode_parts.c", '"clamp(share_at[1, b], 0, %s)"', '"clamp(share_at[1, b] - 1, 0, %s)"'),
     ("a wild list says where parts that are joined begin", "warps_decode_parts.c", '"clamp(share_at[0, b], 0, %s - parts)"', '"share_at[0, b] + 0 * (%s - parts)"'),
     ("a wild list says how many parts are joined", "warps_decode_parts.c", '"clamp(share_at[1, b], 0, %s)"', '"max(share_at[1, b], 0 * %s)"'),
+    ("rows of several parts are ended by each", "warps_decode_parts.c", '"%s == 1", x->p->balanced', '"%s >= 1", x->p->balanced'),
+    ("rows of one part are joined, too", "warps_decode_parts.c", '"parts != 1%s"', '"parts >= 0%s"'),
     ("a wild list says whose a part is", "warps_decode_parts.c", '"clamp(share_of[0, slot], 0, %s - 1)"', '"share_of[0, slot] + 0 * %s"'),
     ("parts are joined from the place behind the first on", "warps_decode_parts.c", '"first_part + "', '"1 + first_part + "'),
     ("first parts are taken for places without one", "warps_decode_parts.c", '"span >= 0 && span < parts"', '"span > 0 && span < parts"'),
@@ -305,6 +307,18 @@ GRADIENTS = [
     ("keys that are none have a norm's gradient", "back_results.c", '"where(j < kv_length, change, 0.0)"', '"change"'),
 ]
 
+FURTHER = [
+    ("sequences have the rows of a cache of their number", "rows.c", 'if (place == AU_PLACE_LINES) return lanes_key_line(x);', 'if (place == AU_PLACE_LINES) return "b";'),
+    ("packed rows are those of the first sequence", "rows.c", '.in_sequence = lanes_dot_is_in_sequence(x->p, n, side)', '.in_sequence = lanes_is_packed(x, side)'),
+    ("tables of all sequences are packed", "rows.c", 'return is_packed(side == LANES_KEYS', 'return !a && is_packed(side == LANES_KEYS'),
+    ("copies of further rows in pages are not waited for", "warps_pages.c", 'n < lanes_term_count(x); n++)\n        add_tokens(', 'n < 1; n++)\n        add_tokens('),
+    ("processors: keys of further products do not come", "lanes_decode.c", 'copy_further_rows(x);\n    of_all', 'of_all'),
+    ("processors: further rows of queries are the first", "lanes_decode.c", '"f32(%v) -> %v[place +: 1, :]"', '"f32(%v) -> %v[0 * place +: 1, :]"'),
+    ("heads have the keys of the first", "rows.c", 'return "hk";', 'return "0";'),
+    ("sums of further rows are the first sequence's", "lanes_pairs.c", 'lanes_view_span(x, x->own, view, lanes_own_rows(x), LANES_TO_SEQUENCE)));\n        if (again)', 'lanes_own_rows(x)));\n        if (again)'),
+    ("warps: sums of further keys are the first sequence's", "warps_inputs.c", 'lanes_view_span(x, LANES_KEYS, view, rows, LANES_TO_SEQUENCE)', 'rows'),
+]
+
 APPEND = [
     ("rows go to the slot behind theirs", "lanes_append.c", '"slot - page * %s"', '"slot + 1 - page * %s"'),
     ("no slot is a slot", "lanes_append.c", '"slot >= 0 && page <', '"slot >= -1 && page <'),
@@ -319,7 +333,10 @@ APPEND = [
     ("a sequence's row of the cache is its number", "lanes_append.c", 'keys->has_rows ? "line" : "b"', 'keys->has_rows ? "b" : "b"'),
     ("scales do not know NaN", "append_codes.c", '"reduce_maxnan(abs(', '"reduce_max(abs('),
     ("scales of parts do not know NaN", "append_codes.c", '"reduce_maxnan(%s, %s)"', '"reduce_max(%s, %s)"'),
-    ("rows of zeros have the scale 0", "append_codes.c", '(t, scale, "where(%s < %s, 1.0,', '(t, scale, "where(%s < -%s, 1.0,'),
+    ("rows of zeros have the scale 0", "append_codes.c", '(t, name, "where(%s < %s, 1.0, %s / %d.0)"', '(t, name, "where(%s < -%s, 1.0, %s / %d.0)"'),
+    ("codes go by a scale that was not rounded yet", "append_codes.c", "    round_as_held(x, tensor, name);", "    (void)round_as_held;"),
+    ("codes go by a zero point that was not rounded yet", "append_codes.c", "        round_as_held(x, as->zero, out.zero);\n", ""),
+    ("scales of f16 are the nearest", "append_codes.c", "dtype == AU_DT_F16 ? tile_text", "dtype == AU_DT_I32 ? tile_text"),
     ("scales of slots are the batch's", "append_codes.c", '? "m" : "page"', '? "m" : "m"'),
     ("the odd channel of a byte is the even one", "append_codes.c", 'high ? " + 1" : ""', 'high ? "" : ""'),
     ("scales of groups do not know their odd channels", "append_codes.c", "if (lanes_stores_halves(x, s->n)) {\n        const char *high", "if (lanes_stores_halves(x, s->n) && !s->n) {\n        const char *high"),
@@ -358,6 +375,7 @@ STORED = [
     ("scales of nobody count", "key_elements.c", '"where(%s, %s, 0.0)", lanes_key_inside(x, token)', '"where(%s || true, %s, 0.0)", lanes_key_inside(x, token)'),
     ("codes are read before all have come", "lanes_forward.c", "(key_codes || value_codes) && lanes_shares_tiles(x)", "(key_codes || value_codes) && !lanes_shares_tiles(x)"),
     ("values have the scales of the next head", "key_storage.c", 'attn->v_in_k ? "hk" : "hv"', 'attn->v_in_k ? "hk" : "hv + 1"'),
+    ("tokens of packed keys have the scales of the first ones", "key_storage.c", "lanes_row_start(x, LANES_KEYS), at.rows", '"", at.rows'),
     ("a warp makes elements of another's rows", "key_elements.c", '"self * %d + ", share', '"(self + 1) %% 2 * %d + ", share'),
 ]
 
@@ -394,7 +412,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + CODES + APPEND + MATRICES, folder)
+        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + CODES + APPEND + MATRICES + FURTHER, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -410,6 +428,7 @@ def main():
         "wide": (WIDE, [*scripts[:2], "latent"], 300),  # not all: each case on half of the rungs
         "ordered": (ORDERED, [*scripts, "ordered"], 300),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
+        "further": (FURTHER, [*scripts, "further seeded"], 300),
         "stored": (STORED, [*scripts, "channels32 zero"], 300),
         "codes": (CODES, [*scripts, "token invariant"], 300),
         "matrices": (MATRICES, ["tests/exec/matrices_test", "interpreters", source / "tests/front/examples"], 120),

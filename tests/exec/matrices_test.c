@@ -16,6 +16,7 @@ static const ExecCase cases[] = {
     {"documents_bias_sink.attn", "B=1 H=2 S=70 T=70 D=16 E=16", NULL, "sorted forward"},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=16 E=8 P=8", NULL, "forward"},
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=16", NULL, "nan"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=35 T=70 D=32 E=32", NULL, "nan forward"}, /* rows that are surfaces, on machines that load blocks */
 };
 #define ALIBI     "../../../attn_scripts/alibi.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
@@ -79,12 +80,12 @@ typedef struct Rung {
     unsigned number, of_each; /* cases: each so many-th */
 } Rung;
 
-/* Units of 8 lanes, and those of positions, have f16 alone. */
+/* Units of 8 lanes have f16 alone. */
 static const char *on_rung(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
     if (turn || (n + r->number) % r->of_each) return NULL;
-    const bool halves = strstr(rungs[r->number], "vulkan8") || strstr(rungs[r->number], "_at");
+    const bool halves = strstr(rungs[r->number], "vulkan8");
     return halves || n / 2 % 2 ? "f16" : "bf16";
 }
 

@@ -3,6 +3,7 @@
  *     growth_test sweep WAYS [PLACE [STEP]]     every place with each of its steps, as far as a script of 2 KB goes
  *     growth_test quarter WAYS                  every fourth of these
  *     growth_test random WAYS SEED COUNT        places with steps in any order
+ *     growth_test many                          attentions in a file: four times as many take four times as much at most
  *     growth_test print PLACE STEP COUNT        one of the scripts
  * WAYS are letters of the table below. */
 #include "aule/aulec.h"
@@ -180,6 +181,34 @@ static int mix(const char *letters, uint64_t seed, int count)
     return failed;
 }
 
+/* Of all of them together what one takes, as often as there are some: a file that is looked at again for each of its attentions takes the square of their
+ * number. */
+static bool try_many(void)
+{
+    enum { FEW = 50, TIMES = 4, LONGEST = 256 };
+    static char text[FEW * TIMES * LONGEST];
+    static const char attention[] =
+        "attention a%d { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; "
+        "score_mod(s) = s * %d.0; online identity; }\n";
+    const Way way = {
+        .options = {
+            .targets = "opencl", .dtypes = "f32", .emit = AULEC_EMIT_OPENCL_C, .no_gradients = 1}};
+    Outcome of[2];
+    size_t length = 0;
+    for (int n = 0; n < FEW * TIMES; n++) {
+        if (n == FEW) of[0] = run(&way, text);
+        length += (size_t)snprintf(text + length, LONGEST, attention, n, n + 1);
+    }
+    of[1] = run(&way, text);
+    for (int n = 0; n < 2; n++)
+        printf("%d attentions: %.2f s %.0f MB  %d %s\n", n ? FEW * TIMES : FEW, of[n].seconds,
+               of[n].megabytes, of[n].status, of[n].error);
+    const bool good = of[0].status == AULEC_OK && of[1].status == AULEC_OK;
+    return good && (!is_measured || (of[1].megabytes < of[0].megabytes * TIMES /
+                                                           2 && /* most of which is there for one */
+                                     of[1].seconds < of[0].seconds * TIMES * 1.5));
+}
+
 static int print(const char *place_name, const char *step_name, size_t count)
 {
     for (size_t p = 0; p < growth_place_count; p++)
@@ -207,6 +236,8 @@ int main(int argc, char **argv)
         failed = sweep(argv[2], argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL, 1);
     else if (argc >= 3 && strcmp(argv[1], "quarter") == 0)
         failed = sweep(argv[2], NULL, NULL, 4);
+    else if (argc == 2 && strcmp(argv[1], "many") == 0)
+        failed = !try_many();
     if (argc == 5 && strcmp(argv[1], "random") == 0)
         failed = mix(argv[2], strtoull(argv[3], NULL, 10), atoi(argv[4]));
     if (failed < 0) return 2;

@@ -246,6 +246,46 @@ class Append(unittest.TestCase):
         with self.assertRaisesRegex(aule.ArgumentError, re.escape("slots[0, 2] and slots[0, 7] are both 5: one slot for two rows")):
             f.append(*new, *cache.caches, slots=slots)
 
+    def test_further_products(self):
+        """Rows of keys that a further product reads lie in pages of their own, are appended with the others, and in one plan with forward."""
+        f, dense = (aule.compile(SCRIPTS / "mla_prefill.attn", layout=layout, optimize=1) for layout in ("T=paged", None))
+        r, cache = np.random.default_rng(4), Cache("T=paged", [5, 0, 18, 33], 2, D=16, E=16, Hk=3, slots=7)
+        pool, new = np.full((len(cache.caches[0]), 1, 7, 8), np.nan, np.float32), r.standard_normal((4, 1, 2, 8)).astype(np.float32)
+        for b, length in enumerate(cache.lengths):
+            for j in range(length):
+                for x in (*cache.caches, pool):
+                    page = cache.table[b, j // 7]
+                    x[page, :, j % 7] = r.standard_normal(x[page, :, j % 7].shape)
+        wanted = [x.copy() for x in (*cache.caches, pool)]
+        for (m, row), b, n in cache.each():
+            place = cache.place(b, n)
+            for x, y in zip(wanted, (*cache.new, new)):
+                if place is not None:
+                    x[place[0], :, place[1]] = y[m, :, row]
+        q, q_pe = (r.standard_normal((4, 3, 2, width)).astype(np.float32) for width in (16, 8))
+        named = {"T_table": cache.table, "T_lengths": cache.lengths}
+        before = [x.copy() for x in (*cache.caches, pool)]
+        rows = {"k_new": cache.new[0], "v_new": cache.new[1], "k_pe_new": new}
+        o = f(q, *cache.caches, q_pe=q_pe, k_pe=pool, **rows, **named)
+        same([*cache.caches, pool], wanted)
+        f.append(*rows.values(), *before[:2], k_pe=before[2], **named)
+        same(before, wanted)
+        np.testing.assert_array_equal(o, f(q, *before[:2], q_pe=q_pe, k_pe=before[2], **named))
+        for b, length in enumerate(cache.lengths):
+            at = [(cache.table[b, j // 7], j % 7) for j in range(length)]
+            k, v, k_pe = (np.stack([x[page, :, slot] for page, slot in at], 1)[None] if at else None for x in wanted)
+            want = np.zeros_like(o[b]) if k is None else dense(q[b : b + 1], k, v, q_pe=q_pe[b : b + 1], k_pe=k_pe)[0]
+            np.testing.assert_allclose(o[b], want, rtol=2e-5, atol=8e-6, err_msg=f"{length} keys")
+        pages = np.arange(8).reshape(4, 2)
+        slots = pages * 7 + 3
+        f.append(*rows.values(), *before[:2], k_pe=before[2], slots=slots)
+        for x, y in zip(before, rows.values()):
+            np.testing.assert_array_equal(x[pages, :, 3], y.swapaxes(1, 2))
+        with self.assertRaisesRegex(TypeError, "needs k_pe_new"):
+            f(q, *before[:2], q_pe=q_pe, k_pe=before[2], k_new=cache.new[0], v_new=cache.new[1], **named)
+        with self.assertRaisesRegex(aule.ArgumentError, "T_slots"):
+            f(q, *before[:2], q_pe=q_pe, k_pe=before[2][:, :, :6], **named)
+
     def test_its_kernels_are_no_others(self):
         """Of what a script has beside, the kernels are in another artifact, and not made again."""
         f = aule.compile(WIDE, layout="T=paged", optimize=1)
@@ -529,6 +569,8 @@ class Append(unittest.TestCase):
             (GQA, {"layout": "S=packed,T=packed"}, "--append: 'gqa': packed keys are no cache: they have no room"),
             ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input k_new: f32[H]; score_mod(s, b, h) = s * k_new[h]; online softmax; }", {},
              "two tensors of attention 'a' are called 'k_new'"),
+            ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input x: [B, S, P]; input y: [B, T, P]; score_mod(s, b, h, i, j) = s + dot(x[b, i], y[b, j]); "
+             "online softmax; }", {}, "--append: 'a': rows of keys of a further product (`dot`) are no [B, heads, T, channels]"),
             ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input x: f32[new_rows]; score_mod(s, b, h) = s * x[h]; online softmax; }", {},
              "has a size 'new_rows', which is what a size of a tensor is called"),
         ):

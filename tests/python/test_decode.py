@@ -143,17 +143,18 @@ class Decode(unittest.TestCase):
     def test_caches_of_8_bits(self):
         """Rows that are added are stored as they will be read: as with elements that were rounded beforehand."""
         to = torch.from_numpy
-        for dtype, scale in ((torch.float8_e4m3fn, "number"), (torch.float8_e5m2, "heads"), (torch.int8, "heads"), (torch.int8, "tokens"), (torch.float8_e4m3fn, "tokens")):
+        for dtype, scale in ((torch.float8_e4m3fn, "number"), (torch.float8_e5m2, "heads"), (torch.int8, "heads"), (torch.int8, "tokens"), (torch.float8_e4m3fn, "tokens"), (torch.float8_e4m3fn, "tokens, half")):
             with self.subTest(dtype=dtype, scale=scale):
                 case = Case(16, 2, True, lengths=[2, 1, 0])  # all rows are new ones
                 most = 127 if dtype == torch.int8 else torch.finfo(dtype).max
                 caches = [torch.zeros(x.shape, dtype=torch.uint8).fill_(0x7F).view(dtype) for x in case.caches]
                 one = {"number": 0.02, "heads": torch.tensor([0.02, 0.03])}.get(scale)
-                scales = [torch.full(caches[0].shape[:3], torch.nan) if scale == "tokens" else one for _ in "kv"]
+                numbers = torch.float16 if scale.endswith("half") else torch.float32
+                scales = [torch.full(caches[0].shape[:3], torch.nan, dtype=numbers) if scale.startswith("tokens") else one for _ in "kv"]
                 o = aule.decode(to(case.q), *caches, to(case.lengths), k=to(case.new[0]), v=to(case.new[1]), page_table=to(case.table), k_scale=scales[0], v_scale=scales[1])
                 for name in "kv":
                     x = to(getattr(case, name))
-                    own = x.abs().amax(-1, keepdim=True) / most if scale == "tokens" else torch.as_tensor(one).reshape(-1, 1)
+                    own = (x.abs().amax(-1, keepdim=True) / most).to(numbers).float() if scale.startswith("tokens") else torch.as_tensor(one).reshape(-1, 1)
                     codes = (x / own).round() if dtype == torch.int8 else x / own
                     setattr(case, name, (codes.clamp(-most, most).to(dtype).float() * own).numpy())
                 for b in (0, 1):

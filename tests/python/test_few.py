@@ -85,7 +85,7 @@ class Packed(unittest.TestCase):
             path = SCRIPTS / f"{stem}.attn"
             with self.subTest(stem, slots=slots):
                 dense, f = compiled(path), compiled(path, "S=packed:most,T=paged")
-                case = Case(dense, slots, queries=max(COUNTS))
+                case = Case(dense, slots, queries=max(COUNTS), paged=f)
                 q, starts = of_packed(case, COUNTS)
                 given = case.tensors | case.pools | {"q": q, "S_starts": starts, "T_lengths": case.lengths, "T_table": case.table}
                 got = outputs(f, given, case.params | {"S_most": 4})

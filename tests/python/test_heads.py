@@ -63,15 +63,16 @@ def called(stem: str, f, tensors: dict[str, np.ndarray], more: dict) -> tuple[ob
 class Paged:
     """Keys of sequences as far as each has some, and in pages; what else the script takes."""
 
-    def __init__(self, f):
+    def __init__(self, f, paged):
         r = np.random.default_rng(0)
+        self.of_pages = {t.name for t in paged.tensors if t.axes and t.axes[0] == "T_pages"}
         self.specs = [t for t in f.tensors if t.role in ("q", "k", "v", "input") and not t.in_k]
         self.dense = {t.name: array(r, t, SIZES | {"B": len(LENGTHS), "T": MOST}) for t in self.specs}
         entries = MOST // SLOTS
         self.table = r.permutation(len(LENGTHS) * entries).reshape(-1, entries).astype(np.int32)
         self.given = dict(self.dense)
         for t in self.specs:
-            if t.role in "kv":
+            if t.name in self.of_pages:
                 x = self.dense[t.name]
                 pages = x.reshape(len(LENGTHS), x.shape[1], entries, SLOTS, -1).swapaxes(1, 2)
                 self.given[t.name] = np.empty((self.table.size, *pages.shape[2:]), x.dtype)
@@ -81,7 +82,7 @@ class Paged:
         """Sequence b by itself; [named]: what a call gave by name."""
         one = dict(named)
         for t in self.specs:
-            x = named.get(t.name, self.dense[t.name])
+            x = self.dense[t.name] if t.name in self.of_pages else named.get(t.name, self.dense[t.name])
             for n, axis in enumerate(t.axes):
                 x = x[(slice(None),) * n + (slice(b, b + 1) if axis == "B" else slice(0, LENGTHS[b]) if axis == "T" else slice(None),)]
             one[t.name] = x
@@ -90,7 +91,7 @@ class Paged:
 
 class Heads(unittest.TestCase):
     def test_lines(self):
-        self.assertEqual([len(stems(kind)) for kind in ("none", "step", "paged")], [11, 12, 30])
+        self.assertEqual([len(stems(kind)) for kind in ("none", "step", "paged")], [10, 12, 31])
 
     def test_calls(self):
         for stem, line in CALLS.items():
@@ -109,8 +110,8 @@ class Heads(unittest.TestCase):
     def test_pages(self):
         for stem in stems("paged"):
             with self.subTest(stem):
-                f = aule.compile(narrow(ROOT / f"attn_scripts/{stem}.attn"), optimize=1)
-                case = Paged(f)
+                f, paged = (aule.compile(narrow(ROOT / f"attn_scripts/{stem}.attn"), layout=layout, optimize=1) for layout in (None, "T=paged"))
+                case = Paged(f, paged)
                 o, named, _ = called(stem, f, case.given, {"table": case.table} if "table" not in case.given else {"page_table": case.table})
                 for b in range(len(LENGTHS)):
                     one = case.of(b, named)
@@ -140,9 +141,9 @@ class Heads(unittest.TestCase):
 
     def test_none(self):
         for stem in stems("none"):
-            with self.subTest(stem), self.assertRaisesRegex(aule.CompileError, r"--layout: axis T: (the attention '\w+' has no such axis|further products)") as caught:
+            with self.subTest(stem), self.assertRaisesRegex(aule.CompileError, r"--layout: axis T: the attention '\w+' has no such axis"):
                 aule.compile(ROOT / f"attn_scripts/{stem}.attn", layout="T=paged")
-            self.assertEqual("no such axis" in str(caught.exception), "have one axis" in HEADS[stem], stem)
+            self.assertIn("have one axis", HEADS[stem], stem)
 
 
 if __name__ == "__main__":

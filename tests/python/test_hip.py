@@ -102,7 +102,7 @@ class Torch(unittest.TestCase):
 
     def test_stream(self):
         """That of torch; 1 is the default one, of which torch's handle is 0."""
-        device = types.SimpleNamespace(backend="hip")
+        device = types.SimpleNamespace(backend="hip", xpu=None)
         for stream, queue in ((STREAM, STREAM), (0, 1)):
             with mock.patch.dict(sys.modules, torch=torch_for("6.3.42131", stream)):
                 self.assertEqual(_plans.queue_of(Tensor("cuda", 0), device), queue)

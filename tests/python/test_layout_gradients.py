@@ -18,7 +18,7 @@ except ImportError:
     torch = None
 
 SCRIPTS = ROOT / "attn_scripts"
-FEW = "gqa alibi block_causal rope mla_decode attention_sink qk_norm softmax_one".split()
+FEW = "gqa alibi block_causal rope mla_decode attention_sink qk_norm softmax_one mla_prefill".split()
 NEAR = {np.float32: 4e-6, np.float16: 4e-3}  # of the largest gradient
 
 

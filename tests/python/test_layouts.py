@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import resource
 import unittest
 
@@ -14,10 +15,10 @@ import aule
 from support import ROOT, narrow
 
 SCRIPTS = ROOT / "attn_scripts"
-# A slope; lists of tiles; rotated keys; values in keys; sinks. Groups are in the test of pages
-FEW = "alibi block_causal rope mla_decode attention_sink".split()
-INPUTS = "documents pair_bias gated cosine tree forgetting".split()  # with a packed axis
-SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16}
+# A slope; lists of tiles; rotated keys; values in keys; sinks; rows of keys of a further product. Groups are in the test of pages
+FEW = "alibi block_causal rope mla_decode attention_sink mla_prefill".split()
+INPUTS = "documents pair_bias gated cosine tree forgetting mla_prefill".split()  # with a packed axis
+SIZES = {"H": 4, "Hk": 2, "Hv": 2, "D": 16, "E": 16, "P": 8}
 LENGTHS = np.array([70, 0, 1, 15, 16, 17, 96], np.int32)
 MOST = 96
 FIRST_ALONE = ["dropout"]  # its random numbers are of the sequence's place in the batch, which by itself is the first
@@ -37,7 +38,7 @@ def array(r, spec, sizes):
 class Case:
     """Arguments of one dense call of all sequences, and of the same in pages of [slots] rows, spread over more than there need be."""
 
-    def __init__(self, f, slots, queries=130, lengths=LENGTHS, most=MOST):
+    def __init__(self, f, slots, queries=130, lengths=LENGTHS, most=MOST, paged=None):
         r = np.random.default_rng(0)
         B, self.lengths = len(lengths), lengths
         sizes = SIZES | {"B": B, "S": queries, "T": most}
@@ -47,7 +48,8 @@ class Case:
             if any(not isinstance(axis, (str, int)) or (isinstance(axis, str) and axis not in sizes) for axis in t.axes):
                 raise unittest.SkipTest(f"{f.name}: {t.name} {t.axes}")
             self.tensors[t.name] = array(r, t, sizes)
-        self.keys = [t.name for t in self.given if t.role in ("k", "v")]
+        of_pages = {t.name for t in paged.tensors if t.axes and t.axes[0] == "T_pages"} if paged else ()
+        self.keys = [t.name for t in self.given if t.role in ("k", "v") or t.name in of_pages]
         for name in self.keys:
             for b, length in enumerate(lengths):
                 self.tensors[name][b, :, length:] = np.nan
@@ -88,18 +90,18 @@ def compiled(path, layout=None):
 class Layouts(unittest.TestCase):
     def check(self, path, slots, **sizes):
         dense = compiled(path)
-        case = Case(dense, slots, **sizes)
-        lengths = case.lengths
         try:
             paged = compiled(path, "T=paged")
         except aule.CompileError as error:
             self.assertIn("--layout: axis T: ", str(error))
             return str(error)
+        case = Case(dense, slots, **sizes, paged=paged)
+        lengths = case.lengths
         padded = compiled(path, "T=padded")
         of_pages = outputs(paged, case.tensors | case.pools | {"T_lengths": lengths, "T_table": case.table}, case.params)
         of_rows = outputs(padded, case.tensors | {"T_lengths": lengths}, case.params)
         for b in range(1 if path.stem in FIRST_ALONE else len(lengths)):
-            if not lengths[b] and any(t.role == "input" and "T" in t.axes for t in case.given):
+            if not lengths[b] and any(t.role == "input" and "T" in t.axes and t.name not in case.keys for t in case.given):
                 self.assertFalse(of_rows[0][b].any() or of_pages[0][b].any())
                 continue  # of which a dense call is refused: an input without an element
             want = outputs(dense, case.of(b), case.params)
@@ -417,6 +419,23 @@ class Packed(unittest.TestCase):
         ):
             with self.subTest(layout), self.assertRaisesRegex(aule.CompileError, message):
                 compiled(SCRIPTS / f"{stem}.attn", layout)
+
+    def test_further_products_refused_by_name(self):
+        """Rows of further products that no kernel would find where they lie."""
+        for x, y, layout, message in (
+            ("x[0, i]", "y[b, j]", "S=packed", "axis S: 'x', of a further product (`dot`), has packed rows, and is read at another sequence than the pair's own"),
+            ("x[b, i]", "y[0, j]", "T=paged", "axis T: 'y', of a further product (`dot`), lies as keys do, and is read at another sequence than the pair's own"),
+            ("x[b, i]", "y[0, j]", "T=packed", "axis T: 'y', of a further product (`dot`), has packed rows, and is read at another sequence"),
+            ("x[b, i]", "z[j]", "T=paged:positions", "axis T: 'z', of a further product (`dot`), has a row for each position, of which keys have fewer"),
+            ("x[b, i]", "w[j, b]", "T=paged", "axis T: 'w', of a further product (`dot`), lies in pages, and its batch is no axis before that of its rows"),
+            ("x[b, i]", "y[b, j]) + dot(x[b, i], k[b, h, j]", "T=paged:modified", "axis T: 'k', of a further product (`dot`), is the keys as they were before k_mod"),
+            ("x[b, i]", "y[b, j]) + f32(y[b, j, 0]", "T=padded:rows", "axis T: 'y', of a further product (`dot`), lies as keys do, and elements of it are read, too"),
+            ("q[b, h, i]", "x[b, j]", "S=packed,T=packed", "axis T: 'x', of a further product (`dot`), is read at rows of the other side, which lie elsewhere"),
+        ):
+            text = ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input x: [B, S, D]; input y: [B, T, D]; input z: [T, D]; input w: [T, B, D]; "
+                    f"k_mod(e, b, g, j, c) = 2.0 * e; score_mod(s, b, h, i, j) = s + dot({x}, {y}); online softmax; }}")
+            with self.subTest(message), self.assertRaisesRegex(aule.CompileError, re.escape(message)):
+                aule.compile(text, layout=layout)
 
     @unittest.skipUnless(os.environ.get("AULE_TEST_FULL_SIZES"), "all scripts, with AULE_TEST_FULL_SIZES")
     def test_all_scripts(self):

@@ -114,7 +114,7 @@ class PaddedQueries(unittest.TestCase):
                 self.check(SCRIPTS / f"{stem}.attn")
 
     def test_dense_keys(self):
-        for stem in ("gqa", "alibi", "attention_sink", "rope", "gated"):
+        for stem in ("gqa", "alibi", "attention_sink", "rope", "gated", "mla_prefill"):
             with self.subTest(stem):
                 self.check(SCRIPTS / f"{stem}.attn", keys=None)
 

@@ -1,6 +1,8 @@
 """Attentions of keys in several places: `unfinished` and `combine`, held against the formula in double precision."""
 
+import os
 import pickle
+import tempfile
 import unittest
 
 import numpy as np
@@ -301,6 +303,38 @@ class Layouts(unittest.TestCase):
             wanted = f.forward(q[:, :, rows], keys, values)
             np.testing.assert_allclose(found.o[:, :, rows], wanted.o, rtol=3e-6, atol=3e-6)
             np.testing.assert_allclose(found.lse[:, :, rows], wanted.lse, rtol=3e-6, atol=3e-6)
+
+    def test_an_artifact_of_all_layouts(self):
+        """What `aulec --serve --parts` makes: pages of a cache and packed rows beside them are parts of one attention, and so are padded rows."""
+        with tempfile.TemporaryDirectory() as folder:
+            made = os.path.join(folder, "plain.so")
+            with open(made, "wb") as file:
+                file.write(aule._compiler.compiler().run("plain.attn", PLAIN.encode(), targets="cpu", dtypes="f32", optimize=1, serve=1, parts=1, widths=f"D={D}"))
+            f = aule.load(made)
+            dense = aule.compile(PLAIN)
+            r = np.random.default_rng(13)
+            lengths, own, slots = np.array([5, 0, 9], np.int32), [3, 2, 4], 4
+            q, k_new, v_new = (r.standard_normal((1, H, sum(own), D)).astype(np.float32) for _ in range(3))
+            k, v = (r.standard_normal((3, H, 12, D)).astype(np.float32) for _ in range(2))
+            table = r.permutation(9).reshape(3, 3).astype(np.int32)
+            pools = [np.empty((9, H, slots, D), np.float32) for _ in "kv"]
+            for pool, x in zip(pools, (k, v)):
+                pool[table] = x.reshape(3, H, 3, slots, D).swapaxes(1, 2)
+            starts = np.cumsum([0, *own]).astype(np.int32)
+            packed = aule.packed(starts)
+            found = f.combine([f.unfinished(q, *pools, axes={"S": packed, "T": aule.paged(table, lengths)}), f.unfinished(q, k_new, v_new, axes={"S": packed, "T": packed})])
+            short = f.combine([f.unfinished(q, *pools, axes={"S": packed, "T": aule.paged(table, lengths)})])
+            for b, length in enumerate(lengths):
+                rows = slice(starts[b], starts[b + 1])
+                keys, values = (np.concatenate([old[b, :, :length], new[0, :, rows]], 1)[None] for old, new in ((k, k_new), (v, v_new)))
+                wanted = dense.forward(q[:, :, rows], keys, values)
+                np.testing.assert_allclose(found.o[:, :, rows], wanted.o, rtol=3e-6, atol=3e-6)
+                np.testing.assert_allclose(found.lse[:, :, rows], wanted.lse, rtol=3e-6, atol=3e-6)
+                self.assertGreater(np.abs(short.o[:, :, rows] - wanted.o).max(), 0.01)
+            one = r.standard_normal((3, H, 1, D)).astype(np.float32)
+            whole = f.forward(one, k, v, axes={"T": aule.padded(lengths)})
+            joined = f.combine([f.unfinished(one, k[:, :, :4], v[:, :, :4], axes={"T": aule.padded(np.minimum(lengths, 4))}), f.unfinished(one, k[:, :, 4:], v[:, :, 4:], axes={"T": aule.padded(np.maximum(lengths - 4, 0))})])
+            np.testing.assert_allclose(joined.o, whole.o, rtol=3e-6, atol=3e-6)
 
     def test_a_function_of_one_layout(self):
         """Its combine is given no list, and asks for none."""

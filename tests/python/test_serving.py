@@ -142,6 +142,7 @@ class Bookkeeping(unittest.TestCase):
             (lambda: pages.release([2]), "page 2 is not in use"),
             (lambda: Cache(1, 2, 4, 2, 8, "float64"), "dtype is float64"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i5"), "storage is 'i5', expected e4m3"),
+            (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i8:token:f16:f32"), "storage is 'i8:token:f16:f32', expected e4m3"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i4:zero"), "zero points of heads are given with calls"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i4:channels16"), "8 channels do not consist of groups of 16"),
             (lambda: Cache(1, 2, 4, 2, 8, "float32", storage="i8"), "k is stored in i8 and needs a scale"),
@@ -241,7 +242,8 @@ class Attention(unittest.TestCase):
         self.serve(Cache(1, 40, 8, HK, D, torch.float32, device=DEVICE), lambda x: torch.from_numpy(x).to(DEVICE))
 
     def test_stored_as_codes(self):
-        for storage, scales, bound in (("i8:token", None, 0.05), ("k=i8,v=i8:token", (4 / 127, None), 0.05), ("k=i8:channels8:zero,v=i4:channels4:zero", None, 0.3)):
+        for storage, scales, bound in (("i8:token", None, 0.05), ("k=i8,v=i8:token", (4 / 127, None), 0.05), ("k=i8:channels8:zero,v=i4:channels4:zero", None, 0.3),
+                                       ("k=i8:f16,v=i4:channels4:zero:f16", (4 / 127, None), 0.3)):
             with self.subTest(storage):
                 self.serve(Cache(1, 40, 8, HK, D, "float32", storage=storage, scales=scales), lambda x: x, storage, bound)
 

@@ -78,6 +78,35 @@ class Varlen(unittest.TestCase):
                 starts = np.array(wrong, np.int32)
                 self.assertTrue(np.isfinite(f(q, k, v, S_starts=starts, T_starts=starts[::-1].copy(), device=device)).all())
 
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_codes(self):
+        """Packed keys of 8 bits, with a scale for all, for heads, for tokens: what their elements give."""
+        (q, k, v), (at, keys) = tensors()
+        q, starts = torch.from_numpy(q), [torch.from_numpy(x) for x in (at, keys)]
+        for dtype, per, numbers in ((torch.float8_e4m3fn, "heads", torch.float32), (torch.int8, "tokens", torch.float16), (torch.float8_e5m2, "one", torch.float32)):
+            most = 127 if dtype == torch.int8 else torch.finfo(dtype).max
+            codes, named, exact = {}, {}, {}
+            for name, x in (("k", k), ("v", v)):
+                x = torch.from_numpy(x).nan_to_num(1.0)
+                scale = {"heads": x.abs().amax((0, 2)), "tokens": x.abs().amax(2), "one": x.abs().max()}[per] / most
+                scale = scale.to(numbers)
+                each = (scale if per == "one" else scale[..., None]).float()
+                scaled = x / each
+                codes[name] = (scaled.round() if dtype == torch.int8 else scaled).clamp(-most, most).to(dtype)
+                exact[name], named[f"{name}_scale"] = codes[name].float() * each, float(scale) if per == "one" else scale
+            with self.subTest(dtype=dtype, per=per):
+                o = aule.attention_varlen(q, codes["k"], codes["v"], *starts, causal=True, **named)
+                want = aule.attention_varlen(q, exact["k"], exact["v"], *starts, causal=True)
+                torch.testing.assert_close(o, want, rtol=2e-5, atol=1e-5)
+        with self.assertRaisesRegex(aule.ArgumentError, r"k_scale is \[3\], expected a number, \[2\] for the heads, or \[\d+, 2\] for the tokens"):
+            aule.attention_varlen(q, codes["k"], codes["v"], *starts, k_scale=torch.ones(3), v_scale=1.0)
+        with self.assertRaisesRegex(aule.ArgumentError, "v is float8_e5m2 and needs v_scale"):
+            aule.attention_varlen(q, codes["k"], codes["v"], *starts, k_scale=1.0)
+        with self.assertRaisesRegex(aule.ArgumentError, "keys and values stored as codes have none"):
+            aule.attention_varlen(q.clone().requires_grad_(), codes["k"], codes["v"], *starts, **named)
+        with self.assertRaisesRegex(aule.Error, "vulkan has no kernels of packed keys stored as codes"):
+            aule.attention_varlen(q, codes["k"], codes["v"], *starts, backend="vulkan", **named)
+
     def test_one_list(self):
         (q, _, _), (at, _) = tensors()
         o = aule.attention_varlen(q[:, :2], q[:, 2:], q[:, 2:], at)

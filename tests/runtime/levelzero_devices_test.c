@@ -62,15 +62,22 @@ static void test_what_devices_lack(void **state)
     levelzero_mock.code = ZE_RESULT_ERROR_DEVICE_LOST;
     expect_absent("levelzero:0", "levelzero:0 is not available: zeDeviceGetModuleProperties: "
                                  "ZE_RESULT_ERROR_DEVICE_LOST");
+    levelzero_mock_reset();
+    expect_absent("levelzero:50505050-5050-5050-5050-505050505000",
+                  "there is no levelzero device with the UUID 50505050505050505050505050505000");
 }
 
 static void expect_device(const char *id, const char *name, const char *features,
-                          const char *driver)
+                          const char *driver, const char *uuid)
 {
     aule_device *device = NULL;
     aule_error *error = NULL;
-    if (aule_device_open(id, NULL, &device, &error)) fail_msg("%s", aule_error_message(error));
+    char by_uuid[64];
+    snprintf(by_uuid, sizeof by_uuid, "levelzero:%s", uuid);
+    if (aule_device_open(by_uuid, NULL, &device, &error)) fail_msg("%s", aule_error_message(error));
     const aule_device_info *info = aule_device_get_info(device);
+    assert_string_equal(info->id, id);
+    assert_string_equal(info->uuid, uuid);
     assert_string_equal(info->name, name);
     assert_string_equal(info->features, features);
     assert_string_equal(info->driver, driver);
@@ -90,17 +97,19 @@ static void test_words(void **state)
     expect_device("levelzero:2", "double 1.0",
                   "levelzero1.3 SPIR-V_1.0 SPIR-V_1.1 SPIR-V_1.2 SPIR-V_1.3 SPIR-V_1.4 shared16k "
                   "shared32k shared48k shared64k subgroup16 subgroup32 fp16 int64_atomics",
-                  "Level Zero 1.3, driver 7, device 8086:0bd5, uuid "
-                  "40404040404040404040404040404000, groups of 1024, 65536 bytes of shared memory");
+                  "Level Zero 1.3, driver 7, device 8086:0bd5, groups of 1024, 65536 "
+                  "bytes of shared memory",
+                  "40404040-4040-4040-4040-404040404000");
     levelzero_mock.spirv = 1 << 16;
     levelzero_mock.shared_bytes = 128 << 10;
     levelzero_mock.multiplies = true;
-    expect_device("levelzero:7", "double 0.1",
-                  "levelzero1.3 SPIR-V_1.0 shared16k shared32k shared48k shared64k shared96k "
-                  "shared128k subgroup16 subgroup32 fp16 int64_atomics dpas16 registers256 tile",
-                  "Level Zero 1.3, driver 7, device 8086:0bd5, tile 1 of it, uuid "
-                  "10101010101010101010101010101002, groups of 1024, 131072 bytes of shared "
-                  "memory");
+    expect_device(
+        "levelzero:7", "double 0.1",
+        "levelzero1.3 SPIR-V_1.0 shared16k shared32k shared48k shared64k shared96k "
+        "shared128k subgroup16 subgroup32 fp16 int64_atomics dpas16 registers256 tile",
+        "Level Zero 1.3, driver 7, device 8086:0bd5, tile 1 of it, groups of 1024, 131072 "
+        "bytes of shared memory",
+        "10101010-1010-1010-1010-101010101002");
 }
 
 static void test_kinds_of_queues(void **state)

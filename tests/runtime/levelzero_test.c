@@ -107,6 +107,41 @@ static void test_recorded_again(void **state)
     expect_nothing_left();
 }
 
+/* What the caller puts on its list behind a run comes after it: here a copy of the output, without a barrier. The mock does first what no barrier
+ * orders. */
+static void test_behind(void **state)
+{
+    (void)state;
+    const ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    for (int kind = ON_IMMEDIATE; kind <= ON_RECORDED; kind++) {
+        Setup s;
+        void *copy = NULL;
+        levelzero_mock_reset();
+        open_case(&s, (On)kind);
+        const size_t bytes = s.c->bytes[T_O];
+        if (open_device(&s, NULL) || place(&s, NULL)) fail_msg("on %d", kind);
+        assert_int_equal(
+            aule_plan_new(aule_module_attention(s.module, 0), s.device, &s.c->call, &s.plan, NULL),
+            AULE_OK);
+        assert_int_equal(zeMemAllocHost(s.context, &desc, bytes, 64, &copy), 0);
+        assert_int_equal(aule_plan_run(s.plan, &s.c->run, NULL), AULE_OK);
+        assert_int_equal(zeCommandListAppendMemoryCopy(
+                             s.list, copy, aule_buffer_data(s.buffers[T_O]), bytes, NULL, 0, NULL),
+                         0);
+        if (kind == ON_RECORDED) {
+            assert_int_equal(zeCommandListClose(s.list), 0);
+            assert_int_equal(zeCommandQueueExecuteCommandLists(s.queue, 1, &s.list, NULL), 0);
+        }
+        levelzero_mock_work();
+        assert_int_equal(fetch(&s, NULL), AULE_OK);
+        assert_true(case_is_right(s.c));
+        assert_memory_equal(copy, s.c->storage[T_O], bytes);
+        assert_int_equal(zeMemFree(s.context, copy), 0);
+        close_case(&s);
+        expect_nothing_left();
+    }
+}
+
 /* Numbers that change from run to run, and do not. */
 static void test_other_parameters(void **state)
 {
@@ -538,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_spills_are_told),
         cmocka_unit_test(test_recorded_again),
+        cmocka_unit_test(test_behind),
         cmocka_unit_test(test_other_parameters),
         cmocka_unit_test(test_code_ends_first),
         cmocka_unit_test(test_times),

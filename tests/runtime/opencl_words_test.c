@@ -62,6 +62,11 @@ static void test_words(void **state)
     expect(xe2, SUBGROUPS UNITS,
            " shared16k shared32k shared48k shared64k shared96k shared128k subgroup16 subgroup32 "
            "dpas16 registers256");
+    expect(xe2, SUBGROUPS UNITS " cl_intel_subgroup_2d_block_io",
+           " shared16k shared32k shared48k shared64k shared96k shared128k subgroup16 subgroup32 "
+           "dpas16 registers256 blocks2d");
+    expect(xe2, SUBGROUPS " cl_intel_subgroup_2d_block_io",
+           " shared16k shared32k shared48k shared64k shared96k shared128k subgroup16 subgroup32");
     expect(xe2, SUBGROUPS,
            " shared16k shared32k shared48k shared64k shared96k shared128k subgroup16 subgroup32");
     expect(none, SUBGROUPS UNITS, " shared16k shared32k shared48k shared64k");

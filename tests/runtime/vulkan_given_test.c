@@ -456,24 +456,27 @@ static void test_made_with_matrices(void **state)
     c.created.extension_count = 3;
     expect_words(&c, OF_BF16);
     c.created.extension_count = 4;
-    expect_words(&c, OF_BF16 " nv2");
+    expect_words(&c, OF_BF16 " layout16 nv2");
     uint32_t *const needed_by_nv2[] = {&places.reduces, &places.converts, &places.by_element,
                                        &shared.layout,  &shared.bits8,    &shared.bits16};
     for (size_t n = 0; n < sizeof needed_by_nv2 / sizeof *needed_by_nv2; n++) {
         *needed_by_nv2[n] = 0;
-        expect_words(&c, OF_BF16);
+        if (n < 3)
+            expect_words(&c, OF_BF16 " layout16");
+        else
+            expect_words(&c, OF_BF16);
         *needed_by_nv2[n] = 1;
     }
     bf16.matrices = 0;
-    expect_words(&c, OF_F16 " nv2");
+    expect_words(&c, OF_F16 " layout16 nv2");
     matrices.matrices = 0;
-    expect_words(&c, LANES_);
+    expect_words(&c, LANES_ " layout16");
     matrices.matrices = 1;
     c.features_12.is[VK_HAS_FLOAT_16] = 0;
-    expect_words(&c, LANES_);
+    expect_words(&c, LANES_ " layout16");
     c.features_12.is[VK_HAS_FLOAT_16] = 1;
     lanes.full = 0;
-    expect_words(&c, BASE);
+    expect_words(&c, BASE " layout16");
     lanes.full = 1;
     c.given.created = NULL;
     expect_words(&c, BASE);

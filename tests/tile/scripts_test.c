@@ -17,8 +17,8 @@ static const Case *case_at(uint32_t n)
     return n < SCRIPT_CASES ? &script_cases[n] : &own_cases[n - SCRIPT_CASES];
 }
 
-static const char *const targets[] = {"avx2", "avx512", "avx512bf16", "avx512amx",
-                                      "neon", "simt32", "simt8",      "simt1"};
+static const char *const targets[] = {"avx2",   "avx512", "avx512bf16", "avx512amx", "neon",
+                                      "simt64", "simt32", "simt16",     "simt8",     "simt1"};
 
 /* Targets whose warps have matrix units: every script again, in the shape of the table and in shapes for it to fail in. */
 static const char *const warp_targets[] = {"sm_75", "sm_80", "sm_86", "sm_90"};
