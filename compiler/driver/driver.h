@@ -48,6 +48,9 @@ typedef struct AuVariant {
     AuLowering bindings;
     AuLaunchExpr workspace[AULE_MAX_REGIONS];
     uint32_t kernel_count;
+    const char **
+        part_names; /* functions that hosts' kernels share and that are defined with these (compiler/kernel/parts.c) */
+    uint32_t part_name_count;
     const struct AuVariant *asked; /* what was built: this before it had kernels */
     const char *features;          /* what its code needs of the device */
     AuBlob code;

@@ -226,10 +226,12 @@ static void add_kernels(Members *m)
         for (uint32_t n = 0; n < e->builds[b].count; n++) {
             const AuVariant *v = &e->builds[b].variants[n];
             if (v->target->format != AULE_CODE_HOST) continue;
-            const char **symbols = AU_NEW_ARRAY(e->arena, const char *, v->kernel_count);
+            const uint32_t count = v->kernel_count + v->part_name_count;
+            const char **symbols = AU_NEW_ARRAY(e->arena, const char *, count);
             for (uint32_t k = 0; k < v->kernel_count; k++) symbols[k] = v->launches[k].entry;
-            add_member(m, au_format(e->arena, "kernels%u.o", m->count), v->code, symbols,
-                       v->kernel_count);
+            for (uint32_t k = 0; k < v->part_name_count; k++)
+                symbols[v->kernel_count + k] = v->part_names[k];
+            add_member(m, au_format(e->arena, "kernels%u.o", m->count), v->code, symbols, count);
         }
 }
 

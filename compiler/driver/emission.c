@@ -165,9 +165,23 @@ static void share(AuJob *job, AuWork *w, const AuVariant *built)
         kernel_find_parts(built->kernels[n], w->parts, prefix, plain, false);
 }
 
+/* Functions of them that this variant's object defines: others look for them there. */
+static void name_parts(AuJob *job, AuVariant *v, const AuVariant *built)
+{
+    uint32_t all = 0;
+    for (uint32_t n = 0; n < built->kernel_count; n++) all += built->kernels[n]->part_count;
+    v->part_names = AU_NEW_ARRAY(job->arena, const char *, all);
+    for (uint32_t n = 0; n < built->kernel_count; n++)
+        for (uint32_t i = 0; i < built->kernels[n]->part_count; i++) {
+            const AuPart *part = &built->kernels[n]->parts[i];
+            if (part->is_first) v->part_names[v->part_name_count++] = part->name;
+        }
+}
+
 static void add(AuJob *job, AuWork *w, AuVariant *v, const AuVariant *built)
 {
     share(job, w, built);
+    name_parts(job, v, built);
     AuPiece *p = AU_NEW(job->arena, AuPiece);
     *p = (AuPiece){.target = v->target,
                    .arch = v->arch,
