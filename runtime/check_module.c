@@ -4,6 +4,8 @@
 
 #include "expr.h"
 
+enum { ROWS_RANK = 4 }; /* of q and k */
+
 /* What is being checked, for the messages. */
 typedef struct Check {
     const char *where;     /* the file */
@@ -87,6 +89,22 @@ static bool bad_list(const aule_attention_v1 *a, const aule_tensor_v1 *t)
     return false;
 }
 
+/* Lists of a layout are looked at beside the rows of the one q and the one k. */
+static bool bad_rows_of_lists(const aule_attention_v1 *a)
+{
+    static const uint32_t roles[] = {AULE_ROLE_Q, AULE_ROLE_K};
+    if (!has_flag(a, AULE_TENSOR_SEQUENCES)) return false;
+    for (uint32_t n = 0; n < sizeof roles / sizeof *roles; n++) {
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < a->tensor_count; i++) {
+            const aule_tensor_v1 *t = rt_tensor(a, i);
+            if (t->role == roles[n]) found += t->rank == ROWS_RANK ? 1 : 2;
+        }
+        if (found != 1) return true;
+    }
+    return false;
+}
+
 static aule_status check_signature(const Check *check, const aule_attention_v1 *a)
 {
     if (bad_array(check, a->sizes, a->size_count, AULE_MAX_SIZES, sizeof *a->sizes))
@@ -106,6 +124,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
             if (size >= (int32_t)a->size_count) return damaged(check, "an axis of an unknown size");
         }
     }
+    if (bad_rows_of_lists(a)) return damaged(check, "lists of a layout without q and k");
     if (bad_rows(check, a->params, a->param_count, AULE_MAX_PARAMS, sizeof *a->params))
         return damaged(check, "the table of parameters");
     for (uint32_t i = 0; i < a->param_count; i++) {

@@ -12,7 +12,7 @@ import numpy
 from . import _xpu
 from ._devices import Device
 from ._errors import ArgumentError, CopyWarning
-from ._tensors import CPU, is_cupy, is_torch, torch_trouble
+from ._tensors import CPU, dlpack_device, is_cupy, is_torch, library_of, torch_trouble
 
 _said: set[tuple[str, str]] = set()
 
@@ -23,9 +23,8 @@ def _place(x: Any) -> str | None:
         return None
     if is_torch(x):
         return None if x.device.type == "cpu" else str(x.device)
-    device = getattr(x, "__dlpack_device__", None)
-    kind, index = device() if device is not None else (CPU, 0)
-    return None if int(kind) == CPU else f"{type(x).__module__.partition('.')[0]}'s device {int(index)} (type {int(kind)} of DLPack)"
+    kind, index = dlpack_device(x)
+    return None if kind == CPU else f"{type(x).__module__.partition('.')[0]}'s device {index} (type {kind} of DLPack)"
 
 
 def _say(place: str, device: Device) -> None:
@@ -71,7 +70,7 @@ def _moved(host: Any, x: Any) -> Any:
         cupy: Any = sys.modules["cupy"]
         with x.device:
             return cupy.asarray(host)
-    return x.__array_namespace__().asarray(host, device=x.device)
+    return library_of(x).asarray(host, device=x.device)
 
 
 def _write(host: Any, x: Any, what: str) -> None:
@@ -96,6 +95,8 @@ class ByHost:
         self._of, self._out = next(iter(given.values())), out
         self._copies: dict[int, Any] = {}  # by the tensor that they are of: what is given twice is one
         self._there = _place(self._of) is not None
+        if self._there and not out and not is_torch(self._of) and not is_cupy(self._of):
+            library_of(self._of)  # before anything runs
         self.given = {name: self._host(x, name, device) for name, x in given.items()}
         self.out = {name: self._host(x, name, device) for name, x in out.items()}
 

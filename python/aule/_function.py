@@ -433,7 +433,8 @@ class AttentionFunction(Schedules):
         ones are written nowhere.
 
         Args:
-            tensors: new keys and values, then the cache, ``f.append(k_new, v_new, k, v, ...)``: [M, Hk, N, D] of any strides, and k and v as calls of
+            tensors: new keys and values, then the cache, ``f.append(k_new, v_new, k, v, ...)`` (new rows of keys of further products behind v_new,
+                ``f.append(k_new, v_new, k_pe_new, k, v, k_pe=k_pe, ...)``): [M, Hk, N, D] of any strides, and k and v as calls of
                 the attention take them. Where values are a part of the keys there are neither v_new nor v: ``f.append(k_new, k, ...)``.
             slots: int64 [M, N], a slot for each new row: row j of k[p], a page or a sequence, is slot p * rows + j, with rows = k.shape[2]. A number
                 that is no slot, as -1, writes nothing; on a processor others than -1 are an error, and so is one slot for two rows. With slots, M is

@@ -199,14 +199,33 @@ def _view_dlpack(x: Any, what: str) -> View:
     return view
 
 
+def dlpack_device(x: Any) -> tuple[int, int]:
+    """(type, id) of DLPack of the memory that it says; the host's of what does not say."""
+    device = getattr(x, "__dlpack_device__", None)
+    if device is None:
+        return CPU, 0
+    said = device()
+    try:
+        kind, index = said
+        return int(kind), int(index)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"__dlpack_device__ of a {type(x).__name__} says {said!r}, no pair of numbers", "tensor") from None
+
+
+def library_of(x: Any) -> Any:
+    """The array library (`__array_namespace__`) that makes results beside a tensor on a device."""
+    if not hasattr(x, "__array_namespace__"):
+        raise ArgumentError(f"a {type(x).__name__} is on a device, and its library has no __array_namespace__ to make results there: pass out=, or a tensor in the host's memory", "tensor")
+    return x.__array_namespace__()
+
+
 def gpu_of(x: Any) -> tuple[int, int] | None:
     """(type, id) of DLPack where a tensor is in memory of CUDA or ROCm, or torch's in that of Metal or (id: torch's number) Level Zero."""
     if is_torch(x):
         kind = torch_gpu() if x.device.type == "cuda" else TORCH_DEVICES.get(x.device.type, CPU)
         return None if kind == CPU else (kind, x.device.index or 0)
-    device = getattr(x, "__dlpack_device__", None)
-    kind, index = device() if device is not None else (CPU, 0)
-    return (int(kind), int(index)) if int(kind) in GPUS else None
+    kind, index = dlpack_device(x)
+    return (kind, index) if kind in GPUS else None
 
 
 def compact(shape: list[int]) -> list[int]:
@@ -283,7 +302,7 @@ def _empty(x: Any, shape: tuple[int, ...], name: str) -> Callable[[], Any]:
     if is_cupy(x):
         return partial(_empty_cupy, x.device, shape, name)
     if gpu_of(x) is not None:
-        library = x.__array_namespace__()
+        library = library_of(x)
         return partial(library.empty, shape, dtype=getattr(library, name), device=x.device)
     if name != "bfloat16":
         return partial(numpy.empty, shape, numpy.dtype(name))

@@ -239,6 +239,21 @@ class OfOthers:
         with copies_said(), self.assertRaisesRegex(aule.ArgumentError, "o is of a library that does not write into its tensors: arrays do not change"):
             aule.compile(CAUSAL)(q, k, v, bias=bias, device=self.device, out=Fixed(np.zeros_like(q)))
 
+    def test_places_that_are_none(self):
+        """What __dlpack_device__ says may be anything, and a library without an array API makes no results."""
+        q, k, v, bias = inputs(13)
+        f = aule.compile(CAUSAL)
+        for said in (None, (14,), ("x", 0), 14):
+            odd = type("Odd", (Array,), {"__dlpack_device__": lambda self, said=said: said})
+            for device in (self.device, "cpu"):
+                with self.assertRaisesRegex(aule.ArgumentError, "__dlpack_device__ of a Odd says .*, no pair of numbers"):
+                    f(odd(q), k, v, bias=bias, device=device)
+        bare = Array(q)
+        with mock.patch.object(Array, "__array_namespace__", new_callable=mock.PropertyMock, side_effect=AttributeError), copies_said() as texts:
+            with self.assertRaisesRegex(aule.ArgumentError, "no __array_namespace__ to make results there: pass out="):
+                f(bare, k, v, bias=bias, device=self.device)
+        self.assertEqual(texts, [])  # nothing was copied for it
+
     def test_processors_are_not_asked_for_copies(self):
         """`cpu` copies nothing: such tensors are refused there."""
         q, k, v, bias = inputs(12)
