@@ -79,7 +79,7 @@ def cycles(name: str, line: str) -> int:
 
 def cost(loop: list, device: str) -> tuple:
     """Cycles of an engine for products and for all else, and bytes that blocks bring."""
-    loads = [re.search(r"\br\d+:(\d+)", line) for name, line in loop if name.startswith("load_block2d")]
+    loads = [re.search(r"\)\s+r\d+:(\d+)\s", line) for name, line in loop if name.startswith("load_block2d")]
     return (products(loop) * PRODUCT[device], sum(cycles(*one) for one in loop if not one[0].startswith("dpas")), sum(64 * int(load[1]) for load in loads if load))
 
 
@@ -166,9 +166,9 @@ def table(name: str, measured: dict) -> str:
 
 
 def worse(name: str, found: tuple, said: tuple) -> bool:
-    """Fewer products, or more of anything else."""
+    """Fewer products, or more of anything else; cycles of kernels that are listed."""
     if name == "cycles":
-        return any(now > then for now, then in zip(found, said))
+        return len(said) == len(found) and any(now > then for now, then in zip(found, said))
     if name == "loops":
         return found[0] < said[0] or found[1] > said[1]
     return found[0] > said[0]
