@@ -10,13 +10,7 @@
 
 #include <string.h>
 
-enum {
-    DONT_INLINE = 2 /* Function Control */,
-    VOLATILE_ALIGNED = 3 /* Memory Operands */,
-    PARAMETERS = 10,
-    COLUMNS = 16,
-    BYTES = 2
-};
+enum { VOLATILE_ALIGNED = 3 /* Memory Operands */, COLUMNS = 16, BYTES = 2 };
 
 /* A shape that the units know. */
 typedef struct Block {
@@ -129,19 +123,6 @@ static SpvId body(SpvModule *m, const Types *t, const Block *b, const SpvId *giv
 
 /* ---- functions */
 
-static void head_of(SpvModule *m, SpvWords *head, SpvId id, SpvId result, uint32_t control,
-                    const SpvId *operands, uint32_t count, SpvId *given)
-{
-    uint32_t types[1 + PARAMETERS] = {result};
-    for (uint32_t n = 0; n < count; n++) types[1 + n] = operands[n];
-    const SpvId signature = spirv_type(m, SPV_TypeFunction, types, 1 + count);
-    spirv_put(m, head, SPV_Function, SPV_WORDS(result, id, control, signature));
-    for (uint32_t n = 0; n < count; n++) {
-        given[n] = spirv_id(m);
-        spirv_put(m, head, SPV_FunctionParameter, SPV_WORDS(operands[n], given[n]));
-    }
-}
-
 /* One that the device's compiler brings: pointer, bytes of a row, rows, bytes from row to row, coordinates, and where a lane's part goes. */
 static SpvId known_function(SpvModule *m, const Types *t, uint32_t n)
 {
@@ -149,49 +130,29 @@ static SpvId known_function(SpvModule *m, const Types *t, uint32_t n)
     const bool loads = b->width != 0;
     const SpvId operands[] = {t->far,  t->word,  t->word,
                               t->word, t->place, spirv_pointer(m, SPV_IN_Function, t->piece)};
-    const uint32_t count = sizeof operands / sizeof *operands - (loads ? 0 : 1), import = 1;
-    SpvWords head = {0};
-    SpvId given[PARAMETERS];
+    const SpvSignature takes = {spirv_scalar(m, AU_VOID), operands,
+                                sizeof operands / sizeof *operands - (loads ? 0 : 1)};
     if (m->blocks[n]) return m->blocks[n];
-    m->blocks[n] = spirv_id(m);
-    head_of(m, &head, m->blocks[n], spirv_scalar(m, AU_VOID), 0, operands, count, given);
-    spirv_put(m, &head, SPV_FunctionEnd, NULL, 0);
     const char *name = au_format(m->arena, "intel_sub_group_2d_block_%s", b->name),
                *to = !loads        ? ""
                      : in_words(b) ? "Pj"
                                    : "Pt";
     const char *mangled = au_format(m->arena, "_Z%zu%sPU3AS1viiiDv2_i%s", strlen(name), name, to);
-    spirv_name(m, m->blocks[n], name);
-    spirv_capability(m, SPV_CAP_Linkage);
-    spirv_put_text(m, &m->sections[SPV_DECORATIONS], SPV_Decorate,
-                   (uint32_t[]){m->blocks[n], SPV_IS_LinkageAttributes}, 2, mangled, &import, 1);
-    spirv_append(m, SPV_DECLARATIONS, &head);
-    return m->blocks[n];
+    return m->blocks[n] = spirv_known_function(m, name, mangled, &takes);
 }
 
 /* One of the module: what it gives is what a lane gets. */
 static SpvId own_function(SpvModule *m, const Types *t, uint32_t n)
 {
-    const SpvId word = t->word, operands[PARAMETERS] = {t->far, word, word, t->wide, t->wide,
-                                                        word,   word, word, word,    word};
-    SpvFunction mine = {.label = 0}, *outside = m->f;
-    SpvWords head = {0};
-    SpvId given[PARAMETERS];
+    const SpvId word = t->word;
+    const SpvSignature takes = {
+        t->all, (SpvId[]){t->far, word, word, t->wide, t->wide, word, word, word, word, word},
+        SPV_PARAMETERS};
+    SpvOwnFunction f;
     if (m->gathers[n]) return m->gathers[n];
-    m->gathers[n] = spirv_id(m);
-    head_of(m, &head, m->gathers[n], t->all, DONT_INLINE, operands, PARAMETERS, given);
-    spirv_name(m, m->gathers[n], blocks[n].name);
-    m->f = &mine;
-    mine.label = spirv_id(m);
-    spirv_put(m, &head, SPV_Label, &mine.label, 1);
-    const SpvId all = body(m, t, &blocks[n], given);
-    spirv_do(m, SPV_ReturnValue, &all, 1);
-    spirv_do(m, SPV_FunctionEnd, NULL, 0);
-    m->f = outside;
-    spirv_append(m, SPV_FUNCTIONS, &head);
-    spirv_append(m, SPV_FUNCTIONS, &mine.variables);
-    spirv_append(m, SPV_FUNCTIONS, &mine.body);
-    return m->gathers[n];
+    spirv_begin_function(m, &f, blocks[n].name, &takes);
+    const SpvId all = body(m, t, &blocks[n], f.given);
+    return m->gathers[n] = spirv_end_function(m, &f, all);
 }
 
 /* ---- uses */
@@ -264,7 +225,7 @@ static SpvId by_lanes(SpvEmit *e, const AuInstr *in, const Types *t, uint32_t n)
     SpvModule *m = e->m;
     const bool gathers = in->op == AU_K_BLOCK_GATHER;
     const uint32_t place = gathers ? 5 : 4;
-    SpvId all[1 + PARAMETERS] = {own_function(m, t, n)}, *given = all + 1;
+    SpvId all[1 + SPV_PARAMETERS] = {own_function(m, t, n)}, *given = all + 1;
     given[POINTER] = pointer_of(e, in);
     given[WIDTH] = spirv_operand(e, in, 1, 0);
     given[HEIGHT] = spirv_operand(e, in, 2, 0);
@@ -274,7 +235,7 @@ static SpvId by_lanes(SpvEmit *e, const AuInstr *in, const Types *t, uint32_t n)
     parted(e, kernel_operand(e->k, in, place), &given[COLUMN], &given[RIGHT]);
     parted(e, kernel_operand(e->k, in, place + 1), &given[ROW], &given[BELOW]);
     given[LANE] = e->lane;
-    return spirv_make(m, SPV_FunctionCall, t->all, all, 1 + PARAMETERS);
+    return spirv_make(m, SPV_FunctionCall, t->all, all, 1 + SPV_PARAMETERS);
 }
 
 /* What the lane gets, all together. */

@@ -7,7 +7,6 @@
 #include "emit.h"
 
 enum { ROWS = 8, DEEP = 16, PAIRS = DEEP / 2, LANES = 16 };
-enum { DONT_INLINE = 2 /* Function Control: hundreds of copies take compilers minutes */ };
 
 typedef struct Product {
     AuMatrix which;
@@ -92,43 +91,15 @@ static SpvId body(SpvModule *m, const Types *t, const Product *p, SpvId a, SpvId
 static SpvId function(SpvModule *m, const Types *t, uint32_t n)
 {
     const Product *p = &products[n];
-    const bool here = m->flavour->products_have_bodies;
+    const SpvSignature takes = {t->c, (SpvId[]){t->a, t->b, t->c}, 3};
+    SpvOwnFunction f;
     if (m->products[n]) return m->products[n];
-    if (here) spirv_helper(m, SPV_FROM_F16); /* functions do not stand in each other */
-    SpvFunction mine = {.label = 0}, *outside = m->f;
-    const SpvId operands[] = {t->a, t->b, t->c};
-    const SpvId signature = spirv_type(m, SPV_TypeFunction, SPV_WORDS(t->c, t->a, t->b, t->c));
-    SpvWords head = {0};
-    SpvId given[3];
-    m->products[n] = spirv_id(m);
-    spirv_name(m, m->products[n], here ? "matrix_product" : p->name);
-    spirv_put(m, &head, SPV_Function,
-              SPV_WORDS(t->c, m->products[n], here ? DONT_INLINE : 0, signature));
-    for (uint32_t o = 0; o < 3; o++) {
-        given[o] = spirv_id(m);
-        spirv_put(m, &head, SPV_FunctionParameter, SPV_WORDS(operands[o], given[o]));
-    }
-    if (!here) {
-        const uint32_t import = 1;
-        spirv_capability(m, SPV_CAP_Linkage);
-        spirv_put_text(m, &m->sections[SPV_DECORATIONS], SPV_Decorate,
-                       (uint32_t[]){m->products[n], SPV_IS_LinkageAttributes}, 2, p->name, &import,
-                       1);
-        spirv_put(m, &head, SPV_FunctionEnd, NULL, 0);
-        spirv_append(m, SPV_DECLARATIONS, &head);
-        return m->products[n];
-    }
-    m->f = &mine;
-    mine.label = spirv_id(m);
-    spirv_put(m, &head, SPV_Label, &mine.label, 1);
-    const SpvId result = body(m, t, p, given[0], given[1], given[2]);
-    spirv_do(m, SPV_ReturnValue, &result, 1);
-    spirv_do(m, SPV_FunctionEnd, NULL, 0);
-    m->f = outside;
-    spirv_append(m, SPV_FUNCTIONS, &head);
-    spirv_append(m, SPV_FUNCTIONS, &mine.variables);
-    spirv_append(m, SPV_FUNCTIONS, &mine.body);
-    return m->products[n];
+    if (!m->flavour->products_have_bodies)
+        return m->products[n] = spirv_known_function(m, p->name, p->name, &takes);
+    spirv_helper(m, SPV_FROM_F16); /* functions do not stand in each other */
+    spirv_begin_function(m, &f, "matrix_product", &takes);
+    const SpvId result = body(m, t, p, f.given[0], f.given[1], f.given[2]);
+    return m->products[n] = spirv_end_function(m, &f, result);
 }
 
 /* ---- products */

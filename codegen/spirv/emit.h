@@ -101,6 +101,26 @@ static inline SpvId spirv_operand(SpvEmit *e, const AuInstr *in, uint32_t n, uin
 /* Reports that the flavour has not this operation. */
 void spirv_lacks(SpvEmit *e, const AuInstr *in);
 
+/* ---- functions.c */
+enum { SPV_PARAMETERS = 10 };
+typedef struct SpvSignature {
+    SpvId result;
+    const SpvId *parameters; /* types */
+    uint32_t count;          /* at most SPV_PARAMETERS */
+} SpvSignature;
+/* One that is being written: what is made meanwhile is of its body. */
+typedef struct SpvOwnFunction {
+    SpvId id, given[SPV_PARAMETERS];
+    SpvWords head;
+    SpvFunction own, *outside;
+} SpvOwnFunction;
+/* Declares one of the device's compiler, which knows it as [linked]. */
+SpvId spirv_known_function(SpvModule *m, const char *name, const char *linked,
+                           const SpvSignature *signature);
+void spirv_begin_function(SpvModule *m, SpvOwnFunction *f, const char *name,
+                          const SpvSignature *signature);
+SpvId spirv_end_function(SpvModule *m, SpvOwnFunction *f, SpvId result);
+
 /* ---- lines.c: what is written next is of that place in the script; where nobody asked for lines, nothing happens */
 void spirv_open_lines(SpvModule *m, const AuKernel *k);
 void spirv_line(SpvEmit *e, AuSpan span);

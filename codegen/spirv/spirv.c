@@ -6,205 +6,97 @@
 #include <aule/artifact.h>
 #include <string.h>
 
-/* Subgroups of so many lanes that exchange values, without matrices. */
-#define LANES_OF_VULKAN(lanes)                                                                     \
-    {                                                                                              \
-        .name = "vulkan12-lanes" lanes, .caps = "lanes" lanes,                                     \
-        .features = "shared32k lanes" lanes, .f16 = true, .bf16 = true, .wish = "",                \
-        .flavour = &spirv_shader_subgroups                                                         \
-    }
+/* A row of a table: its name, that of its machine (caps.def), words of the device, whether it takes f16 and bf16, how modules are spelt. */
+#define ROW(of_name, of_caps, words, halves, brains, of)                                           \
+    .name = of_name, .caps = of_caps, .features = words, .f16 = halves, .bf16 = brains,            \
+    .wish = "", .flavour = of
 
-/* As many lanes as a device's subgroups have where nobody can ask for that: kernels do not depend on it, since what lanes tell each other goes through
- * shared memory, with barriers of the work-group. */
-#define AS_SUBGROUPS(prefix, lanes, needs, of)                                                     \
-    {                                                                                              \
-        .name = prefix "-simt" lanes, .caps = "simt" lanes, .features = needs " subgroup" lanes,   \
-        .f16 = true, .bf16 = true, .wish = "", .flavour = of                                       \
-    }
-/* For devices of which nothing is known: each lane is alone. */
-#define ONE_LANE(prefix, needs, of)                                                                \
-    {                                                                                              \
-        .name = prefix "-simt1", .caps = "simt1", .features = needs, .f16 = true, .bf16 = true,    \
-        .wish = "", .flavour = of                                                                  \
-    }
-
-/* KHR's matrices through shared memory of 16 bits that moves by words: words alone, or (word layout16) elements and words at one place. */
-#define MATRICES(of_name, of_caps, needs, of_f16, of_bf16, of)                                     \
-    {                                                                                              \
-        .name = of_name, .caps = of_caps, .features = needs, .f16 = of_f16, .bf16 = of_bf16,       \
-        .wish = "", .flavour = of                                                                  \
-    }
-#define OF_16(operand) "shared48k lanes32 coopmat16x16x16_" operand
-#define OF_8           "shared32k lanes8 coopmat8x8x8_f16"
-
-/* From plain to special. Of the first, to the subgroups, nothing is known of lanes: their number is that of a work-group, and what they tell each
- * other goes through shared memory. The others' lanes are subgroups, which the loader asks for, with cooperative matrices of f16. */
+/* From plain to special. Of `simt` and plain names nothing is known of lanes: their number is that of a work-group, or (simt8) of a device's subgroups where
+ * nobody can ask for that, and what they tell each other goes through shared memory, with barriers of the work-group; of simt1 each lane is alone. The lanes of
+ * others (lanes8, coop16) are subgroups, which the loader asks for, and exchange values; `coop` has KHR's matrices, through shared memory that moves by words
+ * alone (words) or that is there as elements and as words (layout), or with matrices of positions (at); nv2 NVIDIA's functions of them. */
 static const AuArch archs[] = {
-    ONE_LANE("vulkan12", "shared32k", &spirv_shader),
-    {.name = "vulkan12",
-     .caps = "simt32",
-     .features = "shared32k",
-     .f16 = true,
-     .bf16 = true,
-     .by_default = true,
-     .wish = "",
-     .flavour = &spirv_shader},
-    {.name = "vulkan12-sums",
-     .caps = "simt32",
-     .features = "shared32k atomic_f32",
-     .f16 = true,
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_sums},
-    {.name = "vulkan12-shared16",
-     .caps = "simt32s",
-     .features = "shared16k",
-     .f16 = true,
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_shader},
-    AS_SUBGROUPS("vulkan12", "8", "shared32k", &spirv_shader),
-    AS_SUBGROUPS("vulkan12", "16", "shared32k", &spirv_shader),
-    AS_SUBGROUPS("vulkan12", "64", "shared32k", &spirv_shader),
-    LANES_OF_VULKAN("8"),
-    LANES_OF_VULKAN("16"),
-    LANES_OF_VULKAN("32"),
-    LANES_OF_VULKAN("64"),
-    {.name = "vulkan12-coop16",
-     .caps = "vulkan",
-     .features = "shared48k lanes32 coopmat16x16x16_f16",
-     .f16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_subgroups},
-    MATRICES("vulkan12-coop16-words", "vulkan", OF_16("f16"), true, false, &spirv_shader_words),
-    MATRICES("vulkan12-coop16-layout", "vulkan", OF_16("f16") " layout16", true, false,
-             &spirv_shader_laid_out),
-    MATRICES("vulkan12-coop16-words-bf16", "vulkan", OF_16("bf16"), false, true,
-             &spirv_shader_words),
-    MATRICES("vulkan12-coop16-layout-bf16", "vulkan", OF_16("bf16") " layout16", false, true,
-             &spirv_shader_laid_out),
-    MATRICES("vulkan12-coop8-words", "vulkan8", OF_8, true, false, &spirv_shader_words),
-    MATRICES("vulkan12-coop8-layout", "vulkan8", OF_8 " layout16", true, false,
-             &spirv_shader_laid_out),
-    {.name = "vulkan12-coop16-at",
-     .caps = "vulkan_at",
-     .features = "shared48k lanes32 coopmat16x16x16_f16 positions",
-     .f16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_components},
-    {.name = "vulkan12-coop16-at-bf16",
-     .caps = "vulkan_at",
-     .features = "shared48k lanes32 coopmat16x16x16_f16 coopmat16x16x16_bf16 positions",
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_components},
-    {.name = "vulkan12-coop8-at",
-     .caps = "vulkan8_at",
-     .features = "shared32k lanes8 coopmat8x8x8_f16 positions",
-     .f16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_components},
-    {.name = "vulkan13-coop16-nv2",
-     .caps = "vulkan_nv",
-     .features = "shared48k lanes32 coopmat16x16x16_f16 nv2",
-     .f16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_places},
-    {.name = "vulkan13-coop16-nv2-bf16",
-     .caps = "vulkan_nv",
-     .features = "shared48k lanes32 coopmat16x16x16_bf16 nv2",
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_places},
-    {.name = "vulkan12-coop16-bf16",
-     .caps = "vulkan",
-     .features = "shared48k lanes32 coopmat16x16x16_bf16",
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_subgroups},
-    {.name = "vulkan13-coop8-nv2",
-     .caps = "vulkan8_nv",
-     .features = "shared32k lanes8 coopmat8x8x8_f16 nv2",
-     .f16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_places},
-    {.name = "vulkan12-coop8",
-     .caps = "vulkan8",
-     .features = "shared32k lanes8 coopmat8x8x8_f16",
-     .f16 = true,
-     .wish = "",
-     .flavour = &spirv_shader_subgroups}};
-
-#define OF_SUBGROUPS(prefix, lanes, needs)                                                         \
-    {                                                                                              \
-        .name = prefix "-lanes" lanes, .caps = "lanes" lanes, .features = needs " subgroup" lanes, \
-        .f16 = true, .bf16 = true, .wish = "", .flavour = &spirv_kernel_subgroups                  \
-    }
+    {ROW("vulkan12-simt1", "simt1", "shared32k", true, true, &spirv_shader)},
+    {ROW("vulkan12", "simt32", "shared32k", true, true, &spirv_shader), .by_default = true},
+    {ROW("vulkan12-sums", "simt32", "shared32k atomic_f32", true, true, &spirv_shader_sums)},
+    {ROW("vulkan12-shared16", "simt32s", "shared16k", true, true, &spirv_shader)},
+    {ROW("vulkan12-simt8", "simt8", "shared32k subgroup8", true, true, &spirv_shader)},
+    {ROW("vulkan12-simt16", "simt16", "shared32k subgroup16", true, true, &spirv_shader)},
+    {ROW("vulkan12-simt64", "simt64", "shared32k subgroup64", true, true, &spirv_shader)},
+    {ROW("vulkan12-lanes8", "lanes8", "shared32k lanes8", true, true, &spirv_shader_subgroups)},
+    {ROW("vulkan12-lanes16", "lanes16", "shared32k lanes16", true, true, &spirv_shader_subgroups)},
+    {ROW("vulkan12-lanes32", "lanes32", "shared32k lanes32", true, true, &spirv_shader_subgroups)},
+    {ROW("vulkan12-lanes64", "lanes64", "shared32k lanes64", true, true, &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop16", "vulkan", "shared48k lanes32 coopmat16x16x16_f16", true, false,
+         &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop16-words", "vulkan", "shared48k lanes32 coopmat16x16x16_f16", true, false,
+         &spirv_shader_words)},
+    {ROW("vulkan12-coop16-layout", "vulkan", "shared48k lanes32 coopmat16x16x16_f16 layout16", true,
+         false, &spirv_shader_laid_out)},
+    {ROW("vulkan12-coop16-words-bf16", "vulkan", "shared48k lanes32 coopmat16x16x16_bf16", false,
+         true, &spirv_shader_words)},
+    {ROW("vulkan12-coop16-layout-bf16", "vulkan", "shared48k lanes32 coopmat16x16x16_bf16 layout16",
+         false, true, &spirv_shader_laid_out)},
+    {ROW("vulkan12-coop8-words", "vulkan8", "shared32k lanes8 coopmat8x8x8_f16", true, false,
+         &spirv_shader_words)},
+    {ROW("vulkan12-coop8-layout", "vulkan8", "shared32k lanes8 coopmat8x8x8_f16 layout16", true,
+         false, &spirv_shader_laid_out)},
+    {ROW("vulkan12-coop16-at", "vulkan_at", "shared48k lanes32 coopmat16x16x16_f16 positions", true,
+         false, &spirv_shader_components)},
+    {ROW("vulkan12-coop16-at-bf16", "vulkan_at",
+         "shared48k lanes32 coopmat16x16x16_f16 coopmat16x16x16_bf16 positions", false, true,
+         &spirv_shader_components)},
+    {ROW("vulkan12-coop8-at", "vulkan8_at", "shared32k lanes8 coopmat8x8x8_f16 positions", true,
+         false, &spirv_shader_components)},
+    {ROW("vulkan13-coop16-nv2", "vulkan_nv", "shared48k lanes32 coopmat16x16x16_f16 nv2", true,
+         false, &spirv_shader_places)},
+    {ROW("vulkan13-coop16-nv2-bf16", "vulkan_nv", "shared48k lanes32 coopmat16x16x16_bf16 nv2",
+         false, true, &spirv_shader_places)},
+    {ROW("vulkan12-coop16-bf16", "vulkan", "shared48k lanes32 coopmat16x16x16_bf16", false, true,
+         &spirv_shader_subgroups)},
+    {ROW("vulkan13-coop8-nv2", "vulkan8_nv", "shared32k lanes8 coopmat8x8x8_f16 nv2", true, false,
+         &spirv_shader_places)},
+    {ROW("vulkan12-coop8", "vulkan8", "shared32k lanes8 coopmat8x8x8_f16", true, false,
+         &spirv_shader_subgroups)}};
 
 /* Version 1.0 is enough. Nothing more is known of the device than of one that is given source. */
 static const AuArch opencl_archs[] = {
-    ONE_LANE("spirv", "SPIR-V_1.0", &spirv_kernel),
-    {.name = "spirv",
-     .caps = "simt32",
-     .features = "SPIR-V_1.0",
-     .f16 = true,
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_kernel},
-    AS_SUBGROUPS("spirv", "8", "SPIR-V_1.0", &spirv_kernel),
-    AS_SUBGROUPS("spirv", "16", "SPIR-V_1.0", &spirv_kernel),
-    AS_SUBGROUPS("spirv", "64", "SPIR-V_1.0", &spirv_kernel),
-    OF_SUBGROUPS("spirv", "8", "SPIR-V_1.1"),
-    OF_SUBGROUPS("spirv", "16", "SPIR-V_1.1"),
-    OF_SUBGROUPS("spirv", "32", "SPIR-V_1.1"),
-    OF_SUBGROUPS("spirv", "64", "SPIR-V_1.1"),
-    {.name = "spirv-dpas",
-     .caps = "xe2",
-     .features = "SPIR-V_1.1 shared128k dpas16 blocks2d registers256",
-     .f16 = true,
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_kernel_blocks},
-    {.name = "spirv-dpas-bodies",
-     .caps = "xe2",
-     .features = "SPIR-V_1.1 shared64k subgroup16",
-     .f16 = true,
-     .bf16 = true,
-     .wish = "",
-     .flavour = &spirv_kernel_bodies}};
+    {ROW("spirv-simt1", "simt1", "SPIR-V_1.0", true, true, &spirv_kernel)},
+    {ROW("spirv", "simt32", "SPIR-V_1.0", true, true, &spirv_kernel)},
+    {ROW("spirv-simt8", "simt8", "SPIR-V_1.0 subgroup8", true, true, &spirv_kernel)},
+    {ROW("spirv-simt16", "simt16", "SPIR-V_1.0 subgroup16", true, true, &spirv_kernel)},
+    {ROW("spirv-simt64", "simt64", "SPIR-V_1.0 subgroup64", true, true, &spirv_kernel)},
+    {ROW("spirv-lanes8", "lanes8", "SPIR-V_1.1 subgroup8", true, true, &spirv_kernel_subgroups)},
+    {ROW("spirv-lanes16", "lanes16", "SPIR-V_1.1 subgroup16", true, true, &spirv_kernel_subgroups)},
+    {ROW("spirv-lanes32", "lanes32", "SPIR-V_1.1 subgroup32", true, true, &spirv_kernel_subgroups)},
+    {ROW("spirv-lanes64", "lanes64", "SPIR-V_1.1 subgroup64", true, true, &spirv_kernel_subgroups)},
+    {ROW("spirv-dpas", "xe2", "SPIR-V_1.1 shared128k dpas16 blocks2d registers256", true, true,
+         &spirv_kernel_blocks)},
+    {ROW("spirv-dpas-bodies", "xe2", "SPIR-V_1.1 shared64k subgroup16", true, true,
+         &spirv_kernel_bodies)}};
 enum { OPENCL_ARCHS = sizeof opencl_archs / sizeof *opencl_archs };
 
 /* The same modules. Drivers must be told of shared memory: OpenCL promises 32 KB, Level Zero nothing. */
-#define PLAIN "SPIR-V_1.0 shared32k"
-static const AuArch levelzero_archs[] = {ONE_LANE("levelzero10", PLAIN, &spirv_kernel),
-                                         {.name = "levelzero10",
-                                          .caps = "simt32",
-                                          .features = PLAIN,
-                                          .f16 = true,
-                                          .bf16 = true,
-                                          .by_default = true,
-                                          .wish = "",
-                                          .flavour = &spirv_kernel},
-                                         AS_SUBGROUPS("levelzero10", "8", PLAIN, &spirv_kernel),
-                                         AS_SUBGROUPS("levelzero10", "16", PLAIN, &spirv_kernel),
-                                         AS_SUBGROUPS("levelzero10", "64", PLAIN, &spirv_kernel),
-                                         OF_SUBGROUPS("levelzero10", "8", "SPIR-V_1.1 shared32k"),
-                                         OF_SUBGROUPS("levelzero10", "16", "SPIR-V_1.1 shared32k"),
-                                         OF_SUBGROUPS("levelzero10", "32", "SPIR-V_1.1 shared32k"),
-                                         {.name = "xe2",
-                                          .caps = "xe2",
-                                          .features = "SPIR-V_1.1 shared128k dpas16 registers256",
-                                          .f16 = true,
-                                          .bf16 = true,
-                                          .wish = "",
-                                          .flavour = &spirv_kernel_products},
-                                         {.name = "xe2-bodies",
-                                          .caps = "xe2",
-                                          .features = "SPIR-V_1.1 shared64k subgroup16",
-                                          .f16 = true,
-                                          .bf16 = true,
-                                          .wish = "",
-                                          .flavour = &spirv_kernel_bodies}};
+static const AuArch levelzero_archs[] = {
+    {ROW("levelzero10-simt1", "simt1", "SPIR-V_1.0 shared32k", true, true, &spirv_kernel)},
+    {ROW("levelzero10", "simt32", "SPIR-V_1.0 shared32k", true, true, &spirv_kernel),
+     .by_default = true},
+    {ROW("levelzero10-simt8", "simt8", "SPIR-V_1.0 shared32k subgroup8", true, true,
+         &spirv_kernel)},
+    {ROW("levelzero10-simt16", "simt16", "SPIR-V_1.0 shared32k subgroup16", true, true,
+         &spirv_kernel)},
+    {ROW("levelzero10-simt64", "simt64", "SPIR-V_1.0 shared32k subgroup64", true, true,
+         &spirv_kernel)},
+    {ROW("levelzero10-lanes8", "lanes8", "SPIR-V_1.1 shared32k subgroup8", true, true,
+         &spirv_kernel_subgroups)},
+    {ROW("levelzero10-lanes16", "lanes16", "SPIR-V_1.1 shared32k subgroup16", true, true,
+         &spirv_kernel_subgroups)},
+    {ROW("levelzero10-lanes32", "lanes32", "SPIR-V_1.1 shared32k subgroup32", true, true,
+         &spirv_kernel_subgroups)},
+    {ROW("xe2", "xe2", "SPIR-V_1.1 shared128k dpas16 registers256", true, true,
+         &spirv_kernel_products)},
+    {ROW("xe2-bodies", "xe2", "SPIR-V_1.1 shared64k subgroup16", true, true,
+         &spirv_kernel_bodies)}};
 
 enum { LEVELZERO_ARCHS = sizeof levelzero_archs / sizeof *levelzero_archs };
 

@@ -9,23 +9,31 @@ bool schedule_values_apart(const AuProblem *p)
 
 const char *schedule_parts_refusal(const AuProblem *p)
 {
-    if (!attn_derive_combine(p->attn)) return "an online function whose parts cannot be joined";
-    return NULL;
+    return attn_derive_combine(p->attn) ? NULL : "an online function whose parts cannot be joined";
+}
+
+bool schedule_asks_data(const AuProblem *p)
+{
+    return p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups;
+}
+
+const char *schedule_heads_apart_refusal(const AuProblem *p)
+{
+    if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
+    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
+    return schedule_asks_data(p) ? "a mask that depends on data" : NULL;
 }
 
 /* Rows of keys that come beside those of K are the head's; of kernels for few queries none had them beside what else departs from plain calls. */
 static const char *beside_dots_refusal(const AuProblem *p)
 {
-    const AuHooks *hooks = p->hooks;
     if (p->attn->keys.has_groups) return "prefixes, and further products";
     if (p->attn->v_in_k) return "values that are channels of the keys, and further products";
     if (schedule_has_value_heads(p->attn))
         return "values of other heads than the keys', and further products";
     if (lanes_mask_by_head(&(Lanes){.p = p}))
         return "a mask that depends on the head, and further products";
-    if (hooks->needs_lists && !hooks->needs_most)
-        return "a mask that depends on data, and further products";
-    return NULL;
+    return schedule_asks_data(p) ? "a mask that depends on data, and further products" : NULL;
 }
 
 const char *schedule_shared_dots_refusal(const AuProblem *p)

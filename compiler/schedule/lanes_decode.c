@@ -84,10 +84,7 @@ static void copy_rows(Lanes *x, uint32_t n, const char *to)
 
 /* Of masks of data, but those that leave few queries nearly all keys, kernels for more queries have lists of tiles with pairs. Here a tile is asked before it is
  * brought: that reads what the mask does. */
-static bool asks_tiles(const Lanes *x)
-{
-    return x->p->hooks->needs_lists && !x->p->hooks->needs_most && !x->p->attn->keys.has_groups;
-}
+static bool asks_tiles(const Lanes *x) { return schedule_asks_data(x->p); }
 
 /* And of further products. */
 static void copy_further_rows(Lanes *x)

@@ -57,10 +57,7 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = lanes_forward_atom(p, TILE_ON_THREAD);
     if (p->hooks->has_v_mod && atom && atom->k > 2)
         return "changed values, which matrix units take as rows of their own";
-    if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
-    if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
-        return "a mask that depends on data";
+    if (schedule_heads_apart_refusal(p)) return schedule_heads_apart_refusal(p);
     const AuProblem one = schedule_problem_for(p, AU_DECODE_QUERIES);
     return schedule_lanes_decode_shape(arena, &one, &few, &why) ? NULL : why;
 }

@@ -207,6 +207,10 @@ const char *schedule_parts_refusal(const AuProblem *problem);
 /* Have values other heads than the keys? Kernels for few queries have one head of values for each head of keys: of lanes fewer than of keys,
  * which the condition of a variant asks. */
 bool schedule_has_value_heads(const AuAttn *a);
+/* Does only data say which keys few queries see, but of those of a group, which are read whatever it says? */
+bool schedule_asks_data(const AuProblem *problem);
+/* Why blocks would not do that take the keys and values of a head, and one range of them, for rows of all heads that share it; NULL: they do. */
+const char *schedule_heads_apart_refusal(const AuProblem *problem);
 /* Why they take no rows of keys of further products, which heads that share keys must share, too; NULL: they do. */
 const char *schedule_shared_dots_refusal(const AuProblem *problem);
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */

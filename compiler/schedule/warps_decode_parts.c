@@ -92,7 +92,7 @@ static const char *parts(Lanes *x)
     return x->p->attn->keys.layout || x->p->hooks->range_begins ? most : parts_with_tiles(x, most);
 }
 
-/* Do the rows have that part alone, and none of keys that others share? Known without a block's data: of calls alone. */
+/* Of a list, or of keys that neighbours may share, lengths say it; else shapes do. */
 const char *warps_is_whole_part(Lanes *x)
 {
     const char *one = tile_text(x->t, "%s == 1", x->p->balanced ? "parts" : parts(x));
@@ -455,12 +455,8 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_parts_refusal(p);
     if (!why) why = schedule_shared_dots_refusal(p);
-    if (why) return why;
-    if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
-    if (p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups)
-        return "a mask that depends on data";
-    return warps_refusal_of_problem(arena, p);
+    if (!why) why = schedule_heads_apart_refusal(p);
+    return why ? why : warps_refusal_of_problem(arena, p);
 }
 
 const char *warps_packed_refusal(AuArena *arena, const AuProblem *p)

@@ -194,24 +194,25 @@ const char *warps_forward_keys(Lanes *x)
 /* ---- operands straight from tensors */
 
 /* Rows of tile [n], from the first that the warp multiplies or asks for on, of which it has [share]. */
-static const char *far_rows(Lanes *x, const char *n, int32_t share, bool by_weight)
+static AuTileHandle far_rows(Lanes *x, LanesRows view, const char *n, int32_t share, bool by_weight)
 {
-    const char *own = share == x->shape->key_tile ? "" : tile_text(x->t, " + self * %d", share);
-    return tile_text(x->t, "%s%s * %d%s +: %d%s", lanes_row_start(x, LANES_KEYS), n,
-                     x->shape->key_tile, own, share,
-                     by_weight ? lanes_limits(x, "k") : lanes_end_limit(x, "k"));
+    const char *own = share == x->shape->key_tile ? "" : tile_text(x->t, " + self * %d", share),
+               *rows = tile_text(x->t, "%s * %d%s +: %d", n, x->shape->key_tile, own, share);
+    return lanes_at(
+        x, view,
+        lanes_view_span(x, LANES_KEYS, view, rows, by_weight ? LANES_TO_RANGE : LANES_TO_END));
 }
 
 static AuTileHandle far_keys(Lanes *x, uint32_t term, const char *n, int32_t share)
 {
     const LanesRows keys =
         lanes_term_rows(x, term, LANES_KEYS, warps_columns(x, lanes_term(x, term).width));
-    return lanes_at(x, keys, far_rows(x, n, share, term == 0 && !x->own_v));
+    return far_rows(x, keys, n, share, term == 0 && !x->own_v);
 }
 
 static AuTileHandle far_values(Lanes *x, const char *n, int32_t share)
 {
-    return lanes_at(x, lanes_operand_rows(x, 2, ":"), far_rows(x, n, share, true));
+    return far_rows(x, lanes_operand_rows(x, 2, ":"), n, share, true);
 }
 
 AuTileHandle warps_forward_far_values(Lanes *x) { return far_values(x, "n", lanes_keys(x)); }

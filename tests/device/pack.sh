@@ -101,8 +101,7 @@ fi
 
 # Steps of a server, by single warps: kernels for few queries, joins, lists of work, batches of few and many.
 "$build/compiler/driver/aulec" "$root/attn_scripts/gqa.attn" --serve --no-grad --target cuda --arch "${arch%a}" --dtype bf16 --width D=64 -o "$out/smoke/served.so"
-# The layouts of tests/fuzz/meson.build.
-layouts='T=padded;T=paged;T=paged:rows;T=paged:csr;T=paged:rows:csr;T=paged:groups;T=paged:positions;S=packed,T=packed;S=packed:most,T=paged;S=padded,T=padded:rows;S=padded,T=paged'
+layouts=$(cat "$root/tests/fuzz/tables-layouts.txt")
 "$build/compiler/driver/aulec" "$root/attn_scripts/gqa.attn" --layout "$layouts" --no-grad --target cuda --arch "${arch%a}" --dtype f32,bf16 --width D=16 -o "$out/smoke/tables.so" 2>"$out/log" ||
     { cat "$out/log"; exit 1; }
 

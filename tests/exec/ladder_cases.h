@@ -613,6 +613,8 @@ static const ExecCase wave_cases[] = {
     {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=32", NULL, "sorted dfinals"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=90 T=150 D=32 E=64", "window=20", NULL},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
+    {FURTHER, "B=3 H=2 S=21 T=40 D=64 E=64 P=32", NULL, "forward packed seeded"}, /* a table that packed sequences share */
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=40 D=64 E=64", NULL, "forward ragged padded"},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", "cap=3.0", "odd"},
     {"../../exec/scripts/two_caps.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, NULL},
     {"../../exec/scripts/dropout_input.attn", "B=1 H=2 Hk=1 S=60 T=100 D=64 E=64", "rate=0.25", NULL},
