@@ -186,10 +186,11 @@ ExecSuite *exec_open(const char *device, const char *scripts)
 
 bool exec_is_in_part(ExecTally *tally)
 {
-    const char *part = getenv("AULE_TEST_PART");
+    const char *part = getenv("AULE_TEST_PART"), *turn = getenv("AULE_TEST_TURN");
     char *end = NULL;
     const unsigned of = part ? (unsigned)strtoul(part, &end, 10) : 0;
-    const unsigned which = end && *end == '/' ? (unsigned)strtoul(end + 1, NULL, 10) : 0;
+    if (end && *end == '/') turn = end + 1;
+    const unsigned which = turn && of ? (unsigned)(strtoul(turn, NULL, 10) % of) : 0;
     const unsigned drawn = ++tally->seen * 2654435761u >> 16; /* Knuth's multiplicative hash */
     return of < 2 || drawn % of == which;
 }

@@ -45,7 +45,8 @@ typedef struct ExecTally {
     unsigned passed, failed, seen; /* seen: those of the other parts, too */
     bool stops;                    /* exec_all: at the first failure */
 } ExecTally;
-/* AULE_TEST_PART=N or N/K: part K, from 0 on, of N of a program's runs; they are drawn, so that parts do not go in step with types and
+/* AULE_TEST_PART=N/K: part K, from 0 on, of N of a program's runs; without K it is what AULE_TEST_TURN, a number of any size, leaves when
+ * divided by N, else part 0. They are drawn, so that parts do not go in step with types and
  * rungs that take turns. The suite `full` has such parts of what `slow` has whole. Is the next run one of them? */
 bool exec_is_in_part(ExecTally *tally);
 int exec_report(const ExecTally *tally);

@@ -78,7 +78,7 @@ class Serve(Case):
 
     def test_bf16(self):
         """Invariant attention, and rows of the model by themselves: tokens and all bits of logits are those of each request alone, whatever else is there, also when
-        it was evicted and computed again. Attention as it is for speed has others."""
+        it was evicted and computed again. (Attention as it is for speed may have others: on some processors it does.)"""
         model = demo.Llama(dtype=torch.bfloat16, alone=True)
         arriving = demo.requests(model, 10, 70, 10)
         done, logits = demo.by_themselves(model, arriving, 16, invariant=True)
@@ -92,10 +92,10 @@ class Serve(Case):
                 self.assertTrue(demo.same_bits(server.logits, logits))
                 evicted += server.counts["evicted"]
         self.assertGreater(evicted, 0)
-        other = demo.Server(model, 9, 16)
-        other.logits = {}
-        demo.serve(other, demo.fresh(arriving))
-        self.assertFalse(demo.same_bits(other.logits, logits), "the test sees a difference where there is one")
+        name, rows = next(iter(logits.items()))
+        last = rows[-1].clone()
+        last.view(torch.int16 if last.dtype == torch.bfloat16 else torch.int32).view(-1)[-1] ^= 1
+        self.assertFalse(demo.same_bits({**logits, name: [*rows[:-1], last]}, logits), "the test sees a bit that differs")
         with self.assertRaisesRegex(ValueError, "invariant: draft is 0"):
             demo.Server(model, 9, 16, invariant=True, draft=2)
 
