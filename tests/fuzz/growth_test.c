@@ -1,7 +1,7 @@
 /* growth_test.c - scripts that grow are compiled, or refused, in time and memory that fit their size. Each compilation is a process of
  * its own, so that what it takes can be measured: seconds of its processor, and the most memory that it had at once.
  *     growth_test sweep WAYS [PLACE [STEP]]     every place with each of its steps, as far as a script of 2 KB goes
- *     growth_test quarter WAYS                  every fourth of these
+ *     growth_test share N WAYS                  every Nth of these, by turns (AULE_TEST_TURN, docs/dev/testing.md)
  *     growth_test random WAYS SEED COUNT        places with steps in any order
  *     growth_test many                          attentions in a file: four times as many take four times as much at most
  *     growth_test print PLACE STEP COUNT        one of the scripts
@@ -133,8 +133,11 @@ static int try_all(const char *letters, const char *what, const GrowthPlace *pla
     return failed;
 }
 
+/* Every [part]th; which is by AULE_TEST_TURN. */
 static int sweep(const char *letters, const char *place_name, const char *step_name, unsigned part)
 {
+    const char *turn = getenv("AULE_TEST_TURN");
+    const size_t first = turn ? strtoul(turn, NULL, 10) % part : 0;
     int failed = 0;
     for (size_t p = 0; p < growth_place_count; p++)
         for (size_t s = 0; s < growth_step_count; s++) {
@@ -142,7 +145,7 @@ static int sweep(const char *letters, const char *place_name, const char *step_n
             const GrowthStep *step = &growth_steps[s], *steps[SCRIPT / 16];
             char what[64];
             if (!growth_fits(place, step) || (place_name && strcmp(place_name, place->name) != 0) ||
-                (step_name && strcmp(step_name, step->name) != 0) || (p + s) % part)
+                (step_name && strcmp(step_name, step->name) != 0) || (p + s + first) % part)
                 continue;
             for (size_t n = 0; n < SCRIPT / 16; n++) steps[n] = step;
             snprintf(what, sizeof what, "%s: %s", place->name, step->name);
@@ -235,8 +238,8 @@ int main(int argc, char **argv)
         return print(argv[2], argv[3], strtoul(argv[4], NULL, 10));
     if (argc >= 3 && strcmp(argv[1], "sweep") == 0)
         failed = sweep(argv[2], argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL, 1);
-    else if (argc >= 3 && strcmp(argv[1], "quarter") == 0)
-        failed = sweep(argv[2], NULL, NULL, 4);
+    else if (argc == 4 && strcmp(argv[1], "share") == 0 && atoi(argv[2]) > 0)
+        failed = sweep(argv[3], NULL, NULL, (unsigned)atoi(argv[2]));
     else if (argc == 2 && strcmp(argv[1], "many") == 0)
         failed = !try_many();
     if (argc == 5 && strcmp(argv[1], "random") == 0)
