@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "emit.h"
+#include "golden_kernels.h"
 #include "random_kernel.h"
 #include "vulkan_device.h"
 
@@ -90,66 +91,17 @@ static void random_kernels(void **state)
 
 /* ---- golden kernels */
 
-typedef struct Golden {
-    const char *name;
-    uint32_t blocks;
-    float within; /* absolute; 0: exact */
-    uint64_t counts[8];
-    bool whole;
-} Golden;
-
-static const Golden goldens[] = {
-    {"attention", 3, 4e-6f, {70 * 4, 70 * 4, 70 * 4, 70 * 4, 70, 4, 0x3f000000}, false},
-    {"bits", 1, 0, {32, 0x123456789abcdef}, false},
-    {"block", 3, 0, {96, 4, 8, 80}, true},
-    {"halves", 1, 0, {64, 128, 64, 80, 1, 13}, false},
-    {"loops", 1, 0, {64, 8, 3}, false},
-    {"words", 1, 0, {8, 8, 5, 0x40000000}, false},
-};
-
-static AuKBuffer *golden_buffers(Bench *b, const AuKernel *k, const Golden *g)
-{
-    AuKBuffer *buffers = AU_NEW_ARRAY(b->arena, AuKBuffer, k->arg_count);
-    uint32_t seed = 11;
-    for (uint32_t n = 0; n < k->arg_count; n++) {
-        if (k->args[n].kind != AU_ARG_POINTER) continue;
-        const AuMemory *m = &k->mems[k->args[n].mem.i];
-        void *data = au_alloc(b->arena, g->counts[n] * kernel_scalar_bytes(m->scalar));
-        for (uint64_t e = 0; e < g->counts[n] && m->reads && !m->writes; e++) {
-            const float number = (float)(test_random(&seed) % 4001) / 1000.0f - 2.0f;
-            if (m->scalar == AU_F32) ((float *)data)[e] = g->whole ? floorf(number * 8) : number;
-            if (m->scalar == AU_F16) ((uint16_t *)data)[e] = kernel_to_f16(number);
-            if (m->scalar == AU_BF16) ((uint16_t *)data)[e] = kernel_to_bf16(number);
-            if (m->scalar == AU_U8) ((uint8_t *)data)[e] = (uint8_t)test_random(&seed);
-        }
-        buffers[n] = (AuKBuffer){.data = data, .count = g->counts[n], .initialised = true};
-    }
-    return buffers;
-}
-
-static void golden_kernels(void **state)
+static void kernels_on_device(void **state)
 {
     (void)state;
     need_device();
-    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-        const Golden *g = &goldens[i];
+    for (size_t i = 0; i < golden_kernel_count; i++) {
+        const GoldenKernel *g = &golden_kernels[i];
         Bench b = bench_new();
-        AuText text = {.arena = b.arena};
-        file_read(au_format(b.arena, "%s/%s.kir", getenv("AU_KERNELS"), g->name), &text);
-        AuKernel *k = bench_kernel(&b, au_text_str(&text));
-        const char *why;
-        AuKRun run = {
-            .slots = g->counts, .buffers = golden_buffers(&b, k, g), .grid = {g->blocks, 1, 1}};
-        if (!kernel_run(k, &run, b.arena, &why)) fail_msg("%s: interpreter: %s", g->name, why);
-        AuKRun on_device = run;
-        on_device.buffers = golden_buffers(&b, k, g);
-        run_on_device(&b, k, &on_device);
-        for (uint32_t n = 0; n < k->arg_count; n++)
-            for (uint64_t e = 0; k->args[n].kind == AU_ARG_POINTER && e < g->counts[n]; e++)
-                if (!test_same(run.buffers[n].data, on_device.buffers[n].data,
-                               k->mems[k->args[n].mem.i].scalar, e, 0,
-                               g->within > 0 ? g->within : -1))
-                    fail_msg("%s: element %u of %s differs", g->name, (unsigned)e, k->args[n].name);
+        AuKernel *k = golden_kernel(&b, getenv("AU_KERNELS"), g);
+        const AuKRun want = golden_run(&b, k, g), have = golden_run_again(&b, k, g, &want);
+        run_on_device(&b, k, &have);
+        golden_compare(k, g, &want, &have, "vulkan");
         bench_free(&b);
     }
 }
@@ -295,7 +247,7 @@ int main(int argc, char **argv)
     if (argc > 1) first_seed = (uint32_t)strtoul(argv[1], NULL, 10);
     if (argc > 2) kernels = (uint32_t)strtoul(argv[2], NULL, 10);
     is_open = vulkan_open(&device);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(golden_kernels),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_on_device),
                                        cmocka_unit_test(random_kernels),
                                        cmocka_unit_test(functions_keep_their_bounds),
                                        cmocka_unit_test(large_grids_are_folded),
