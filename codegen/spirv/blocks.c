@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-enum { VOLATILE_ALIGNED = 3 /* Memory Operands */, COLUMNS = 16, BYTES = 2 };
+enum { VOLATILE_ALIGNED = 3 /* Memory Operands */, COLUMNS = 16, BYTES = 2, PIECES = 8 };
 
 /* A shape that the units know. */
 typedef struct Block {
     const char *name;       /* of the function */
-    uint32_t width, across, /* of block_load */
+    uint32_t width, across, /* of block_load; of two that are one load, of both */
         element, /* bytes, as the unit counts: of two neighbours where rows become lanes */
         columns, rows, count, op, capability;
 } Block;
@@ -26,6 +26,8 @@ static const Block blocks[SPV_BLOCKS] = {
      SPV_CAP_Subgroup2DBlockTransformINTEL},
     {"read_transpose_32b_16r8x1c", 16, 1, 4, COLUMNS / 2, 16, 1,
      SPV_Subgroup2DBlockLoadTransposeINTEL, SPV_CAP_Subgroup2DBlockTransposeINTEL},
+    {"read_transform_16b_16r16x2c", 32, 0, 2, COLUMNS, 16, 2, SPV_Subgroup2DBlockLoadTransformINTEL,
+     SPV_CAP_Subgroup2DBlockTransformINTEL},
     {"prefetch_16b_8r16x2c", 0, 0, 2, COLUMNS, 8, 2, SPV_Subgroup2DBlockPrefetchINTEL,
      SPV_CAP_Subgroup2DBlockIOINTEL},
     {"prefetch_16b_16r16x2c", 0, 0, 2, COLUMNS, 16, 2, SPV_Subgroup2DBlockPrefetchINTEL,
@@ -34,6 +36,11 @@ static const Block blocks[SPV_BLOCKS] = {
      SPV_CAP_Subgroup2DBlockIOINTEL}};
 
 static bool in_words(const Block *b) { return b->width > 8; }
+
+/* Of a load, what a lane gets: elements, or words of two. */
+static uint32_t pieces_of(const Block *b) { return b->width > 16 ? 2 * PIECES : PIECES; }
+
+enum { PAIR = 3, PLACE_OF_COLUMN = 4 /* among operands of block_load */ };
 
 /* The number of the row; SPV_BLOCKS: there is none. */
 static uint32_t block_of(const AuInstr *in)
@@ -61,7 +68,8 @@ static Types types_of(SpvModule *m, const Block *b)
     t.place = spirv_type(m, SPV_TypeVector, SPV_WORDS(t.word, 2));
     t.far = spirv_pointer(m, m->flavour->far, t.small);
     t.piece = in_words(b) ? t.word : t.small;
-    t.all = spirv_type(m, SPV_TypeVector, SPV_WORDS(t.piece, 8));
+    t.all = spirv_type(m, SPV_TypeVector, SPV_WORDS(t.piece, pieces_of(b)));
+    if (pieces_of(b) > PIECES) spirv_capability(m, SPV_CAP_Vector16);
     return t;
 }
 
@@ -82,12 +90,12 @@ static SpvId along(SpvModule *m, const Types *t, SpvId index, SpvId apart)
     return spirv_make2(m, SPV_IMul, t->wide, spirv_make1(m, SPV_SConvert, t->wide, index), apart);
 }
 
-/* Element [n] of the lane, a word; 0 outside. Volatile, so that calls stay where they are: of functions that only read Intel's compiler makes those of a
- * whole tile at its beginning, and has no registers for what they give. */
+/* Element [number] of the lane, a word; 0 outside. Volatile, so that calls stay where they are: of functions that only read Intel's compiler makes those
+ * of a whole tile at its beginning, and has no registers for what they give. */
 static SpvId element_of(SpvModule *m, const Types *t, const Block *b, const SpvId *given,
-                        uint32_t n)
+                        SpvId number)
 {
-    const SpvId truth = spirv_scalar(m, AU_I1), number = spirv_u32(m, n), lane = given[LANE];
+    const SpvId truth = spirv_scalar(m, AU_I1), lane = given[LANE];
     const SpvId x = spirv_make2(m, SPV_IAdd, t->word, given[COLUMN], given[RIGHT]),
                 y = spirv_make2(m, SPV_IAdd, t->word, given[ROW], given[BELOW]);
     const SpvId column = spirv_make2(m, SPV_IAdd, t->word, x, b->across ? number : lane),
@@ -105,20 +113,30 @@ static SpvId element_of(SpvModule *m, const Types *t, const Block *b, const SpvI
     return spirv_choose(m, t->word, inside, value, spirv_u32(m, 0));
 }
 
+/* Piece [n] of what the lane gets: an element, or a word of two. */
+static SpvId piece_of(SpvModule *m, const Types *t, const Block *b, const SpvId *given, SpvId n)
+{
+    if (!in_words(b)) return spirv_make1(m, SPV_UConvert, t->small, element_of(m, t, b, given, n));
+    const SpvId first = spirv_make2(m, SPV_ShiftLeftLogical, t->word, n, spirv_u32(m, 1)),
+                second = spirv_make2(m, SPV_IAdd, t->word, first, spirv_u32(m, 1));
+    const SpvId low = element_of(m, t, b, given, first),
+                high = spirv_make2(m, SPV_ShiftLeftLogical, t->word,
+                                   element_of(m, t, b, given, second), spirv_u32(m, 16));
+    return spirv_make2(m, SPV_BitwiseOr, t->word, low, high);
+}
+
+/* Piece by piece: written out, what a call needs beside its result takes as many registers again, of the kernel that calls it. */
 static SpvId body(SpvModule *m, const Types *t, const Block *b, const SpvId *given)
 {
-    SpvId all[8];
-    for (uint32_t n = 0; n < 8; n++) {
-        if (!in_words(b)) {
-            all[n] = spirv_make1(m, SPV_UConvert, t->small, element_of(m, t, b, given, n));
-            continue;
-        }
-        const SpvId low = element_of(m, t, b, given, 2 * n),
-                    high = spirv_make2(m, SPV_ShiftLeftLogical, t->word,
-                                       element_of(m, t, b, given, 2 * n + 1), spirv_u32(m, 16));
-        all[n] = spirv_make2(m, SPV_BitwiseOr, t->word, low, high);
-    }
-    return spirv_make(m, SPV_CompositeConstruct, t->all, all, 8);
+    const SpvId all = spirv_variable(m, t->all);
+    const SpvTurns turns = spirv_open_turns(m, PIECES);
+    const SpvId one = piece_of(m, t, b, given, turns.now),
+                so_far = spirv_make1(m, SPV_Load, t->all, all);
+    const SpvId more =
+        spirv_make(m, SPV_VectorInsertDynamic, t->all, SPV_WORDS(so_far, one, turns.now));
+    spirv_do(m, SPV_Store, SPV_WORDS(all, more));
+    spirv_close_turns(m, &turns);
+    return spirv_make1(m, SPV_Load, t->all, all);
 }
 
 /* ---- functions */
@@ -251,24 +269,55 @@ static SpvId loaded(SpvEmit *e, const AuInstr *in, uint32_t n)
     return spirv_make1(m, SPV_Load, t.all, e->loaded[n]);
 }
 
+/* The next instruction, if it loads the block to the right of this one: the two are one load of the unit, for which Intel's compiler keeps one description
+ * of the surface. */
+static AuVal right_beside(const SpvEmit *e, AuVal v, const Block *b)
+{
+    const AuVal none = {0}, next = {kernel_at(e->k, v)->next};
+    if (!next.i || b->across || !in_words(b) || e->flavour->blocks == SPV_BLOCKS_OF_MODULE)
+        return none;
+    const AuInstr *in = kernel_at(e->k, v), *other = kernel_at(e->k, next);
+    if (in->op != AU_K_BLOCK_LOAD || other->op != AU_K_BLOCK_LOAD || in->mem.i != other->mem.i ||
+        in->imm != other->imm || in->type.width != other->type.width)
+        return none;
+    for (uint32_t n = 0; n < in->count; n++) {
+        const AuVal left = kernel_operand(e->k, in, n), right = kernel_operand(e->k, other, n);
+        const AuInstr *from = kernel_at(e->k, left), *to = kernel_at(e->k, right);
+        const bool beside = n == PLACE_OF_COLUMN && from->op == AU_K_CONST &&
+                            to->op == AU_K_CONST && to->imm == from->imm + COLUMNS;
+        if (n == PLACE_OF_COLUMN ? !beside : left.i != right.i) return none;
+    }
+    return next;
+}
+
+static SpvId *pieces(SpvEmit *e, SpvId all, SpvId type, uint32_t first)
+{
+    SpvId *parts = AU_NEW_ARRAY(e->m->arena, SpvId, PIECES);
+    for (uint32_t i = 0; i < PIECES; i++)
+        parts[i] = spirv_make(e->m, SPV_CompositeExtract, type, SPV_WORDS(all, first + i));
+    return parts;
+}
+
 void spirv_block_load(SpvEmit *e, AuVal v)
 {
     SpvModule *m = e->m;
     const AuInstr *in = kernel_at(e->k, v);
-    const uint32_t n = block_of(in);
+    uint32_t n = block_of(in);
+    if (e->words[v.i]) return; /* with the one before */
     if (n == SPV_BLOCKS || e->k->lanes != AU_BLOCK_LANES) {
         spirv_lacks(e, in);
         return;
     }
+    const AuVal second = right_beside(e, v, &blocks[n]);
+    if (second.i) n = PAIR;
     const bool words = in_words(&blocks[n]);
     const SpvId all = loaded(e, in, n), word = spirv_scalar(m, AU_I32),
                 piece = words ? word : spirv_int(m, 16);
-    SpvId *parts = AU_NEW_ARRAY(m->arena, SpvId, 8);
-    for (uint32_t i = 0; i < 8; i++) {
-        parts[i] = spirv_make(m, SPV_CompositeExtract, piece, SPV_WORDS(all, i));
-        if (!words) spirv_set(e, v, i, spirv_make1(m, SPV_UConvert, word, parts[i]));
-    }
+    SpvId *const parts = pieces(e, all, piece, 0);
+    for (uint32_t i = 0; i < PIECES && !words; i++)
+        spirv_set(e, v, i, spirv_make1(m, SPV_UConvert, word, parts[i]));
     if (words) e->words[v.i] = parts;
+    if (second.i) e->words[second.i] = pieces(e, all, piece, PIECES);
 }
 
 void spirv_block_ahead(SpvEmit *e, const AuInstr *in)

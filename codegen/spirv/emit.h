@@ -153,6 +153,7 @@ SpvId spirv_exactly(SpvModule *m, uint32_t op, SpvId a, SpvId b);
 
 /* ---- matrix.c: what the lanes of a subgroup do together; [flavour->subgroups] */
 void spirv_exchange(SpvEmit *e, AuVal v);
+SpvId spirv_from_first(SpvEmit *e, SpvId v); /* the word of lane 0 */
 void spirv_matrix(SpvEmit *e, const AuInstr *in);
 /* ---- dpas.c: products of Intel's matrix units; [flavour->products] */
 void spirv_product(SpvEmit *e, AuVal v);

@@ -76,6 +76,7 @@ static void note_region(SpvEmit *e, SpvUses *uses, uint32_t first)
         uses->lane |= in->op == AU_K_LANE || in->op == AU_K_BOTH || in->op == AU_K_BLOCK_GATHER ||
                       (in->op == AU_K_BLOCK_LOAD && e->flavour->blocks == SPV_BLOCKS_OF_MODULE);
         uses->warp |= in->op == AU_K_WARP;
+        uses->surfaces |= in->op == AU_K_BLOCK_LOAD || in->op == AU_K_BLOCK_GATHER;
         e->loops |= in->op == AU_K_FOR;
         note_region(e, uses, in->body);
         note_region(e, uses, in->other);

@@ -82,11 +82,14 @@ static SpvId word(SpvEmit *e, uint32_t place, const char *name)
     return id;
 }
 
-/* Nothing says that the work-items of a subgroup are neighbours; the device says who they are. */
-static void subgroup_places(SpvEmit *e)
+/* Nothing says that the work-items of a subgroup are neighbours; the device says who they are. Places of blocks are the same in all lanes: Intel's compiler,
+ * which keeps what is the same once, does not know that of the subgroup's number, so it is told. (In kernels without blocks it keeps more numbers then,
+ * and spills more.) */
+static void subgroup_places(SpvEmit *e, const SpvUses *uses)
 {
     e->lane = word(e, LANE, "lane");
     e->warp = e->k->warps == 1 ? spirv_u32(e->m, 0) : word(e, WARP, "warp");
+    if (e->k->warps > 1 && uses->surfaces) e->warp = spirv_from_first(e, e->warp);
 }
 
 /* A tensor's address as a number: of the pointer, where there is one, since the host of OpenCL knows none. */
@@ -107,6 +110,7 @@ void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
 {
     SpvModule *m = e->m;
     const AuKernel *k = e->k;
+    m->compares = !uses->surfaces;
     e->parameters = AU_NEW_ARRAY(m->arena, SpvParameter, 2 * (size_t)k->arg_count + 1);
     for (uint32_t n = 0; n < k->arg_count; n++)
         e->args[n] = k->args[n].kind == AU_ARG_POINTER ? tensor(e, &k->args[n], uses->args[n])
@@ -119,7 +123,7 @@ void spirv_kernel_open(SpvEmit *e, const SpvUses *uses)
     }
     if (!uses->lane && !uses->warp) return;
     if (e->subgroups)
-        subgroup_places(e);
+        subgroup_places(e, uses);
     else
         spirv_lanes(e, element(e, THREAD, 0));
 }

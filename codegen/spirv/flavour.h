@@ -8,7 +8,7 @@
 /* What a kernel reads of its arguments and of its place in the grid. */
 typedef struct SpvUses {
     bool *args;
-    bool block[3], blocks[3], lane, warp;
+    bool block[3], blocks[3], lane, warp, surfaces; /* surfaces: of loads of blocks (blocks.c) */
 } SpvUses;
 
 typedef struct SpvNumbers {

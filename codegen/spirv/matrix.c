@@ -54,6 +54,18 @@ void spirv_exchange(SpvEmit *e, AuVal v)
     for (uint32_t n = 0; n < in->type.width; n++) spirv_set(e, v, n, exchanged(e, in, n));
 }
 
+SpvId spirv_from_first(SpvEmit *e, SpvId v)
+{
+    SpvModule *m = e->m;
+    const SpvExchange *how = &e->flavour->exchange;
+    const uint32_t operands[] = {spirv_u32(m, SPV_SCOPE_SUBGROUP), v, spirv_u32(m, 0)},
+                   first = how->shuffle_has_scope ? 0 : 1;
+    needs(m, how->for_all);
+    needs(m, how->for_shuffle);
+    if (how->extension) spirv_extension(m, how->extension);
+    return spirv_make(m, how->shuffle, spirv_scalar(m, AU_I32), operands + first, 3 - first);
+}
+
 /* ---- matrices */
 
 SpvId spirv_matrix_variable(SpvEmit *e, AuMem mem, AuVal index)

@@ -62,7 +62,7 @@ typedef struct SpvKnown {
     uint32_t at, id, hash;
 } SpvKnown;
 
-enum { SPV_HELPERS = 16, SPV_ASKED = 4, SPV_PLACES = 5, SPV_PRODUCTS = 2, SPV_BLOCKS = 6 };
+enum { SPV_HELPERS = 16, SPV_ASKED = 4, SPV_PLACES = 5, SPV_PRODUCTS = 2, SPV_BLOCKS = 7 };
 typedef struct SpvModule {
     AuArena *arena;
     const struct SpvFlavour *flavour; /* flavour.h */
@@ -75,6 +75,8 @@ typedef struct SpvModule {
     SpvId functions;              /* the set of extended instructions */
     SpvId places[SPV_PLACES];     /* built-in variables that kernels share (entry_kernel.c) */
     SpvId helpers[SPV_HELPERS];   /* functions that kernels call (helpers.c) */
+    bool
+        compares; /* maxima and minima of this kernel are comparisons, also where there are functions */
     SpvId products[SPV_PRODUCTS]; /* the same (dpas.c) */
     SpvId blocks[SPV_BLOCKS],
         gathers[SPV_BLOCKS]; /* and (blocks.c): of the device, of the module */

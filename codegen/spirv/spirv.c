@@ -13,7 +13,7 @@
 
 /* From plain to special. Of `simt` and plain names nothing is known of lanes: their number is that of a work-group, or (simt8) of a device's subgroups where
  * nobody can ask for that, and what they tell each other goes through shared memory, with barriers of the work-group; of simt1 each lane is alone. The lanes of
- * others (lanes8, coop16) are subgroups, which the loader asks for, and exchange values; `coop` has KHR's matrices, through shared memory that moves by words
+ * others (lanes8, coop16, coop16x8x16) are subgroups, which the loader asks for, and exchange values; `coop` has KHR's matrices, through shared memory that moves by words
  * alone (words) or that is there as elements and as words (layout), or with matrices of positions (at); nv2 NVIDIA's functions of them. */
 static const AuArch archs[] = {
     {ROW("vulkan12-simt1", "simt1", "shared32k", true, true, &spirv_shader)},
@@ -27,6 +27,18 @@ static const AuArch archs[] = {
     {ROW("vulkan12-lanes16", "lanes16", "shared32k lanes16", true, true, &spirv_shader_subgroups)},
     {ROW("vulkan12-lanes32", "lanes32", "shared32k lanes32", true, true, &spirv_shader_subgroups)},
     {ROW("vulkan12-lanes64", "lanes64", "shared32k lanes64", true, true, &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop16x8x16", "vulkan_16x8x16", "shared48k lanes32 coopmat16x8x16_f16", true,
+         false, &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop16x8x16-bf16", "vulkan_16x8x16", "shared48k lanes32 coopmat16x8x16_bf16",
+         false, true, &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop8x16x16", "vulkan_8x16x16", "shared48k lanes16 coopmat8x16x16_f16", true,
+         false, &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop8x16x16-bf16", "vulkan_8x16x16", "shared48k lanes16 coopmat8x16x16_bf16",
+         false, true, &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop8x8x16", "vulkan_8x8x16", "shared48k lanes8 coopmat8x8x16_f16", true, false,
+         &spirv_shader_subgroups)},
+    {ROW("vulkan12-coop8x8x16-bf16", "vulkan_8x8x16", "shared48k lanes8 coopmat8x8x16_bf16", false,
+         true, &spirv_shader_subgroups)},
     {ROW("vulkan12-coop16", "vulkan", "shared48k lanes32 coopmat16x16x16_f16", true, false,
          &spirv_shader_subgroups)},
     {ROW("vulkan12-coop16-words", "vulkan", "shared48k lanes32 coopmat16x16x16_f16", true, false,

@@ -99,7 +99,7 @@ SpvId spirv_extreme(SpvModule *m, AuKOp op, AuScalar of, SpvId a, SpvId b)
     const bool least = op == AU_K_MIN, real = of == AU_F32;
     const uint32_t test = least ? (real ? SPV_FOrdLessThan : SPV_SLessThan)
                                 : (real ? SPV_FOrdGreaterThan : SPV_SGreaterThan);
-    if (real && m->flavour->functions[op])
+    if (real && m->flavour->functions[op] && !m->compares)
         return spirv_function(m, op, spirv_scalar(m, of), SPV_WORDS(a, b));
     SpvId first = spirv_make2(m, test, spirv_scalar(m, AU_I1), a, b);
     if (op == AU_K_MAXNAN) {

@@ -393,15 +393,16 @@ static AuVal zeros(AuLower *l, uint32_t count)
 }
 
 /* The order of the work: step by step along k, in a step columns by pairs. What the next pair takes
- * of B is read before the products of this one, what the next step takes of A before its last ones. */
+ * of B is read before the products of this one, what the next step takes of A before its last ones; blocks that
+ * lanes gather, which nothing hides anyway, right before their own. */
 static void products(AuLower *l, const Matrix *x, AuVal *c)
 {
     const int32_t steps = x->depth / x->step, pairs = (x->tiles_n + 1) / 2,
-                  of_a = x->tiles_m * x->parts;
+                  of_a = x->tiles_m * x->parts, ahead = x->b.by_blocks && !l->r.by_blocks ? 0 : 1;
     AuVal *const a = AU_NEW_ARRAY(l->arena, AuVal, (size_t)of_a * 2 + 1);
     AuVal b[2][8];
-    for (int32_t u = -1; u < steps * pairs; u++) {
-        const int32_t next = u + 1, of = next / pairs, pair = next % pairs * 2;
+    for (int32_t u = -ahead; u < steps * pairs; u++) {
+        const int32_t next = u + ahead, of = next / pairs, pair = next % pairs * 2;
         if (next < steps * pairs) {
             const int32_t count = x->tiles_n - pair < 2 ? 1 : 2;
             if (pair == 0) read_tiles(l, x, &x->a, 0, x->tiles_m, of, a + of % 2 * of_a);

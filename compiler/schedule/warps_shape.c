@@ -46,19 +46,22 @@ static int32_t keys_of_warp(const AuShape *s)
     return s->key_tile / (s->keys_apart ? s->executors : 1);
 }
 
-/* Without shared memory. */
+/* Without shared memory. Operands straight from tensors are Intel's, whose compiler has sums three times where they are scaled: what products have
+ * left, numbers of it, and what the next products add to. The fewest keys are taken even so: in kernels with tiles in shared memory more is spilled. */
 static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const int32_t bytes = tile_elem(p->operand)->bytes, keys = keys_of_warp(s),
                   pairs = s->rows * (1 + (int32_t)p->hooks->dot_count) * keys,
                   queries = query_channels(p, atom) * bytes / REGISTER,
                   passing = s->key_tile / s->executors * (query_channels(p, atom) + p->e) * bytes /
-                            REGISTER;
+                            REGISTER,
+                  scaled = s->far && keys > atom->k ? 2 * s->rows * p->e : 0;
     return (Needs){
         .registers =
             (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
-        .weights = (pairs * (2 + bytes) / REGISTER + (warps_forward_passes(p, s) ? passing : 0)) /
-                   p->caps->lanes,
+        .weights =
+            (pairs * (2 + bytes) / REGISTER + (warps_forward_passes(p, s) ? passing : 0) + scaled) /
+            p->caps->lanes,
     };
 }
 
@@ -342,19 +345,20 @@ void warps_forward_complete(const AuProblem *p, AuShape *s)
  * has schedulers make a block, whose keys are near all of them. */
 static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
 {
-    static const int32_t keys[] = {64, 32, 16};
+    static const int32_t keys[] = {128, 64, 32, 16};
     const AuTileAtom *atom = warps_atom(p);
-    for (int32_t n = 0; n < 2 * 3; n++) {
-        const AuShape s = {.executors = p->caps->schedulers,
-                           .rows = (2 - n / 3) * atom->m,
-                           .key_tile = keys[n % 3],
-                           .stages = 1,
-                           .query_in_registers = true,
-                           .far = true,
-                           .split_segments = true};
+    for (int32_t n = 0; n < 2 * 4; n++) {
+        AuShape s = {.executors = p->caps->schedulers,
+                     .rows = (2 - n / 4) * atom->m,
+                     .key_tile = keys[n % 4],
+                     .stages = 1,
+                     .query_in_registers = true,
+                     .far = true,
+                     .split_segments = true};
         if ((s.rows > atom->m && p->caps->lone_rows) || s.key_tile % s.executors ||
             schedule_warps_refusal(arena, p, &s))
             continue;
+        let_maxima_lag(p, &s);
         *out = s;
         return true;
     }
@@ -363,16 +367,19 @@ static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
 
 /* Of few queries, which have few blocks: warps that share 16 rows and copy their keys themselves, two tiles ahead of each other.
  * Four hide what one waits for, and with 32 keys each has four sums in flight. Where a result is not joined channel by channel one
- * warp does everything. The first that fits. */
+ * warp does everything. The first that fits; before all others where operands come straight from tensors. */
 static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t warps[] = {4, 2, 1}, keys[] = {32, 16}, stages[] = {2, 1};
+    enum { SHAPES = 3 * 2 * 2 * 2 };
     const AuTileAtom *atom = warps_atom(p);
-    for (uint32_t n = 0; n < 3 * 2 * 2 * 2; n++) {
+    for (uint32_t i = 0; i < 2 * SHAPES; i++) {
+        const uint32_t n = i % SHAPES;
         AuShape s = {.executors = warps[n / 8],
                      .rows = atom->m,
                      .stages = stages[n / 2 % 2],
                      .query_in_registers = n % 2 == 0,
+                     .far = i < SHAPES,
                      .split_segments = true};
         s.key_tile = keys[n / 4 % 2] * s.executors;
         s.keys_apart = s.executors > 1;
@@ -380,6 +387,7 @@ static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const ch
         if (s.keys_apart && (!p->hooks->has_join || p->hooks->has_out_mod)) continue;
         *why = schedule_warps_refusal(arena, p, &s);
         if (*why) continue;
+        if (s.far) let_maxima_lag(p, &s);
         *out = s;
         return true;
     }

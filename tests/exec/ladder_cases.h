@@ -627,6 +627,23 @@ static const ExecCase direct_cases[] = {
     {"../../../attn_scripts/documents.attn", "B=1 H=1 S=300 D=128 E=128", NULL, "sorted forward"},
     {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=192 E=128", NULL, "odd forward"},
 };
+/* Operands straight from tensors, by blocks and gathered (odd strides): few queries, whose warps have keys of their own; rows that grow by more than maxima
+ * may lie behind, by little and by much; tiles that a window and a list cut; the fewest keys a tile. */
+static const char *const far_rungs[] = {"kernel-ir:xe2", "passed-ir:xe2", "tiled-ir:xe2"};
+static const ExecCase far_cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=300 D=128 E=128", NULL, "few nan forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=8 T=137 D=64 E=64", NULL, "few odd dfinals forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=290 D=64 E=64", NULL, "few huge forward"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=300 D=64 E=32", "window=20", "few forward"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=30 T=30 D=32 E=64", NULL, "few sorted far_head forward"},
+    {EMPTY, "B=1 H=1 S=20 T=30 D=32 E=32", NULL, "few forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=290 D=128 E=128", NULL, "big odd forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=290 D=64 E=64", NULL, "huge nan forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=290 D=96 E=96", NULL, "far_queries forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=20 T=70 D=192 E=160", NULL, "odd forward"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=64 E=64", "window=140", "forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=64 E=64", NULL, "poison forward"},
+};
 /* What products of pairs must not take as it lies: odd widths, of further products too, and values that are channels of the keys. */
 static const char *const cores[] = {"kernel-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v3", "kernel-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx",
                                     "kernel-ir:aarch64", "tiled-ir:x86-64-v4-bf16"};

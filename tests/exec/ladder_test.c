@@ -221,6 +221,13 @@ static const char *of_direct(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_far(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n > 1) || !wants(r->only, r->name, &far_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_core(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -255,6 +262,7 @@ static const struct {
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {direct_rungs, COUNT(direct_rungs), 1, direct_cases, COUNT(direct_cases), of_direct},
+    {far_rungs, COUNT(far_rungs), 1, far_cases, COUNT(far_cases), of_far},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };
 

@@ -38,7 +38,8 @@ static const ExecCase backward[] = {
 /* And on interpreters: widths in one piece and in several, one row, few of many; grouped heads and heads of their own, masks of data, changed
  * rows, gradients of inputs by key, by query and by pair, rows without a pair, NaN, small weights, sums in one order. */
 static const char *const rungs[] = {"kernel-ir:vulkan8", "kernel-ir:vulkan", "tiled-ir:vulkan8", "passed-ir:vulkan", "tiled-ir:vulkan",
-                                    "kernel-ir:vulkan8_at", "kernel-ir:vulkan_at", "tiled-ir:vulkan_at"};
+                                    "kernel-ir:vulkan8_at", "kernel-ir:vulkan_at", "tiled-ir:vulkan_at",
+                                    "kernel-ir:vulkan_16x8x16", "kernel-ir:vulkan_8x16x16", "kernel-ir:vulkan_8x8x16", "tiled-ir:vulkan_16x8x16"};
 static const ExecCase interpreted[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=32 E=48", NULL, "opaque nan odd dfinals"},
     {"mha.attn", "B=2 H=4 Hk=2 S=33 T=71 D=48 E=32", NULL, "opaque dfinals"},
