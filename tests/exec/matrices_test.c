@@ -92,11 +92,14 @@ static const char *on_rung(const void *of, unsigned n, unsigned turn)
 
 static int on_interpreters(const char *scripts, bool quick)
 {
+    enum { SQUARE = 8, FEW = 3 }; /* of matrices that are no squares, a case in three */
     ExecTally tally = {0};
-    for (Rung r = {.of_each = quick ? COUNT(rungs) : 1}; r.number < COUNT(rungs); r.number++)
+    for (Rung r = {0}; r.number < COUNT(rungs); r.number++) {
+        r.of_each = quick ? COUNT(rungs) : r.number < SQUARE ? 1 : FEW;
         if (!exec_all(&tally, rungs[r.number], scripts, interpreted, COUNT(interpreted), on_rung,
                       &r))
             return 1;
+    }
     return exec_report(&tally);
 }
 
