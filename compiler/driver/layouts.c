@@ -315,6 +315,7 @@ static AuRowLayout packed(AuAttn *a, AuAxisLayout of)
                         .ends = is_second ? first->ends : add_size(a, of.axis, "ends")};
     rows.starts = add_list(a, au_format(a->arena, "%s_starts", of.axis), size_node(a, rows.ends),
                            (AuExpr){0});
+    if (!is_second) ask_for_more(a, 1, rows.ends, a->tensors[rows.starts].name, "2 elements");
     if (of.positions) add_positions(a, of, &rows);
     return rows;
 }
