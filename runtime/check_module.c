@@ -63,11 +63,11 @@ static const uint32_t of_both[] = {AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K,
 /* What is said beside another list alone. */
 static const struct {
     uint32_t list, beside;
-} partners[] = {{AULE_TENSOR_TABLE_STARTS, AULE_TENSOR_TABLE},
-                {AULE_TENSOR_FIRST, AULE_TENSOR_WHOLE},
-                {AULE_TENSOR_WHOLE, AULE_TENSOR_FIRST},
-                {AULE_TENSOR_GROUPS, AULE_TENSOR_SHARED},
-                {AULE_TENSOR_SHARED, AULE_TENSOR_GROUPS}};
+} partners[] = {
+    {AULE_TENSOR_TABLE_STARTS, AULE_TENSOR_TABLE}, {AULE_TENSOR_FIRST, AULE_TENSOR_WHOLE},
+    {AULE_TENSOR_WHOLE, AULE_TENSOR_FIRST},        {AULE_TENSOR_FIRST_Q, AULE_TENSOR_WHOLE_Q},
+    {AULE_TENSOR_WHOLE_Q, AULE_TENSOR_FIRST_Q},    {AULE_TENSOR_GROUPS, AULE_TENSOR_SHARED},
+    {AULE_TENSOR_SHARED, AULE_TENSOR_GROUPS}};
 
 static bool has_flag(const aule_attention_v1 *a, uint32_t flag)
 {

@@ -5,6 +5,13 @@
 
 #include "plan.h"
 
+/* Rows that are positions of a longer sequence: row j of sequence b is first[b] + every * j of whole[b]. */
+typedef struct AuPositions {
+    int32_t first, whole; /* tensors; -1: row j is position j, and there are no others */
+    int64_t every;        /* positions from a row to the next */
+    const char *rows;     /* what they are */
+} AuPositions;
+
 /* What a call gives of keys in pages; with no table, of padded ones. */
 typedef struct AuKeyPages {
     int32_t table;        /* tensor; -1: none */
@@ -13,9 +20,8 @@ typedef struct AuKeyPages {
     int64_t lines;        /* rows of the table, or of k */
     int64_t pages, slots; /* of k: how many, rows of one */
     int64_t room;         /* keys of a sequence at most; in a table that is one list, of a page */
-    int32_t first, whole; /* tensors; -1: row j is position j, and there are no others */
-    int64_t every;        /* positions from a row to the next */
-    int64_t most;         /* keys that the call says there are at most */
+    AuPositions positions;
+    int64_t most; /* keys that the call says there are at most */
 } AuKeyPages;
 
 /* The first tensor of that flag and rank, i32; -1: there is none. */

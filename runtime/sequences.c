@@ -222,12 +222,22 @@ int32_t rt_list_of(const aule_attention_v1 *a, uint32_t flag, uint32_t rank)
     return -1;
 }
 
+static AuPositions positions_of(const aule_plan *plan, const AuBound *bound, bool of_keys)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const int32_t first = rt_list_of(a, of_keys ? AULE_TENSOR_FIRST : AULE_TENSOR_FIRST_Q, 1);
+    return (AuPositions){
+        .first = first,
+        .whole = rt_list_of(a, of_keys ? AULE_TENSOR_WHOLE : AULE_TENSOR_WHOLE_Q, 1),
+        .every = first < 0 ? 1 : param_beside(plan, bound, first, "_first", "_every"),
+        .rows = of_keys ? "keys" : "queries"};
+}
+
 static AuKeyPages pages_of(const aule_plan *plan, const AuBound *bound)
 {
     const aule_attention_v1 *a = plan->attention;
     const uint32_t k = first_of(a, AULE_ROLE_K);
-    const int32_t starts = rt_list_of(a, AULE_TENSOR_TABLE_STARTS, 1),
-                  first = rt_list_of(a, AULE_TENSOR_FIRST, 1);
+    const int32_t starts = rt_list_of(a, AULE_TENSOR_TABLE_STARTS, 1);
     AuKeyPages p = {.table = rt_list_of(a, AULE_TENSOR_TABLE, starts < 0 ? 2 : 1),
                     .starts = starts,
                     .rows = rt_list_of(a, AULE_TENSOR_ROWS, 1),
@@ -236,9 +246,7 @@ static AuKeyPages pages_of(const aule_plan *plan, const AuBound *bound)
                     .most = starts < 0
                                 ? INT32_MAX
                                 : param_beside(plan, bound, starts, "_table_starts", "_most"),
-                    .first = first,
-                    .whole = rt_list_of(a, AULE_TENSOR_WHOLE, 1),
-                    .every = first < 0 ? 1 : param_beside(plan, bound, first, "_first", "_every")};
+                    .positions = positions_of(plan, bound, true)};
     const uint32_t table = (uint32_t)p.table;
     p.room = p.table < 0 || starts >= 0 ? p.slots : p.slots * rt_bound_extent(plan, table, 1);
     p.lines = starts >= 0   ? rt_bound_extent(plan, (uint32_t)starts, 0) - 1
@@ -324,7 +332,7 @@ static int64_t inputs_have(const aule_plan *plan, uint32_t whole)
 }
 
 /* Row [length] - 1 is a position of the sequence. */
-static aule_status check_positions(const aule_plan *plan, const AuKeyPages *p,
+static aule_status check_positions(const aule_plan *plan, const AuPositions *p,
                                    const aule_address *at, int64_t b, int64_t length, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
@@ -335,18 +343,32 @@ static aule_status check_positions(const aule_plan *plan, const AuKeyPages *p,
                   last = from + p->every * (length > 0 ? length - 1 : 0);
     if (all - 1 > INT32_MAX - p->every)
         return rt_fail(sink, AULE_ERROR_TENSOR,
-                       "%s: %s[%lld] is %lld, with T_every %lld there are at most %lld positions",
+                       "%s: %s[%lld] is %lld, with %.*severy %lld there are at most %lld positions",
                        a->name, rt_tensor(a, whole)->name, (long long)b, (long long)all,
-                       (long long)p->every, (long long)(INT32_MAX - p->every + 1));
+                       (int)(strlen(rt_tensor(a, whole)->name) - strlen("whole")),
+                       rt_tensor(a, whole)->name, (long long)p->every,
+                       (long long)(INT32_MAX - p->every + 1));
     if (from < 0 || all < 0 || (length > 0 && from > all))
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, %s has %lld positions",
                        a->name, rt_tensor(a, first)->name, (long long)b, (long long)from,
                        rt_tensor(a, whole)->name, (long long)all);
     if (length > 0 && last >= all)
         return rt_fail(sink, AULE_ERROR_TENSOR,
-                       "%s: %s[%lld] is %lld, and the last of %lld keys is position %lld", a->name,
+                       "%s: %s[%lld] is %lld, and the last of %lld %s is position %lld", a->name,
                        rt_tensor(a, whole)->name, (long long)b, (long long)all, (long long)length,
-                       (long long)last);
+                       p->rows, (long long)last);
+    return AULE_OK;
+}
+
+static aule_status check_key_positions(const aule_plan *plan, const AuKeyPages *p,
+                                       const aule_address *at, int64_t b, int64_t length,
+                                       AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const aule_status status = check_positions(plan, &p->positions, at, b, length, sink);
+    if (status || p->positions.first < 0) return status;
+    const uint32_t whole = (uint32_t)p->positions.whole;
+    const int64_t all = rt_i32_at(plan, whole, &at[whole], b, 0);
     if (p->table >= 0 && inputs_have(plan, whole) < all)
         return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, inputs have %lld positions",
                        a->name, rt_tensor(a, whole)->name, (long long)b, (long long)all,
@@ -360,7 +382,7 @@ static aule_status check_sequence(const aule_plan *plan, const AuKeyPages *p, in
     const aule_attention_v1 *a = plan->attention;
     int64_t line, first = 0, room = p->room;
     aule_status status = rt_line_of(plan, p, at, b, &line, sink);
-    if (!status && lengths < 0) status = check_positions(plan, p, at, b, room, sink);
+    if (!status && lengths < 0) status = check_key_positions(plan, p, at, b, room, sink);
     if (status || lengths < 0) return status;
     const int64_t length = rt_i32_at(plan, (uint32_t)lengths, &at[lengths], b, 0);
     const char *name = rt_tensor(a, (uint32_t)lengths)->name;
@@ -378,26 +400,44 @@ static aule_status check_sequence(const aule_plan *plan, const AuKeyPages *p, in
                        "%s: %s[%lld] is %lld, the call says that no sequence has more than %lld",
                        a->name, name, (long long)b, (long long)length, (long long)p->most);
     if (p->table >= 0) status = check_pages(plan, p, &at[p->table], line, first, length, sink);
-    return status ? status : check_positions(plan, p, at, b, length, sink);
+    return status ? status : check_key_positions(plan, p, at, b, length, sink);
 }
 
-/* Queries that are padded. */
-static aule_status check_queries(const aule_plan *plan, const aule_address *at, AuSink sink)
+/* Queries that are padded: how many sequence [b] has. */
+static aule_status check_query_length(const aule_plan *plan, int32_t list, const aule_address *at,
+                                      int64_t b, int64_t *length, AuSink sink)
 {
     const aule_attention_v1 *a = plan->attention;
-    const int32_t list = rt_list_of(a, AULE_TENSOR_LENGTHS_Q, 1);
-    if (list < 0 || !plan->bound.tensors[list]) return AULE_OK;
-    const uint32_t index = (uint32_t)list;
-    const int64_t count = rt_bound_extent(plan, index, 0),
-                  room = rt_bound_extent(plan, first_of(a, AULE_ROLE_Q), 2);
-    for (int64_t b = 0; b < count; b++) {
-        const int64_t length = rt_i32_at(plan, index, &at[index], b, 0);
-        if (length < 0 || length > room)
-            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, q has %lld rows",
-                           a->name, rt_tensor(a, index)->name, (long long)b, (long long)length,
-                           (long long)room);
+    const int64_t room = rt_bound_extent(plan, first_of(a, AULE_ROLE_Q), 2);
+    *length = list < 0 ? room : rt_i32_at(plan, (uint32_t)list, &at[list], b, 0);
+    if (*length >= 0 && *length <= room) return AULE_OK;
+    return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, q has %lld rows", a->name,
+                   rt_tensor(a, (uint32_t)list)->name, (long long)b, (long long)*length,
+                   (long long)room);
+}
+
+/* And those that are some of a sequence's, packed ones when their starts were looked at. */
+static aule_status check_queries(const aule_plan *plan, const AuBound *bound,
+                                 const aule_address *at, bool packed, AuSink sink)
+{
+    const aule_attention_v1 *a = plan->attention;
+    const AuPositions positions = positions_of(plan, bound, false);
+    const int32_t lengths = rt_list_of(a, AULE_TENSOR_LENGTHS_Q, 1),
+                  starts = rt_list_of(a, AULE_TENSOR_STARTS_Q, 1),
+                  list = lengths < 0 ? positions.first : lengths;
+    if (list < 0 || !plan->bound.tensors[list] || packed != (starts >= 0)) return AULE_OK;
+    const int64_t count = rt_bound_extent(plan, (uint32_t)list, 0);
+    aule_status status = AULE_OK;
+    for (int64_t b = 0; b < count && !status; b++) {
+        int64_t length = 0;
+        if (!packed)
+            status = check_query_length(plan, lengths, at, b, &length, sink);
+        else
+            length = rt_i32_at(plan, (uint32_t)starts, &at[starts], b + 1, 0) -
+                     rt_i32_at(plan, (uint32_t)starts, &at[starts], b, 0);
+        if (!status) status = check_positions(plan, &positions, at, b, length, sink);
     }
-    return AULE_OK;
+    return status;
 }
 
 /* Keys, by the list that each sequence has an element of. */
@@ -442,7 +482,7 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
     const bool slots = rt_passed_of(a, &plan->bound, AULE_ROLE_NEW_SLOTS) >= 0;
     aule_status status = slots ? rt_check_new_slots(plan, at, sink) : AULE_OK;
     if (slots && !plan->bound.first) return status;
-    if (!status) status = check_queries(plan, at, sink);
+    if (!status) status = check_queries(plan, bound, at, false, sink);
     if (!status) status = check_layout(plan, bound, at, sink);
     for (uint32_t i = 0; i < a->tensor_count && !status; i++) {
         const uint32_t role = rt_tensor(a, i)->role;
@@ -451,5 +491,6 @@ aule_status rt_check_sequences(const aule_plan *plan, const AuBound *bound, cons
         if (!status && is_list(rt_tensor(a, i), STARTS, 1) && plan->bound.tensors[i])
             status = check_starts(plan, bound, i, &at[i], sink);
     }
+    if (!status) status = check_queries(plan, bound, at, true, sink);
     return status || slots ? status : check_new_places(plan, bound, at, sink);
 }

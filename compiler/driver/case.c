@@ -229,6 +229,17 @@ static bool run_backward(aulec_case *c, const AuTrial *trial, const double *dout
     return true;
 }
 
+/* The arguments, of one sequence by itself where that is asked for. */
+static bool make_trial(aulec_case *c, const aulec_case_options *o, AuTrialKind kind, uint64_t seed,
+                       AuTrial *trial)
+{
+    if (!trial_make(c->arena, c->diags, c->attn, kind, o->values, c->operand, seed, trial))
+        return false;
+    const char *why =
+        o->alone ? trial_cut(c->arena, trial, o->sequence, o->queries, o->keys) : NULL;
+    return !why || case_fail(c, why);
+}
+
 enum { FEW = 8, OTHERS = 1, OTHERS_OF_FEW = 3 };
 
 /* How many further sets of arguments the plain formula is asked. */
@@ -251,8 +262,7 @@ static bool add_gradients(aulec_case *c, const aulec_case_options *o, const doub
     if (!run_backward(c, &c->trial, dout, dfinals, grads)) return false;
     for (uint32_t s = 0; s < sets; s++) {
         AuTrial other;
-        if (!trial_make(c->arena, c->diags, a, AU_TRIAL_USUAL, o->values, c->operand,
-                        o->seed + 1 + s, &other) ||
+        if (!make_trial(c, o, AU_TRIAL_USUAL, o->seed + 1 + s, &other) ||
             !run_backward(c, &other, dout, dfinals, others[s]))
             return false;
     }
@@ -335,9 +345,9 @@ static bool make(aulec_case *c, const char *name, const char *text, size_t lengt
     if (!c->attn) return false;
     c->far_inputs = c->attn->linear ? NULL : far_inputs(c->arena, c->attn);
     if (o->far_inputs && !c->far_inputs) return case_fail(c, "no input is added to scores");
-    if (!trial_make(c->arena, c->diags, c->attn, c->kind, o->values, c->operand, o->seed,
-                    &c->trial))
-        return false;
+    if (o->alone && c->attn->linear)
+        return case_fail(c, "sequences of a recurrence are packed by cu_seqlens");
+    if (!make_trial(c, o, c->kind, o->seed, &c->trial)) return false;
     c->widths = widths_of(c);
     c->grads = attn_gradients(c->attn, c->arena, c->diags);
     if (!c->grads || !driver_fits(c->arena, c->diags, c->attn, c->grads)) return false;

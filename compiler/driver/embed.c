@@ -252,7 +252,7 @@ static bool emit_objects(AuEmbed *e, AuBlob *out)
 bool embed_emit(AuEmbed *e, AuBlob *out)
 {
     AuText text = {.arena = e->arena};
-    e->stem = stem_of(e->arena, e->name);
+    e->stem = e->attention ? e->attention : stem_of(e->arena, e->name);
     find_calls(e);
     if (e->emit == AULEC_EMIT_OBJECT || e->emit == AULEC_EMIT_ARCHIVE) return emit_objects(e, out);
     if (e->emit == AULEC_EMIT_HEADER)

@@ -15,13 +15,14 @@
 typedef struct AuEmbed {
     AuArena *arena;
     AuDiags *diags;
-    uint32_t emit;    /* aulec_emit */
-    const char *name; /* of the script, as the user wrote it */
+    uint32_t emit;         /* aulec_emit */
+    const char *name;      /* of the script, as the user wrote it */
+    const char *attention; /* the only one that was asked for; NULL: all */
     const AuAttentionBuild *builds;
     uint32_t build_count;
     const aule_module_v1 *module;
     /* filled by embed_is_possible and embed_emit */
-    const char *stem; /* the script's name as an identifier: "mha" */
+    const char *stem; /* that attention, else the script's name as an identifier: "mha" */
     AuCall *calls;    /* of target cpu, grouped by attention */
     uint32_t call_count, call_capacity;
     const AuArch *host; /* of the kernels for target cpu; NULL: there are none */

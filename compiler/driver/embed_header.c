@@ -79,9 +79,15 @@ static const char *expr_text(AuArena *arena, const aule_attention_v1 *a, const a
 static void shape_text(const AuEmbed *e, const aule_attention_v1 *a, const aule_tensor_v1 *t,
                        AuText *out)
 {
+    const aule_expr *axes[8];
+    for (uint32_t n = 0; n < t->rank; n++) axes[n] = &t->axes[n];
+    for (uint32_t n = 0; n < a->tensor_count;
+         n++) /* slots are of rows, which have a size in the structure */
+        if (t->role == AULE_ROLE_NEW_SLOTS && a->tensors[n].role == AULE_ROLE_NEW)
+            axes[1] = &a->tensors[n].axes[2];
     au_text_add(out, "[");
     for (uint32_t n = 0; n < t->rank; n++)
-        au_text_add(out, "%s%s", n ? ", " : "", expr_text(e->arena, a, &t->axes[n]));
+        au_text_add(out, "%s%s", n ? ", " : "", expr_text(e->arena, a, axes[n]));
     au_text_add(out, "]");
 }
 

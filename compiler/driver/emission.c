@@ -325,6 +325,7 @@ bool emission_embed(AuJob *job, AuBlob *out)
                  .diags = job->diags,
                  .emit = job->options->emit,
                  .name = job->name,
+                 .attention = job->options->attention,
                  .builds = job->builds,
                  .build_count = job->build_count};
     if (!embed_is_possible(&e)) return false;

@@ -91,9 +91,14 @@ static bool is_placed(AuArena *arena, AuDiags *diags, const AuAttn *a, AuAxisLay
     if (of_queries && of.layout == AU_LAYOUT_PAGED)
         return refuse(diags, q->span, of.axis,
                       "it is the length of q, and queries lie in no pages");
-    if (of_queries && (of.rows || of.positions))
+    if (of_queries && of.rows)
+        return refuse(diags, q->span, of.axis, "it is the length of q; rows are those of keys");
+    if (!of_queries && of.positions && of.layout == AU_LAYOUT_PACKED)
+        return refuse(diags, a->tensors[1].span, of.axis,
+                      "packed rows are positions from 0 on, others are not carried yet");
+    if (of_queries && of.positions && is_of_keys(a, of.axis))
         return refuse(diags, q->span, of.axis,
-                      "it is the length of q; rows and positions are those of keys");
+                      "q and k have one axis; positions are those of queries or of keys");
     return true;
 }
 
@@ -109,15 +114,18 @@ static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
     if (v->axes[2].i != k->axes[2].i || v->axes[0].i != k->axes[0].i ||
         k->axes[0].i != q->axes[0].i)
         return refuse(diags, k->span, axis, "q, k and v have different batches or lengths");
+    const bool of_queries = is_of_queries(a, axis);
+    const AuExpr length = (of_queries ? q : k)->axes[2];
     const AuTensor *input =
-        of.positions && of.layout == AU_LAYOUT_PADDED ? input_with(a, k->axes[2]) : NULL;
+        of.positions && of.layout != AU_LAYOUT_PAGED ? input_with(a, length) : NULL;
     if (input)
         return refuse(diags, input->span, axis,
                       au_format(arena,
-                                "the input '%s' has an element for each position, of which k has "
-                                "fewer rows; keys in pages may have such inputs",
-                                input->name));
-    return !is_asked_once(arena, diags, a, axis, (is_of_queries(a, axis) ? q : k)->axes[2]);
+                                "the input '%s' has an element for each position, of which %s has "
+                                "fewer rows%s",
+                                input->name, of_queries ? "q" : "k",
+                                of_queries ? "" : "; keys in pages may have such inputs"));
+    return !is_asked_once(arena, diags, a, axis, length);
 }
 
 /* What a cache may hold: rows that are the same whenever they are looked at. */
@@ -220,28 +228,27 @@ static void add_csr(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
 }
 
 /* Row j is position first + every * j of a sequence of [whole]. */
-static void add_positions(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
+static void add_positions(AuAttn *a, AuAxisLayout of, AuRowLayout *rows)
 {
     enum { MOST_EVERY = 1 << 16 };
     const AuSpan at = a->span;
-    const AuExpr batch = a->tensors[0].axes[0], one = attn_i32(a, 1, at);
-    keys->has_positions = true;
-    keys->first = add_list(a, au_format(a->arena, "%s_first", of.axis), batch, (AuExpr){0});
-    keys->whole = add_list(a, au_format(a->arena, "%s_whole", of.axis), batch, (AuExpr){0});
+    const AuExpr batch = a->tensors[0].axes[0], one = attn_i32(a, 1, at),
+                 length = a->tensors[!is_of_queries(a, of.axis)].axes[2];
+    rows->has_positions = true;
+    rows->first = add_list(a, au_format(a->arena, "%s_first", of.axis), batch, (AuExpr){0});
+    rows->whole = add_list(a, au_format(a->arena, "%s_whole", of.axis), batch, (AuExpr){0});
     const AuParam every = {.name = au_format(a->arena, "%s_every", of.axis),
                            .dtype = AU_DT_I32,
                            .default_value = one,
                            .span = at};
-    keys->every = attn_add_param(a, every);
-    const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)keys->every, 0, at);
+    rows->every = attn_add_param(a, every);
+    const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)rows->every, 0, at);
     const char *says = au_format(a->arena, "%s is from 1 to %d", every.name, (int)MOST_EVERY);
     ask(a, AU_OP_LE, one, value, says);
     ask(a, AU_OP_LE, value, attn_i32(a, MOST_EVERY, at), says);
     /* Inputs with an element a position, whose number no room of rows says. */
-    const AuTensor *input = input_with(a, a->tensors[1].axes[2]);
-    if (input)
-        ask_for_more(a, 0, (uint32_t)attn_at(a, a->tensors[1].axes[2])->integer, input->name,
-                     "a position");
+    const AuTensor *input = input_with(a, length);
+    if (input) ask_for_more(a, 0, (uint32_t)attn_at(a, length)->integer, input->name, "a position");
 }
 
 /* Sequences groups[g] .. groups[g + 1] have the same first shared[g] keys. Kernels find a group by halves, in so many steps. */
@@ -308,6 +315,8 @@ static AuRowLayout packed(AuAttn *a, AuAxisLayout of)
                         .ends = is_second ? first->ends : add_size(a, of.axis, "ends")};
     rows.starts = add_list(a, au_format(a->arena, "%s_starts", of.axis), size_node(a, rows.ends),
                            (AuExpr){0});
+    if (!is_second) ask_for_more(a, 1, rows.ends, a->tensors[rows.starts].name, "2 elements");
+    if (of.positions) add_positions(a, of, &rows);
     return rows;
 }
 
@@ -451,6 +460,10 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
     driver_find_key_rows(arena, a);
     for (uint32_t n = 0; n < count; n++)
         if (!add_layout(arena, diags, a, layouts[n])) return false;
+    if (a->keys.has_groups && a->queries.has_positions)
+        return refuse(diags, a->tensors[0].span, axis_name(a, 0),
+                      "what `groups` share is for queries that are the last of their sequences; "
+                      "beside it `positions` of queries are not carried yet");
     if (!inputs_fit(arena, diags, a) || !driver_dots_fit(arena, diags, a)) return false;
     add_mosts(a);
     add_most_params(a);
@@ -461,7 +474,7 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
 bool driver_has_gradients(const AuAttn *a)
 {
     return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !a->keys.has_rows &&
-           !a->keys.has_positions && !attn_is_stored(a);
+           !a->keys.has_positions && !a->queries.has_positions && !attn_is_stored(a);
 }
 
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)
@@ -496,7 +509,8 @@ static uint32_t shared_flags(const AuAttn *a, uint32_t tensor)
     if (q->layout == AU_LAYOUT_PACKED && tensor == q->starts) flags |= AULE_TENSOR_STARTS_Q;
     if (k->layout == AU_LAYOUT_PACKED && tensor == k->starts) flags |= AULE_TENSOR_STARTS_K;
     if (flags && (flags & AULE_TENSOR_STARTS_Q ? q : k)->most) flags |= AULE_TENSOR_MOST;
-    if (q->layout == AU_LAYOUT_PADDED && tensor == q->lengths) flags |= AULE_TENSOR_LENGTHS_Q;
+    if (q->layout == AU_LAYOUT_PADDED && !q->has_no_lengths && tensor == q->lengths)
+        flags |= AULE_TENSOR_LENGTHS_Q;
     if (k->layout && k->layout != AU_LAYOUT_PACKED && !k->has_no_lengths && tensor == k->lengths)
         flags |= AULE_TENSOR_LENGTHS;
     return flags;
@@ -508,6 +522,9 @@ uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
     const uint32_t flags = shared_flags(a, tensor);
     if (flags) return flags;
     if (k->has_rows && tensor == k->rows) return AULE_TENSOR_ROWS;
+    const AuRowLayout *q = &a->queries;
+    if (q->has_positions && tensor == q->first) return AULE_TENSOR_FIRST_Q;
+    if (q->has_positions && tensor == q->whole) return AULE_TENSOR_WHOLE_Q;
     if (k->has_positions && tensor == k->first) return AULE_TENSOR_FIRST;
     if (k->has_positions && tensor == k->whole) return AULE_TENSOR_WHOLE;
     if (k->is_csr && tensor == k->table_starts) return AULE_TENSOR_TABLE_STARTS;

@@ -24,8 +24,6 @@ static const char *wrong_beside(const AuAxisLayout *of)
 {
     if (of->rows && of->layout == AU_LAYOUT_PACKED)
         return "packed rows are where starts say, they have no `rows`";
-    if (of->positions && of->layout == AU_LAYOUT_PACKED)
-        return "packed rows are positions from 0 on, others are not carried yet";
     if (of->most && of->layout != AU_LAYOUT_PACKED)
         return "`most` is how many packed rows a sequence has, of others shapes say it";
     if (of->csr && of->layout != AU_LAYOUT_PAGED) return "`csr` is a table of pages";

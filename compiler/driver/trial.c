@@ -299,6 +299,80 @@ bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuTrialKind 
     return kind != AU_TRIAL_FAR || far_set(arena, diags, out, operand);
 }
 
+/* ---- one sequence of the trial */
+
+/* Of an input's own sequence, and of nothing else, may an expression ask. */
+static bool asks_for_number(const AuAttn *a)
+{
+    for (uint32_t i = 1; i < a->node_count; i++) {
+        const AuNode *n = &a->nodes[i];
+        if (n->op == AU_OP_DROPOUT) return true;
+        for (uint32_t k = 0; k < n->count && n->op != AU_OP_DOT; k++) {
+            const AuNode *index = attn_at(a, attn_arg(a, (AuExpr){i}, k));
+            const bool is_own =
+                n->op == AU_OP_INPUT && a->tensors[n->integer].axes[k].i == a->tensors[0].axes[0].i;
+            if (index->op == AU_OP_INDEX && index->integer == AU_AX_B && !is_own) return true;
+        }
+    }
+    return false;
+}
+
+/* False: it is a number that the script says, and another one. */
+static bool set_size(AuTrial *t, AuExpr axis, int64_t value)
+{
+    const AuNode *n = attn_at(t->attn, axis);
+    if (n->op == AU_OP_SIZE && t->attn->sizes[n->integer].fixed < 0) t->sizes[n->integer] = value;
+    return (int64_t)attn_scalar(t->attn, axis, t->sizes, t->params) == value;
+}
+
+/* Element [n] of the part among those of the whole, which has this [shape]. */
+static uint64_t whole_at(const AuTrial *t, uint32_t tensor, uint64_t n, const int64_t *shape,
+                         int64_t b)
+{
+    const AuTensor *of = &t->attn->tensors[tensor];
+    uint64_t at = 0, step = 1;
+    for (uint32_t d = of->rank; d-- > 0; step *= (uint64_t)shape[d]) {
+        const uint64_t extent = (uint64_t)t->shapes[tensor][d], index = n % extent;
+        at += step * (of->axes[d].i == t->attn->tensors[0].axes[0].i ? (uint64_t)b : index);
+        n /= extent;
+    }
+    return at;
+}
+
+static bool cut_tensor(AuArena *arena, AuTrial *t, uint32_t n, int64_t b)
+{
+    const AuTensor *tensor = &t->attn->tensors[n];
+    const double *whole = t->tensors[n];
+    int64_t shape[8];
+    memcpy(shape, t->shapes[n], sizeof shape);
+    t->elements[n] = 1;
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        t->shapes[n][d] = (int64_t)attn_scalar(t->attn, tensor->axes[d], t->sizes, t->params);
+        if (t->shapes[n][d] < 0 || t->shapes[n][d] > shape[d]) return false;
+        t->elements[n] *= (uint64_t)t->shapes[n][d];
+    }
+    t->tensors[n] = AU_NEW_ARRAY(arena, double, t->elements[n] + 1);
+    for (uint64_t i = 0; i < t->elements[n]; i++)
+        t->tensors[n][i] = whole[whole_at(t, n, i, shape, b)];
+    return true;
+}
+
+const char *trial_cut(AuArena *arena, AuTrial *t, int64_t b, int64_t queries, int64_t keys)
+{
+    const AuTensor *q = &t->attn->tensors[0], *k = &t->attn->tensors[1];
+    if (asks_for_number(t->attn))
+        return "the script asks for the number of a sequence, of which one by itself has another";
+    if (b < 0 || b >= t->shapes[0][0] || queries < 0 || queries > t->shapes[0][2] || keys < 0 ||
+        keys > t->shapes[1][2])
+        return "there is no such sequence, or not so many rows";
+    if (!set_size(t, q->axes[0], 1) || !set_size(t, q->axes[2], queries) ||
+        !set_size(t, k->axes[2], keys) || !set_size(t, q->axes[2], queries))
+        return "the script says how many sequences, queries or keys there are";
+    for (uint32_t n = 0; n < t->attn->tensor_count; n++)
+        if (!cut_tensor(arena, t, n, b)) return "an input of fewer rows has an axis that is longer";
+    return NULL;
+}
+
 AuOracleCall trial_call(const AuTrial *t, const AuDiags *diags)
 {
     return (AuOracleCall){.sizes = t->sizes,

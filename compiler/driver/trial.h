@@ -30,6 +30,10 @@ typedef enum AuTrialKind {
 bool trial_make(AuArena *arena, AuDiags *diags, const AuAttn *attn, AuTrialKind kind,
                 const char *values, AuDtype operand, uint64_t seed, AuTrial *out);
 
+/* Leaves of the trial sequence [b] by itself, its first [queries] and [keys], and of other tensors the part that goes with them. NULL, or why it cannot
+ * be: the script asks for a sequence's number, or a length is none of its own. */
+const char *trial_cut(AuArena *arena, AuTrial *trial, int64_t b, int64_t queries, int64_t keys);
+
 /* [elements] normal numbers, rounded to [dtype]. */
 double *trial_normal(AuArena *arena, uint64_t elements, AuDtype dtype, uint64_t *random);
 

@@ -328,7 +328,7 @@ void writer_mask_bounds(AuHookWriter *w)
     static const char *const params[] = {"b", "h", "i", "i_last", "j", "j_last"};
     AuAttn *a = w->attn;
     AuHooks *h = w->hooks;
-    if (h->has_bounds || a->keys.has_positions || w->failed) return;
+    if (h->has_bounds || a->keys.has_positions || a->queries.has_positions || w->failed) return;
     Bounder x = {.w = w,
                  .of = AU_NEW_ARRAY(a->arena, Bounds, a->node_count),
                  .done = AU_NEW_ARRAY(a->arena, bool, a->node_count)};

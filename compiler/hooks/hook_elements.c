@@ -46,10 +46,32 @@ AuTileExpr *writer_key_length(AuHookWriter *w)
     return writer_variable(w, w->attn->keys.has_positions ? "kv_whole" : "kv_length");
 }
 
-static AuTileExpr *every(AuHookWriter *w)
+AuTileExpr *writer_query_length(AuHookWriter *w)
 {
-    const AuAttn *a = w->attn;
-    return writer_variable(w, hooks_name(writer_module(w)->arena, a->params[a->keys.every].name));
+    return writer_variable(w, w->attn->queries.has_positions ? "q_whole" : "q_length");
+}
+
+static AuTileExpr *every(AuHookWriter *w, const AuRowLayout *rows)
+{
+    return writer_variable(w,
+                           hooks_name(writer_module(w)->arena, w->attn->params[rows->every].name));
+}
+
+/* Of a row of keys or of queries. */
+static AuTileExpr *position_of(AuHookWriter *w, bool of_keys, AuTileExpr *row)
+{
+    const AuRowLayout *rows = of_keys ? &w->attn->keys : &w->attn->queries;
+    if (!rows->has_positions) return row;
+    return writer_op2(w, TILE_X_ADD, writer_variable(w, of_keys ? "kv_first" : "q_first"),
+                      writer_op2(w, TILE_X_MUL, every(w, rows), row));
+}
+
+/* Ranges are asked for of the rows from i to before j, which are queries both: of the position before which the last one is. */
+static AuTileExpr *position_in_range(AuHookWriter *w, int32_t axis, AuTileExpr *at)
+{
+    if (!w->attn->queries.has_positions || axis == AU_AX_Q) return position_of(w, false, at);
+    AuTileExpr *last = writer_op2(w, TILE_X_SUB, at, writer_integer(w, 1));
+    return writer_op2(w, TILE_X_ADD, position_of(w, false, last), writer_integer(w, 1));
 }
 
 AuTileExpr *writer_row_of(AuHookWriter *w, AuTileExpr *position)
@@ -58,7 +80,7 @@ AuTileExpr *writer_row_of(AuHookWriter *w, AuTileExpr *position)
     AuTileExpr *behind = writer_op2(
         w, TILE_X_MAX, writer_op2(w, TILE_X_SUB, position, writer_variable(w, "kv_first")),
         writer_integer(w, 0));
-    return writer_op2(w, TILE_X_MIN, writer_op2(w, TILE_X_CDIV, behind, every(w)),
+    return writer_op2(w, TILE_X_MIN, writer_op2(w, TILE_X_CDIV, behind, every(w, &w->attn->keys)),
                       writer_variable(w, "kv_length"));
 }
 
@@ -67,9 +89,9 @@ static AuTileExpr *index_expr(AuHookWriter *w, int32_t axis);
 AuTileExpr *writer_position(AuHookWriter *w, int32_t axis)
 {
     AuTileExpr *at = index_expr(w, axis);
-    if (axis == AU_AX_KV && w->attn->keys.has_positions && !w->in_range)
-        return writer_op2(w, TILE_X_ADD, writer_variable(w, "kv_first"),
-                          writer_op2(w, TILE_X_MUL, every(w), at));
+    if (w->in_range && (axis == AU_AX_Q || axis == AU_AX_KV)) return position_in_range(w, axis, at);
+    if (axis == AU_AX_KV) return position_of(w, true, at);
+    if (axis == AU_AX_Q && w->attn->queries.has_positions) return position_of(w, false, at);
     const bool is_token = axis == AU_AX_TOK || axis == AU_AX_Q;
     return w->of_sequence && is_token ? writer_op2(w, TILE_X_SUB, at, writer_variable(w, "start"))
                                       : at;
@@ -82,8 +104,13 @@ static bool is_own_token(const AuHookWriter *w, AuExpr axis)
 }
 
 /* Positions of the hooks' parameters need no clamping: kernels pass them inside the axes or guard
- * what they read. */
-static bool is_position(const AuNode *n) { return n->op == AU_OP_INDEX || n->op == AU_OP_KV_H; }
+ * what they read. Where rows of queries are some of a sequence's, callers' numbers say which. */
+static bool is_position(const AuHookWriter *w, const AuNode *n)
+{
+    if (n->op == AU_OP_INDEX && n->integer == AU_AX_Q && w->attn->queries.has_positions)
+        return false;
+    return n->op == AU_OP_INDEX || n->op == AU_OP_KV_H;
+}
 
 /* An element in memory as arithmetic takes it. */
 static AuTileExpr *read_as(AuHookWriter *w, AuTileExpr *ref, AuDtype dtype)
@@ -118,7 +145,7 @@ AuTileExpr *writer_input(AuHookWriter *w, AuExpr e)
         AuTileExpr *at = is_own_token(w, t->axes[i])
                              ? index_expr(w, attn_at(w->attn, index)->integer)
                              : writer_expr(w, index);
-        if (!is_position(attn_at(w->attn, index)) && attn_at(w->attn, index)->op != AU_OP_I32) {
+        if (!is_position(w, attn_at(w->attn, index)) && attn_at(w->attn, index)->op != AU_OP_I32) {
             AuTileExpr *last =
                 writer_op2(w, TILE_X_SUB, writer_expr(w, t->axes[i]), writer_integer(w, 1));
             at = writer_op3(w, TILE_X_CLAMP, at, writer_integer(w, 0), last);

@@ -169,7 +169,7 @@ static AuTileExpr *leaf_or_special(AuHookWriter *w, AuExpr e)
         if (writer_batch(w, &n)) return writer_batch(w, &n);
         return writer_is_length(w, &n)         ? writer_variable(w, "length")
                : writer_is_key_length(w, &n)   ? writer_key_length(w)
-               : writer_is_query_length(w, &n) ? writer_variable(w, "q_length")
+               : writer_is_query_length(w, &n) ? writer_query_length(w)
                                                : writer_size(w, &w->attn->sizes[n.integer]);
     case AU_OP_INDEX: return writer_position(w, n.integer);
     case AU_OP_KV_H: return writer_key_head(w);

@@ -75,6 +75,7 @@ bool writer_is_key_length(const AuHookWriter *w, const AuNode *n);
 bool writer_is_query_length(const AuHookWriter *w, const AuNode *n);
 /* Its name: `kv_length`, or `kv_whole` where the rows of keys are some of a sequence's. */
 AuTileExpr *writer_key_length(AuHookWriter *w);
+AuTileExpr *writer_query_length(AuHookWriter *w); /* likewise `q_length`, `q_whole` */
 /* Of a range's end, a position: the first row from there on. */
 AuTileExpr *writer_row_of(AuHookWriter *w, AuTileExpr *position);
 /* The batch of packed queries, which no tensor has: the sequences that `starts` has. NULL: it is none. */

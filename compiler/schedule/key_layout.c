@@ -230,6 +230,8 @@ static void let_packed(Lanes *x, LanesSide side)
 
 const char *lanes_queries_of(Lanes *x, const char *b, const char *start)
 {
+    if (lanes_queries_are_padded(x) && x->p->attn->queries.has_no_lengths)
+        return lanes_axis(x, 0, 2);
     if (lanes_queries_are_padded(x))
         return tile_text(x->t, "clamp(%s[%s], 0, %s)", lanes_tensor(x, x->p->attn->queries.lengths),
                          b, lanes_axis(x, 0, 2));
@@ -282,9 +284,27 @@ const char *lanes_length_of(Lanes *x)
     return length_of(x, "b", room_in_pages(x, lanes_most_keys(x)));
 }
 
+/* Where the rows of a side are some of a sequence's: which. [sets]: of each sequence that the tile `b` says. */
+static void put_positions(Lanes *x, LanesSide side, bool sets)
+{
+    const AuRowLayout *rows = side == LANES_KEYS ? layout(x) : &x->p->attn->queries;
+    const char *of = prefix(side), *whole = tile_text(x->t, "%s_whole", of),
+               *first = tile_text(x->t, "%s_first", of);
+    if (!rows->has_positions) return;
+    const char *values[2] = {
+        tile_text(x->t, "max(%s[b], 0)", lanes_tensor(x, rows->whole)),
+        tile_text(x->t, "clamp(%s[b], 0, %s)", lanes_tensor(x, rows->first), whole)};
+    for (uint32_t n = 0; n < 2; n++)
+        if (sets)
+            tile_set(x->t, n ? first : whole, "%s", values[n]);
+        else
+            tile_let(x->t, n ? first : whole, "%s", values[n]);
+}
+
 void lanes_set_key_lengths(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    put_positions(x, LANES_QUERIES, true);
     if (lanes_is_packed(x, LANES_KEYS)) {
         tile_set(t, "kv_start", "%s", start_of(x, LANES_KEYS, "b"));
         tile_set(
@@ -293,10 +313,7 @@ void lanes_set_key_lengths(Lanes *x)
                            tile_text(t, "%s - kv_start", end_of(x, LANES_KEYS, "b", "kv_start"))));
         return;
     }
-    if (layout(x)->has_positions) {
-        tile_set(t, "kv_whole", "max(%s[b], 0)", lanes_tensor(x, layout(x)->whole));
-        tile_set(t, "kv_first", "clamp(%s[b], 0, kv_whole)", lanes_tensor(x, layout(x)->first));
-    }
+    put_positions(x, LANES_KEYS, true);
     tile_set(t, "kv_length", "%s",
              lanes_keys_are_paged(x) ? lanes_length_of(x) : length_of(x, "b", lanes_axis(x, 1, 2)));
 }
@@ -310,10 +327,7 @@ static void let_key_length(Lanes *x)
                   tile_text(x->t, "clamp(%s[%s], 0, %s - 1)", lanes_tensor(x, a->keys.rows), b,
                             lanes_key_lines(x)));
     if (a->keys.is_csr) room = let_pages(x);
-    if (a->keys.has_positions) {
-        tile_let(x->t, "kv_whole", "max(%s[b], 0)", lanes_tensor(x, a->keys.whole));
-        tile_let(x->t, "kv_first", "clamp(%s[b], 0, kv_whole)", lanes_tensor(x, a->keys.first));
-    }
+    put_positions(x, LANES_KEYS, false);
     if (lanes_keys_are_paged(x)) room = room_in_pages(x, room);
     lanes_put(x, length, a->keys.has_no_lengths ? room : length_of(x, b, room));
 }
@@ -331,6 +345,7 @@ void lanes_let_key_length(Lanes *x)
     if (lanes_is_packed(x, LANES_QUERIES)) let_packed(x, LANES_QUERIES);
     if (lanes_queries_are_padded(x))
         tile_let(x->t, "q_length", "%s", lanes_queries_of(x, "b", NULL));
+    put_positions(x, LANES_QUERIES, false);
     if (lanes_is_packed(x, LANES_KEYS))
         let_packed(x, LANES_KEYS);
     else if (layout(x)->layout)

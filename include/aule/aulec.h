@@ -197,6 +197,11 @@ typedef struct aulec_case_options {
         chunk; /* of a recurrence: its forward kernel multiplies chunks of so many tokens by matrix units, which rounds more
                        than a token after another does; 0: it does not */
     uint32_t backward_chunk; /* likewise, its kernels of gradients */
+    uint32_t
+        alone; /* 1: of the sequences that there would be, number `sequence` by itself, of which the first `queries` and `keys`; of what all
+                  have, a table, its part. Refused where the script asks for a sequence's number, as `dropout` does. Not of a recurrence */
+    uint32_t sequence;
+    int64_t queries, keys;
 } aulec_case_options;
 
 typedef struct aulec_case_tensor {

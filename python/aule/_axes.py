@@ -30,13 +30,13 @@ class Axis:
 
 
 class Positions(NamedTuple):
-    """Row j of sequence b is position first[b] + every * j of a sequence of whole[b] positions, the last of which are those of its queries: a shard of a
-    cache keeps its positions.
+    """Row j of sequence b is position first[b] + every * j of a sequence of whole[b] positions. Of keys the last positions are those of its queries: a
+    shard of a cache keeps its positions. Of queries whole[b] is how many the sequence has, of which the call has some: a rank's share of them.
 
     Args:
         first: int32 [B].
         whole: int32 [B].
-        every: from one row's position to the next one's: how many share a cache by turns.
+        every: from one row's position to the next one's: how many share a cache, or queries, by turns.
     """
 
     first: Any
@@ -45,7 +45,7 @@ class Positions(NamedTuple):
 
 
 def _beside(layout: str, rows: Any, positions: Any, modified: bool) -> tuple[str, dict[str, Any], dict[str, int]]:
-    """What goes with keys that are paged, padded or dense: words behind the layout, tensors, numbers."""
+    """What goes with rows that are paged, padded or dense: words behind the layout, tensors, numbers."""
     tensors, numbers = {}, {}
     if rows is not None:
         layout, tensors["rows"] = layout + ":rows", rows
@@ -103,15 +103,15 @@ def paged(
 
 
 def padded(lengths: Any, *, rows: Any = None, positions: Positions | tuple | None = None, modified: bool = False) -> Axis:
-    """Queries or keys of which the first lengths[b] rows of sequence b count, int32 [B]. The rest is of keys, as of :func:`paged`; with rows a cache has
-    any number of lines, of which sequence b has rows[b]."""
+    """Queries or keys of which the first lengths[b] rows of sequence b count, int32 [B]. The rest is of keys, as of :func:`paged`, positions of queries
+    too; with rows a cache has any number of lines, of which sequence b has rows[b]."""
     layout, tensors, numbers = _beside("padded", rows, positions, modified)
     return Axis(layout, numbers, lengths=lengths, **tensors)
 
 
-def dense(*, rows: Any = None, modified: bool = False) -> Axis:
-    """Keys that are all there: as they lie without ``axes=``, with what :func:`padded` has beside."""
-    layout, tensors, numbers = _beside("dense", rows, None, modified)
+def dense(*, rows: Any = None, positions: Positions | tuple | None = None, modified: bool = False) -> Axis:
+    """Rows that are all there: as they lie without ``axes=``, with what :func:`padded` has beside."""
+    layout, tensors, numbers = _beside("dense", rows, positions, modified)
     return Axis(layout, numbers, **tensors)
 
 
@@ -126,15 +126,18 @@ def check_most(most: Any, what: str) -> int | None:
     return count
 
 
-def packed(starts: Any, *, most: int | None = None) -> Axis:
+def packed(starts: Any, *, most: int | None = None, positions: Positions | tuple | None = None) -> Axis:
     """Queries or keys [1, H, total, D], of which sequence b has the rows starts[b] to starts[b + 1], int32 [B + 1].
 
     Args:
         starts: int32 [B + 1].
         most: no sequence has more rows. Of queries that are few it makes a call as fast as one that decodes; it must be right.
+        positions: :class:`Positions`, of queries that are some of a sequence's.
     """
-    most = check_most(most, "most")
-    return Axis("packed", starts=starts) if most is None else Axis("packed:most", {"most": most}, starts=starts)
+    layout, tensors, numbers = _beside("packed", None, positions, False)
+    if (count := check_most(most, "most")) is not None:
+        layout, numbers["most"] = layout + ":most", count
+    return Axis(layout, numbers, starts=starts, **tensors)
 
 
 def spelled(layout: str) -> str:
@@ -147,7 +150,8 @@ def spellings(layout: str) -> list[str]:
     """The layout, and those that take what it gives: of packed rows a call may say how many a sequence has at most, and need not."""
     every = [""]
     for axis in layout.split(","):
-        forms = [axis, f"{axis}:most"] if axis.endswith("=packed") else [axis]
+        words = axis.partition("=")[2].split(":")
+        forms = [axis, f"{axis}:most"] if words[0] == "packed" and "most" not in words else [axis]
         every = [",".join(filter(None, (before, form))) for before in every for form in forms]
     return [spelled(one) for one in every]
 

@@ -80,32 +80,45 @@ static int write_plot(Script *s, const char *path)
 
 /* ---- kernels: one artifact a backend, in a file of its own */
 
-/* The loader takes files: one of our own, gone when it is loaded. */
-static int load_artifact(const Bytes *artifact, aule_module **module)
+/* The loader takes files. */
+int check_write(const aulec_result *result, Script *s, char *path)
 {
-    char path[4096];
+    const Bytes artifact = {s->compiler.aulec_result_data(result),
+                            s->compiler.aulec_result_length(result)};
     const char *folder = getenv("TMPDIR");
     const int length =
-        snprintf(path, sizeof path, "%s/aule-check-XXXXXX", folder && *folder ? folder : "/tmp");
-    if (length < 0 || (size_t)length >= sizeof path)
+        snprintf(path, CHECK_PATH, "%s/aule-check-XXXXXX", folder && *folder ? folder : "/tmp");
+    if (length < 0 || length >= CHECK_PATH) {
+        *path = 0;
         return command_fail(EXIT_USAGE, "TMPDIR is too long for a path");
+    }
     const int file = mkstemp(path);
     FILE *stream = file >= 0 ? fdopen(file, "wb") : NULL;
-    bool written = stream && put_bytes(stream, artifact);
+    bool written = stream && put_bytes(stream, &artifact);
     int cause = errno;
     if (stream && fclose(stream) != 0 && written) written = false, cause = errno;
+    const int status = written
+                           ? 0
+                           : command_fail(EXIT_FILE, "%s: a temporary file cannot be written: %s",
+                                          path, strerror(cause));
+    if (file < 0) *path = 0;
+    return status;
+}
+
+/* One of our own, gone when it is loaded. */
+static int load_artifact(Script *s, const aulec_result *result, aule_module **module)
+{
+    char path[CHECK_PATH];
     aule_error *error = NULL;
-    int status = written ? 0
-                         : command_fail(EXIT_FILE, "%s: a temporary file cannot be written: %s",
-                                        path, strerror(cause));
+    int status = check_write(result, s, path);
     if (!status && aule_module_open(path, NULL, module, &error)) status = command_error(error);
-    if (file >= 0) unlink(path);
+    if (*path) unlink(path);
     return status;
 }
 
 /* Only what the device will run: its best architecture, the widths of the case. */
-static int compile_for(Script *s, const aule_device_info *device, const aulec_case *reference,
-                       const char *dtype, aule_module **module)
+int check_compile(Script *s, const aule_device_info *device, const aulec_case *reference,
+                  const char *dtype, const char *layout, aulec_result **result)
 {
     const bool tf32 = strcmp(dtype, "tf32") == 0;
     const aulec_options options = {
@@ -115,20 +128,28 @@ static int compile_for(Script *s, const aule_device_info *device, const aulec_ca
         .dtypes = tf32 ? "f32" : dtype,
         .f32 = tf32 ? "tf32" : "exact",
         .widths = s->compiler.aulec_case_widths(reference),
-        .attention = s->compiler.aulec_case_attention(reference)};
-    aulec_result *result = NULL;
+        .attention = s->compiler.aulec_case_attention(reference),
+        .layout = layout};
+    *result = NULL;
     const aulec_status status = s->compiler.aulec_compile(s->path, (const char *)s->file.bytes,
-                                                          s->file.length, &options, &result);
-    if (status != AULEC_OK) {
-        fputs(s->compiler.aulec_result_diagnostics(result), stderr);
-        s->compiler.aulec_result_free(result);
-        return EXIT_WRONG;
-    }
-    const Bytes artifact = {s->compiler.aulec_result_data(result),
-                            s->compiler.aulec_result_length(result)};
-    const int failed = load_artifact(&artifact, module);
+                                                          s->file.length, &options, result);
+    return status == AULEC_OK ? 0 : status == AULEC_ERROR_USAGE ? EXIT_USAGE : EXIT_WRONG;
+}
+
+void check_tell_why(Script *s, const aulec_result *result)
+{
+    fputs(result ? s->compiler.aulec_result_diagnostics(result) : "aule: no memory\n", stderr);
+}
+
+static int compile_for(Script *s, const aule_device_info *device, const aulec_case *reference,
+                       const char *dtype, aule_module **module)
+{
+    aulec_result *result;
+    int status = check_compile(s, device, reference, dtype, NULL, &result);
+    if (status) check_tell_why(s, result);
+    if (!status) status = load_artifact(s, result, module);
     s->compiler.aulec_result_free(result);
-    return failed;
+    return status == EXIT_USAGE ? EXIT_WRONG : status;
 }
 
 /* ---- the cases of a type */
@@ -137,6 +158,23 @@ static int compile_for(Script *s, const aule_device_info *device, const aulec_ca
 typedef struct Chunks {
     uint32_t forward, backward;
 } Chunks;
+
+int check_reference(Script *s, const aulec_case_options *options, aulec_case **reference)
+{
+    aulec_result *result = NULL;
+    *reference = NULL;
+    if (s->compiler.aulec_case_new(s->path, (const char *)s->file.bytes, s->file.length, options,
+                                   reference, &result) != AULEC_OK)
+        check_tell_why(s, result);
+    s->compiler.aulec_result_free(result);
+    if (!*reference) return EXIT_WRONG;
+    if (s->compiler.aulec_case_tensor_count(*reference) <= CHECK_MOST &&
+        s->compiler.aulec_case_param_count(*reference) <= CHECK_MOST)
+        return 0;
+    s->compiler.aulec_case_free(*reference);
+    *reference = NULL;
+    return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, CHECK_MOST);
+}
 
 /* [far]: of inputs far below 0. */
 static int new_case(Script *s, const char *dtype, bool far, Chunks chunks, aulec_case **reference)
@@ -149,19 +187,7 @@ static int new_case(Script *s, const char *dtype, bool far, Chunks chunks, aulec
                                         .far_inputs = far,
                                         .chunk = chunks.forward,
                                         .backward_chunk = chunks.backward};
-    aulec_result *result = NULL;
-    *reference = NULL;
-    if (s->compiler.aulec_case_new(s->path, (const char *)s->file.bytes, s->file.length, &options,
-                                   reference, &result) != AULEC_OK)
-        fputs(result ? s->compiler.aulec_result_diagnostics(result) : "aule: no memory\n", stderr);
-    s->compiler.aulec_result_free(result);
-    if (!*reference) return EXIT_WRONG;
-    if (s->compiler.aulec_case_tensor_count(*reference) <= CHECK_MOST &&
-        s->compiler.aulec_case_param_count(*reference) <= CHECK_MOST)
-        return 0;
-    s->compiler.aulec_case_free(*reference);
-    *reference = NULL;
-    return command_fail(EXIT_WRONG, "%s: more than %d tensors or parameters", s->path, CHECK_MOST);
+    return check_reference(s, &options, reference);
 }
 
 /* Where the module's kernels multiply chunks by matrix units, they are held against the formula that rounds where they do. A module that
@@ -208,6 +234,7 @@ static int check_dtype(Script *s, aule_device *device, const char *dtype)
         if (!status) printf("  %-10s %-4s  far ", info->id, dtype);
         if (!status) status = check_case(s, device, far, module);
     }
+    if (!status && s->layout) status = check_layouts(s, device, dtype, reference, module);
     aule_module_close(module);
     s->compiler.aulec_case_free(far);
     s->compiler.aulec_case_free(reference);
@@ -300,13 +327,15 @@ int command_check(AuOptions *options)
     AuWhy why;
     Script s = {.path = options->artifact,
                 .attention = options_take(options, "attention"),
-                .values = options_take(options, "shape")};
+                .values = options_take(options, "shape"),
+                .layout = options_take(options, "layout")};
     const char *plot = options_take(options, "plot"), *backend = options_take(options, "backend");
     int status = read_options(&s, options);
     if (!status && !file_read(&s.file, s.path, &why))
         status = command_fail(EXIT_FILE, "%s", why.text);
     if (!status) status = find_device(backend);
     if (!status) status = compiler_open(&s.compiler);
+    if (!status && s.layout) status = check_layouts_fit(&s);
     if (!status) status = check_laws(&s);
     if (!status && plot) status = write_plot(&s, plot);
     if (!status) status = check_devices(&s, backend);

@@ -7,17 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Trial {
-    Script *script;
-    aule_device *device;
-    const aulec_case *reference;
-    AuArray arrays[CHECK_MOST]; /* by tensor of the case */
-    aule_buffer *buffers[CHECK_MOST];
-    DLTensor tensors[CHECK_MOST];
-    aule_param_arg params[CHECK_MOST];
-    size_t count, param_count;
-} Trial;
-
 static const aulec_case_tensor *tensor_of(const Trial *t, size_t n)
 {
     return t->script->compiler.aulec_case_get_tensor(t->reference, n);
@@ -88,7 +77,7 @@ static int run_operation(Trial *t, aule_attention *attention, const char *operat
     return status;
 }
 
-static double element(const AuArray *array, uint64_t n)
+double check_element(const AuArray *array, uint64_t n)
 {
     const uint16_t *half = array->data;
     uint32_t bits;
@@ -100,32 +89,41 @@ static double element(const AuArray *array, uint64_t n)
     return (double)value;
 }
 
+static int fetch(Trial *t)
+{
+    aule_error *error = NULL;
+    for (size_t n = 0; n < t->count; n++)
+        if (tensor_of(t, n)->want && t->buffers[n] &&
+            aule_buffer_download(t->buffers[n], 0, t->arrays[n].data, t->arrays[n].bytes, &error))
+            return give_up(error);
+    return 0;
+}
+
+void check_tell(const char *name, double worst, double size, double bound)
+{
+    const bool good = worst <= bound;
+    if (good && isinf(bound))
+        printf(" %s (not tested: lost by rounding)", name);
+    else if (good && size == 0)
+        printf(" %s (not tested: all 0)", name);
+    else
+        printf(" %s %.1e/%.2g%s", name, worst, size, good ? "" : " (!)");
+    if (!good) printf(" [bound %.1e]", bound);
+}
+
 /* Prints the error, and the size of what it is an error of; true if it is inside of its bound. Nothing but zeros is no test. */
 static bool compare(Trial *t, size_t n)
 {
     const aulec_case_tensor *tensor = tensor_of(t, n);
-    aule_error *error = NULL;
     double worst = 0, size = 0;
-    if (t->buffers[n] &&
-        aule_buffer_download(t->buffers[n], 0, t->arrays[n].data, t->arrays[n].bytes, &error)) {
-        give_up(error);
-        return false;
-    }
     for (uint64_t i = 0; i < tensor->elements; i++) {
-        const double got = element(&t->arrays[n], i), want = tensor->want[i];
+        const double got = check_element(&t->arrays[n], i), want = tensor->want[i];
         const double off = got == want || (isnan(got) && isnan(want)) ? 0 : fabs(got - want);
         if (!(off <= worst)) worst = isnan(off) ? INFINITY : off;
         if (isfinite(want)) size = fmax(size, fabs(want));
     }
-    const bool good = worst <= tensor->bound;
-    if (good && isinf(tensor->bound))
-        printf(" %s (not tested: lost by rounding)", tensor->name);
-    else if (good && size == 0)
-        printf(" %s (not tested: all 0)", tensor->name);
-    else
-        printf(" %s %.1e/%.2g%s", tensor->name, worst, size, good ? "" : " (!)");
-    if (!good) printf(" [bound %.1e]", tensor->bound);
-    return good;
+    check_tell(tensor->name, worst, size, tensor->bound);
+    return worst <= tensor->bound;
 }
 
 /* Whether gradients are to be compared: a recurrence may have no kernel of them on a device (N0601), which the report says;
@@ -140,7 +138,7 @@ static bool runs_backward(const Trial *t, const aule_attention *attention)
     return !recurs && t->script->compiler.aulec_case_has_gradients(t->reference);
 }
 
-static int run_trial(Trial *t, aule_module *module)
+int check_run(Trial *t, aule_module *module)
 {
     aule_attention *attention = NULL;
     aule_error *error = NULL;
@@ -156,31 +154,45 @@ static int run_trial(Trial *t, aule_module *module)
     }
     for (size_t n = 0; n < t->count && !status; n++) status = place(t, n);
     if (!status) status = run_operation(t, attention, "forward");
-    const bool backward = runs_backward(t, attention);
-    if (!status && backward) status = run_operation(t, attention, "backward");
-    bool good = !status;
-    for (size_t n = 0; n < t->count && !status; n++)
-        if (tensor_of(t, n)->want &&
-            (backward || operation_takes("forward", tensor_of(t, n)->role)))
-            good &= compare(t, n);
-    if (!status) puts(backward ? "" : " (no kernels of gradients here)");
-    return good ? 0 : EXIT_WRONG;
+    t->has_gradients = runs_backward(t, attention);
+    if (!status && t->has_gradients) status = run_operation(t, attention, "backward");
+    return status ? status : fetch(t);
 }
 
-int check_case(Script *s, aule_device *device, const aulec_case *reference, aule_module *module)
+Trial *check_trial(Script *s, aule_device *device, const aulec_case *reference)
 {
     Trial *t = calloc(1, sizeof *t);
-    if (!t) return command_fail(EXIT_WRONG, "%s: no memory", s->path);
-    *t = (Trial){.script = s,
-                 .device = device,
-                 .reference = reference,
-                 .count = s->compiler.aulec_case_tensor_count(reference),
-                 .param_count = s->compiler.aulec_case_param_count(reference)};
-    const int status = run_trial(t, module);
-    for (size_t n = 0; n < t->count; n++) {
+    if (t)
+        *t = (Trial){.script = s,
+                     .device = device,
+                     .reference = reference,
+                     .count = s->compiler.aulec_case_tensor_count(reference),
+                     .param_count = s->compiler.aulec_case_param_count(reference)};
+    else
+        command_fail(EXIT_WRONG, "%s: no memory", s->path);
+    return t;
+}
+
+void check_free(Trial *t)
+{
+    for (size_t n = 0; t && n < t->count; n++) {
         aule_buffer_free(t->buffers[n]);
         array_free(&t->arrays[n]);
     }
     free(t);
-    return status;
+}
+
+int check_case(Script *s, aule_device *device, const aulec_case *reference, aule_module *module)
+{
+    Trial *t = check_trial(s, device, reference);
+    if (!t) return EXIT_WRONG;
+    const int status = check_run(t, module);
+    bool good = !status;
+    for (size_t n = 0; n < t->count && !status; n++)
+        if (tensor_of(t, n)->want &&
+            (t->has_gradients || operation_takes("forward", tensor_of(t, n)->role)))
+            good &= compare(t, n);
+    if (!status) puts(t->has_gradients ? "" : " (no kernels of gradients here)");
+    check_free(t);
+    return good ? 0 : EXIT_WRONG;
 }

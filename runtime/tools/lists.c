@@ -2,6 +2,8 @@
  * room for, and read to count pairs. */
 #include "session.h"
 
+#include <string.h>
+
 static const AuArray *of_role(const AuSession *s, uint32_t role)
 {
     const int32_t index = session_find_role(s, role);
@@ -39,7 +41,7 @@ static int64_t element(const AuSession *s, uint32_t flags, int64_t i, int64_t la
     if (flags & (AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K))
         return i * (flags & AULE_TENSOR_STARTS_Q ? q : k)->shape[2] / last;
     if (flags & AULE_TENSOR_TABLE_STARTS) return i * marked(s, AULE_TENSOR_TABLE)->shape[0] / last;
-    if (flags & AULE_TENSOR_LENGTHS_Q) return q->shape[2];
+    if (flags & (AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_WHOLE_Q)) return q->shape[2];
     if (flags & AULE_TENSOR_GROUPS) return i * q->shape[0] / last; /* which share no key */
     if (flags & (AULE_TENSOR_LENGTHS | AULE_TENSOR_WHOLE)) return room(s);
     if (flags & AULE_TENSOR_TABLE) return i % k->shape[0];
@@ -54,6 +56,23 @@ void session_fill_list(AuSession *s, uint32_t index)
     for (int64_t i = 0; i < count; i++)
         values[i] =
             (int32_t)element(s, session_tensor(s, index)->flags, i, count > 1 ? count - 1 : 1);
+}
+
+static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
+
+int64_t session_page(int64_t n, int64_t pages)
+{
+    int64_t step = (int64_t)(0.618 * (double)pages) | 1;
+    while (common(step, pages) != 1) step++;
+    return n * step % pages;
+}
+
+/* Operands and weights are rounded in both, sums are in another order. */
+double session_dense_bound(const aule_variant_v1 *v)
+{
+    if (v->dtype == AULE_BF16) return 0x1p-6;
+    if (v->dtype == AULE_F16 || strstr(v->launches[0].entry, "_tf32_")) return 0x1p-9;
+    return 0x1p-16;
 }
 
 /* Rows of sequence b, of [all] where no list says it. */

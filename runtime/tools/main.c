@@ -36,6 +36,7 @@ static const char check_help[] =
     "  --backend cpu | opencl | opencl:0 only on it; else AULE_BACKEND and AULE_DEVICE, else every device there is\n"
     "  --dtype f32 | f16 | bf16          kernels of these operands alone\n"
     "  --f32 exact | tf32                how operands of f32 are multiplied\n"
+    "  --layout \"T=paged;S=packed,T=paged\"  kernels of these layouts, too (aulec --layout), over sequences of different lengths\n"
     "  --plot mask.svg                   the mask as a drawing\n";
 
 static const char run_help[] =
@@ -119,7 +120,7 @@ static const char help[] =
 static const AuCommand commands[] = {
     {"devices", command_devices, "", "", false, devices_help},
     {"inspect", command_inspect, "", "", false, inspect_help},
-    {"check", command_check, "", "shape attention seed backend dtype f32 plot", false, check_help},
+    {"check", command_check, "", "shape attention seed backend dtype f32 plot layout", false, check_help},
     {"run", command_run, "invariant", "output dtype backend attention arch threads operation layout", true, run_help},
     {"bench", command_bench, "backward invariant json serve", "shape dtype backend attention arch threads layout batch keys page queries chunk", true, bench_help},
     {"cache", command_cache, "", "", false, cache_help},

@@ -159,17 +159,15 @@ static void add_sizes(const Serve *s, const AuSession *session, char *shape, boo
 
 /* ---- arguments */
 
-static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
-
 /* Pages of a sequence lie apart; entries behind its last one are none. */
 static void fill_table(const Serve *s, AuArray *table)
 {
     int32_t *values = table->data;
-    int64_t step = (int64_t)(0.618 * (double)s->pages) | 1, next = 0;
-    while (common(step, s->pages) != 1) step++;
+    int64_t next = 0;
     for (int64_t b = 0; b < s->of.sequences; b++)
         for (int64_t n = 0; n < s->of.entries; n++)
-            *values++ = n * s->of.page < s->lengths[b] ? (int32_t)(next++ * step % s->pages) : -1;
+            *values++ =
+                n * s->of.page < s->lengths[b] ? (int32_t)session_page(next++, s->pages) : -1;
 }
 
 static void fill_lists(const Serve *s, AuSession *session)
@@ -264,14 +262,6 @@ static double bytes_read(const Serve *s, const AuSession *session)
     return keys * slots;
 }
 
-/* Operands and weights are rounded in both, sums are in another order. */
-static double bound_of(const aule_variant_v1 *v)
-{
-    if (v->dtype == AULE_BF16) return 0x1p-6;
-    if (v->dtype == AULE_F16 || strstr(v->launches[0].entry, "_tf32_")) return 0x1p-9;
-    return 0x1p-16;
-}
-
 static void keys_text(const Serve *s, char *text, size_t bytes)
 {
     int64_t least = s->lengths[0], most = least;
@@ -340,7 +330,8 @@ static int run_case(Serve *s, const char *name, bool packed)
         status = serve_compare(&s->of, &session, s->rows, packed ? s->starts : NULL, &difference);
     if (!status) {
         report(s, &session, name, &times, difference);
-        const double bound = bound_of(aule_plan_variant(session.steps[STEP_FORWARD].plan));
+        const double bound =
+            session_dense_bound(aule_plan_variant(session.steps[STEP_FORWARD].plan));
         if (!(difference <= bound))
             status = command_fail(EXIT_WRONG,
                                   "%s: o is %.3g of the largest value from dense calls, expected "

@@ -73,6 +73,10 @@ const char *session_axis_name(const AuSession *session, const aule_tensor_v1 *te
 
 /* A list of a layout that was not given: full sequences. The shapes of all arguments must be there. */
 void session_fill_list(AuSession *session, uint32_t index);
+/* The n-th page that is given to a sequence, of so many: those of a sequence lie apart. */
+int64_t session_page(int64_t n, int64_t pages);
+/* By how much of the largest value o of rows in a layout may differ from that of dense calls of single sequences. */
+double session_dense_bound(const aule_variant_v1 *variant);
 /* Queries times keys of all sequences, as lists say. */
 double session_pairs(const AuSession *session);
 

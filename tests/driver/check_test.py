@@ -230,6 +230,65 @@ class Wrong(Case):
         self.assertIn("this does not hold for the sizes of the trial", done.stderr)
 
 
+class Layouts(Case):
+    """--layout: sequences of different lengths, beside the interpreter and dense calls of each."""
+
+    def laid(self, script, layout, *options, dtypes=("f32",)):
+        done = check(script, "--backend", "cpu", "--layout", layout, *[word for dtype in dtypes for word in ("--dtype", dtype)], *options)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("(!)", done.stdout)
+        return done.stdout
+
+    def test_gradients_and_several(self):
+        said = self.laid(SCRIPTS / "gqa.attn", "T=padded;T=paged:rows:csr;S=packed:most,T=packed;S=padded,T=dense:rows", "--shape", "S=21,T=40")
+        for layout, more in (("T=padded", "dq .* dk .* dv"), ("T=paged:rows:csr", ""), ("S=packed:most,T=packed:?", "dq .* dk .* dv"), ("S=padded,T=dense:rows", "")):
+            self.assertRegex(said, rf"cpu +f32 +{layout} +o \S+ lse \S+ ?{more}.*; \S+ of the largest value from dense calls{'' if more else ' .no kernels of gradients here'}")
+
+    def test_positions(self):
+        said = self.laid(SCRIPTS / "sliding_window.attn", "S=padded:positions,T=paged;S=dense:positions,T=padded:positions;T=paged:groups", "--shape", "window=9")
+        self.assertEqual(len(re.findall("of the largest value from dense calls", said)), 3)
+        self.assertEqual(said.count("not tested: other positions of keys than those from 0 on"), 1)
+        self.assertEqual(said.count("not tested: keys that sequences share"), 1)
+
+    def test_one_axis_and_inputs(self):
+        said = self.laid(SCRIPTS / "documents.attn", "S=packed", dtypes=["bf16"])
+        self.assertRegex(said, r"cpu +bf16 +S=packed +o \S+ lse \S+ dq ")
+        said = self.laid(SCRIPTS / "alibi.attn", "S=padded,T=padded", "--shape", "B=2,T=9")
+        self.assertRegex(said, r"S=padded,T=padded +o .* dslope [^!]*; \S+ of the largest")
+
+    def test_what_is_not_by_itself_what_it_is_in_a_batch(self):
+        """The first sequence's number is another one's in a call of it alone: found. A sequence's own number is asked for: refused."""
+        script = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[B, H]; score_mod(s, b, h) = s * (1.0 + x[%s, h]); online softmax; }"
+        done = check(self.written(script % 0), "--backend", "cpu", "--dtype", "f32", "--layout", "T=paged")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"T=paged +o \S+ \(!\) \[bound \S+\] .* of the largest value from dense calls \(!\) \[bound 1\.5e-05\]")
+        self.laid(self.written(script % "b"), "T=paged")
+        done = check(self.written((script % "b").replace("s * (1.0 +", "s * f32(b) * (1.0 +")), "--backend", "cpu", "--dtype", "f32", "--layout", "T=paged")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("error E0605: the script asks for the number of a sequence, of which one by itself has another", done.stderr)
+
+    def test_refused_before_anything_is_tried(self):
+        for layout, status, message in (
+            ("T=foo", 2, "error E0601: unknown layout 'foo'; expected dense, padded, paged or packed"),
+            ("", 2, "error E0601: unknown layout ''; expected AXIS=LAYOUT"),
+            ("T=paged;", 2, "error E0601: unknown layout ''; expected AXIS=LAYOUT"),
+            ("T=paged;T=paged", 2, "error E0601: --layout T=paged: it is asked for twice, by --serve or in the list"),
+            ("T=paged:bar", 2, "error E0601: unknown word behind a layout 'bar'; expected rows, csr, positions, groups, most or modified"),
+            ("X=paged", 1, "error E0811: --layout: axis X: the attention 'gqa' has no such axis of queries or keys"),
+            ("S=paged", 1, "error E0811: --layout: axis S: it is the length of q, and queries lie in no pages"),
+        ):
+            with self.subTest(layout):
+                done = check(SCRIPTS / "gqa.attn", "--backend", "cpu", "--layout", layout)
+                self.assertEqual((done.returncode, done.stdout), (status, ""))
+                self.assertIn(message, done.stderr)
+        done = check(SCRIPTS / "gla.attn", "--backend", "cpu", "--layout", "T=packed")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("sequences of a recurrence are packed by cu_seqlens", done.stderr)
+        done = check(SCRIPTS / "gqa.attn", "--backend", "cpu", "--layout", "T=paged", "--shape", "B=65,S=2,T=2", "--dtype", "f32")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("aule: --shape: with --layout there are at most 64 sequences", done.stderr)
+
+
 class Limits(Case):
     def test_as_many_gradients_as_there_is_room_for(self):
         most = int(re.search(r"AULE_MAX_GRADS = (\d+)", (SOURCE / "include/aule/artifact.h").read_text()).group(1))
@@ -387,4 +446,4 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
 from parts import PartLoader
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + (sys.argv[4:] or ["Right", "Wrong", "Recurrences", "Options", "Page"]), testLoader=PartLoader())
+    unittest.main(argv=sys.argv[:1] + (sys.argv[4:] or ["Right", "Wrong", "Layouts", "Recurrences", "Options", "Page"]), testLoader=PartLoader())

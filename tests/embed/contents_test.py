@@ -36,6 +36,27 @@ class Programs(unittest.TestCase):
             self.assertFalse([s for s in symbols(program) if "llvm" in s.lower() or "lld" in s.lower()], program)
 
 
+class Several(unittest.TestCase):
+    def test_attentions_of_one_script(self):
+        """An object and a header for each: nothing is there twice."""
+        attention = "attention %s { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; online softmax; }"
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "two.attn").write_text("\n".join(attention % name for name in ("one", "another")))
+            for name in ("one", "another"):
+                for kind, end in (("obj", "o"), ("header", "h")):
+                    run(AULEC, f"{folder}/two.attn", f"--attention={name}", "--no-grad", f"--emit={kind}", *SMALL, "-o", f"{folder}/{name}.{end}")
+            run("ld", "-r", f"{folder}/one.o", f"{folder}/another.o", "-o", f"{folder}/both.o")
+            self.assertLessEqual({"one_module", "another_module", "one_forward", "another_forward"}, symbols(f"{folder}/both.o", "--defined-only"))
+            guards = {re.search("#ifndef (\\w+)", Path(folder, f"{name}.h").read_text()).group(1) for name in ("one", "another")}
+            self.assertEqual(guards, {"AULE_EMBED_ONE_H", "AULE_EMBED_ANOTHER_H"})
+
+    def test_new_rows(self):
+        """Sizes in comments are those of the structure."""
+        with tempfile.TemporaryDirectory() as folder:
+            run(AULEC, SCRIPT, "--append", "--layout=T=paged", "--no-grad", "--emit=header", *SMALL, "-o", f"{folder}/x.h")
+            self.assertIn("/* i64[new_batch, new_rows]; NULL: rows are the last of their sequences */", Path(folder, "x.h").read_text())
+
+
 class Objects(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -207,12 +207,24 @@ static void test_wild(void)
     expect(rows_forward(&a) == 0, "wild starts are taken as a part of the tensors");
 }
 
+/* Not even one for the end. */
+static void test_no_starts(void)
+{
+    static Rows r;
+    rows_forward_args a = forward_of(&r, starts);
+    a.S_ends = 0;
+    expect(strstr(rows_message(rows_forward(&a)),
+                  "rows: requires S_starts has 2 elements at least") != NULL,
+           rows_message(rows_forward(&a)));
+}
+
 int main(void)
 {
     test_pages();
     test_checked();
     test_packed();
     test_wild();
+    test_no_starts();
     printf("%d failed\n", failures);
     return failures != 0;
 }

@@ -93,10 +93,14 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLay
                           : packed                ? AU_LAYOUT_PACKED
                                                   : AU_LAYOUT_DENSE;
     if (exec_has(r, "ragged"))
-        out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PADDED, .axis = axes[0]};
+        out[count++] = (AuAxisLayout){
+            .layout = AU_LAYOUT_PADDED, .axis = axes[0], .positions = exec_has(r, "turns")};
     const bool most = packed && exec_has(r, "most");
     if (packed)
-        out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED, .axis = axes[0], .most = most};
+        out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED,
+                                      .axis = axes[0],
+                                      .positions = exec_has(r, "turns"),
+                                      .most = most};
     if (keys && !((packed || exec_has(r, "ragged")) && shared))
         out[count++] = (AuAxisLayout){.layout = keys,
                                       .axis = axes[1],
@@ -356,7 +360,7 @@ static bool is_for_uneven_keys(Run *r, const AuVariant *v)
 static bool run_uneven_keys(Run *r, const AuVariant *v)
 {
     AuVariant *plain = AU_NEW(r->arena, AuVariant);
-    if (!v->balanced) return true;
+    if (!v->balanced || v->attn->queries.has_positions) return true;
     if (!is_for_uneven_keys(r, v)) return false;
     *plain = (AuVariant){.attn = v->attn,
                          .grads = v->grads,
@@ -379,9 +383,41 @@ static bool run_uneven_rows(Run *r, const AuScript *script, const AuVariant *few
     const AuAttn *a = few->attn;
     if (!a->queries.layout ||
         (few->queries != AU_DECODE_QUERIES && few->queries != AU_MIXED_QUERIES) ||
-        attn_is_stored(a) || a->keys.has_positions)
+        attn_is_stored(a) || a->keys.has_positions || a->queries.has_positions)
         return true;
     return build_for(r, script, false, true, any) && exec_uneven_rows(r, few, any);
+}
+
+/* The rows of [r] in the variant's layout, and back; [rank]: those that the rank has, -1: all. */
+static bool run_laid_out(Run *r, Run *stored, AuVariant *v, int64_t rank)
+{
+    const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
+    Run *own = rank < 0 ? r : exec_turn(r, rank);
+    if (rank >= 0) stored = exec_turn(stored, rank);
+    if (v->attn->keys.has_positions) stored = exec_odd_keys(stored, v->attn);
+    Run *laid_out = queries == AU_LAYOUT_PACKED   ? exec_packed(stored, v->attn)
+                    : queries == AU_LAYOUT_PADDED ? exec_ragged(stored, v->attn)
+                    : layout == AU_LAYOUT_PAGED   ? exec_paged(stored, v->attn)
+                    : layout == AU_LAYOUT_PADDED  ? exec_padded(stored, v->attn)
+                                                  : stored;
+    if (rank >= 0) exec_say_turn(r, laid_out, rank);
+    if (attn_is_stored(v->attn)) laid_out = exec_with_scales(stored, laid_out, v->attn);
+    if (exec_has(r, "lengths")) exec_set_lengths(r, laid_out);
+    const bool uneven = v->balanced || v->queries || v->attn->keys.has_groups; /* was there */
+    if (!exec_run_variant(laid_out, v) || (!uneven && !exec_given_work(laid_out, v)) ||
+        ((queries || layout) && !exec_unpack(own, laid_out)))
+        return false;
+    if (rank >= 0) exec_join_turn(r, own, rank);
+    return true;
+}
+
+static bool run_all(Run *r, AuVariant *v)
+{
+    Run *stored = attn_is_stored(v->attn) ? exec_stored(r, v->attn) : r;
+    if (!v->attn->queries.has_positions) return run_laid_out(r, stored, v, -1);
+    for (int64_t rank = 0; rank < EXEC_RANKS; rank++)
+        if (!run_laid_out(r, stored, v, rank)) return false;
+    return true;
 }
 
 bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operation)
@@ -392,21 +428,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
     if (v->attn->keys.has_groups && !run_uneven(r, script, v)) return false;
     if (!run_uneven_keys(r, v)) return false;
     if (!run_uneven_rows(r, script, v)) return false;
-    const AuLayout layout = v->attn->keys.layout, queries = v->attn->queries.layout;
-    const bool is_stored = attn_is_stored(v->attn);
-    Run *stored = is_stored ? exec_stored(r, v->attn) : r;
-    if (v->attn->keys.has_positions) stored = exec_odd_keys(stored, v->attn);
-    Run *laid_out = queries == AU_LAYOUT_PACKED   ? exec_packed(stored, v->attn)
-                    : queries == AU_LAYOUT_PADDED ? exec_ragged(stored, v->attn)
-                    : layout == AU_LAYOUT_PAGED   ? exec_paged(stored, v->attn)
-                    : layout == AU_LAYOUT_PADDED  ? exec_padded(stored, v->attn)
-                                                  : stored;
-    if (is_stored) laid_out = exec_with_scales(stored, laid_out, v->attn);
-    if (exec_has(r, "lengths")) exec_set_lengths(r, laid_out);
-    const bool uneven = v->balanced || v->queries || v->attn->keys.has_groups; /* was there */
-    if (!exec_run_variant(laid_out, v) || (!uneven && !exec_given_work(laid_out, v)) ||
-        ((queries || layout) && !exec_unpack(r, laid_out)))
-        return false;
+    if (!run_all(r, v)) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;

@@ -125,6 +125,11 @@ int64_t exec_line_of(const Run *r, int64_t b);
 Run *exec_padded(Run *r, AuAttn *padded);
 /* `positions`: keys and values, and scales of tokens, at odd positions alone. */
 Run *exec_odd_keys(Run *r, const AuAttn *attn);
+/* exec_turns.c: `turns`: the queries of one of two ranks; in their layout, with their positions; its results among all. */
+enum { EXEC_RANKS = 2 };
+Run *exec_turn(Run *r, int64_t rank);
+void exec_say_turn(const Run *r, Run *laid_out, int64_t rank);
+void exec_join_turn(Run *r, const Run *of_rank, int64_t rank);
 /* With packed queries, and keys that are packed, padded or paged. */
 Run *exec_packed(Run *r, AuAttn *packed);
 /* With padded queries, and keys that are dense, padded or paged. */

@@ -276,7 +276,7 @@ class Beside(unittest.TestCase):
         given |= {n: given[n][:, :1] for n in "qkv"}
         with self.assertRaisesRegex(aule.ArgumentError, r"T_whole\[6\] is 96, inputs have 95 positions"):
             outputs(f, given | {"x": short}, {})
-        with self.assertRaisesRegex(aule.CompileError, "packed rows are positions from 0 on"):
+        with self.assertRaisesRegex(aule.CompileError, "axis T: packed rows are positions from 0 on"):
             compiled(SCRIPTS / "gqa.attn", "T=packed:positions")
 
     def test_wrong_rows(self):
@@ -381,6 +381,145 @@ class PaddedQueries(unittest.TestCase):
             lengths = np.array([5, 0, 1, wrong, 5, 2, 4], np.int32)
             with self.assertRaisesRegex(aule.ArgumentError, rf"gqa: S_lengths\[3\] is {wrong}, q has 5 rows"):
                 outputs(f, case.tensors | {"T_lengths": LENGTHS, "S_lengths": lengths}, {})
+
+
+class QueryPositions(unittest.TestCase):
+    """Queries that are some of a sequence's, dealt out to ranks by turns or in pieces: what dense calls of all of them have in these rows, whatever the
+    mask and the score ask of positions."""
+
+    def check(self, stem, layout, queries=70, ranks=3, device=None, most=None):
+        dense = compiled(SCRIPTS / f"{stem}.attn")
+        case = Case(dense, 16, queries=queries)
+        B, rows = len(LENGTHS), np.minimum([queries, 0, 1, queries - 1, 7, ranks, queries], queries).astype(np.int32)  # of the whole sequences
+        q, f = case.tensors["q"], compiled(SCRIPTS / f"{stem}.attn", layout)
+        keys = case.pools | {"T_lengths": LENGTHS, "T_table": case.table} if "paged" in layout else {n: case.tensors[n] for n in case.keys} | {"T_lengths": LENGTHS}
+        want = []
+        for b in range(B):
+            one = case.of(b) | {"q": q[b : b + 1, :, : rows[b]]}
+            want.append(dense(*[one[n] for n in "qkv" if n in one], **{n: x for n, x in one.items() if n not in "qkv"}, **case.params, device=device))
+        zigzag = [(np.full(B, piece, np.int32) * (-(-rows // (2 * ranks))), -(-rows // (2 * ranks)), 1) for piece in range(2 * ranks)]
+        turns = [(np.full(B, rank, np.int32), -(-(rows - rank) // ranks), ranks) for rank in range(ranks)]
+        for first, count, every in turns + zigzag:
+            first = np.minimum(first, rows).astype(np.int32)
+            count = np.clip(np.minimum(count, rows - first), 0, None).astype(np.int32)
+            at = [np.arange(n) * every + start for n, start in zip(count, first)]
+            more = {"S_first": first, "S_whole": rows}
+            if "packed" in layout:
+                starts = starts_of(count)
+                own = np.full((1, q.shape[1], starts[-1] + 2, q.shape[3]), np.nan, np.float32)
+                for b in range(B):
+                    own[0, :, starts[b] : starts[b + 1]] = q[b][:, at[b]]
+                more["S_starts"] = starts
+            else:
+                own = np.full((B, q.shape[1], count.max() + 3, q.shape[3]), np.nan, np.float32)
+                for b in range(B):
+                    own[b, :, : count[b]] = q[b][:, at[b]]
+                more["S_lengths"] = count
+            given = case.tensors | keys | more | {"q": own}
+            numbers = case.params | ({"S_every": every} if every > 1 else {}) | ({"S_most": int(count.max())} if most else {})
+            got = outputs(f, given, numbers, device)[0]
+            for b in range(B):
+                mine = got[0, :, starts[b] : starts[b + 1]] if "packed" in layout else got[b, :, : count[b]]
+                np.testing.assert_allclose(mine, want[b][0][:, at[b]], rtol=2e-5, atol=8e-6, err_msg=f"{stem}, {layout}, every {every} from {first[b]}: {rows[b]} queries")
+                self.assertFalse("packed" not in layout and got[b, :, count[b] :].any())
+            self.assertFalse("packed" in layout and got[0, :, starts[-1] :].any())
+
+    def test_scripts(self):
+        for stem, layout in (("gqa", "S=padded:positions,T=padded"), ("alibi", "S=padded:positions,T=paged"), ("sliding_window", "S=padded:positions,T=paged"),
+                             ("rope", "S=padded:positions,T=padded"), ("softcap", "S=packed:positions,T=paged"), ("sink_window", "S=packed:positions,T=paged")):
+            with self.subTest(stem, layout=layout):
+                self.check(stem, layout)
+
+    def test_few(self):
+        """As many as have kernels of their own, in packed rows of which a call says so, too."""
+        for stem, layout, most in (("gqa", "S=padded:positions,T=paged", None), ("sliding_window", "S=packed:most:positions,T=paged", 1), ("alibi", "S=packed:most:positions,T=paged", 1)):
+            for queries in (3, 24):
+                with self.subTest(stem, layout=layout, queries=queries):
+                    self.check(stem, layout, queries=queries, ranks=2, most=most)
+
+    def test_lists(self):
+        """A mask of data, by lists of tiles."""
+        text = """attention marked { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, E]; input group: i32[B, T]; score_mod(s) = s * rsqrt(D);
+            mask(b, h, i, j) = j <= q_pos && (group[b, j] == i % 3 || j < 3); online softmax; }"""
+        f, dense = aule.compile(text, layout="S=padded:positions", optimize=1), aule.compile(text, optimize=1)
+        r = np.random.default_rng(1)
+        q, k, v = (r.standard_normal((2, 2, n, 16)).astype(np.float32) for n in (200, 210, 210))
+        group = r.integers(0, 3, (2, 210)).astype(np.int32)
+        want = dense(q, k, v, group=group)
+        got = f(q[:, :, 1::2], k, v, group=group, S_lengths=np.full(2, 100, np.int32), S_first=np.ones(2, np.int32), S_whole=np.full(2, 200, np.int32), S_every=2)
+        np.testing.assert_allclose(got, want[:, :, 1::2], rtol=2e-5, atol=8e-6)
+
+    def test_axes(self):
+        """By axes=, of rows that are all in use, too; ranks that have a shard of the keys beside, joined by parts."""
+        f = compiled(SCRIPTS / "gqa.attn")
+        plain = aule.compile(SCRIPTS / "gqa.attn", optimize=1)
+        r = np.random.default_rng(2)
+        q, k, v = (r.standard_normal((2, h, 40, 16)).astype(np.float32) for h in (4, 2, 2))
+        want = outputs(f, {"q": q, "k": k, "v": v}, {})[0]
+        whole = np.full(2, 40, np.int32)
+        for rank in range(2):
+            turn = aule.Positions(np.full(2, rank, np.int32), whole, 2)
+            for axes in ({"S": aule.dense(positions=turn)}, {"S": aule.padded(whole // 2, positions=turn)}, {"S": aule.dense(positions=turn), "T": aule.padded(whole)}):
+                np.testing.assert_allclose(plain(q[:, :, rank::2], k, v, axes=axes), want[:, :, rank::2], rtol=2e-5, atol=8e-6)
+            rows = q[:, :, rank::2].transpose(1, 0, 2, 3).reshape(1, 4, 40, 16)
+            o = plain(rows, k, v, axes={"S": aule.packed(np.array([0, 20, 40], np.int32), positions=turn), "T": aule.padded(whole)})
+            np.testing.assert_allclose(o[0].reshape(4, 2, 20, 16).swapaxes(0, 1), want[:, :, rank::2], rtol=2e-5, atol=8e-6)
+            halves = [plain.unfinished(q[:, :, rank::2], k[:, :, n::2], v[:, :, n::2], axes={"S": aule.dense(positions=turn), "T": aule.dense(positions=(np.full(2, n, np.int32), whole, 2))})
+                      for n in range(2)]
+            np.testing.assert_allclose(plain.combine(halves)["o"], want[:, :, rank::2], rtol=2e-5, atol=8e-6)
+
+    def test_devices(self):
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
+        self.check("sliding_window", "S=padded:positions,T=paged", queries=40, ranks=2, device=OTHERS[0])
+        self.check("alibi", "S=packed:positions,T=paged", queries=40, ranks=2, device=OTHERS[0])
+        f, r = compiled(SCRIPTS / "sliding_window.attn", "S=padded:positions,T=padded"), np.random.default_rng(6)
+        case = Case(compiled(SCRIPTS / "sliding_window.attn"), 16, queries=40)
+        rows = {name: np.nan_to_num(x) for name, x in case.tensors.items()}
+        for _ in range(6):
+            wild = [r.choice([-(2**31), -1, 0, 5, 96, 2**31 - 1], 7).astype(np.int32) for _ in range(3)]
+            given = dict(zip(("S_lengths", "S_first", "S_whole"), wild))
+            self.assertTrue(np.isfinite(outputs(f, rows | given | {"T_lengths": LENGTHS}, {"S_every": 3}, OTHERS[0])[0]).all())
+
+    def test_wrong_lists(self):
+        f, case = compiled(SCRIPTS / "gqa.attn", "S=padded:positions,T=padded"), Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=5)
+        right = {"S_lengths": np.full(7, 3, np.int32), "S_first": np.zeros(7, np.int32), "S_whole": np.full(7, 5, np.int32), "T_lengths": LENGTHS}
+        for name, at, value, message in (
+            ("S_first", 2, -1, r"gqa: S_first\[2\] is -1, S_whole has 5 positions"),
+            ("S_first", 2, 3, r"gqa: S_whole\[2\] is 5, and the last of 3 queries is position 5"),
+            ("S_whole", 4, 2, r"gqa: S_whole\[4\] is 2, and the last of 3 queries is position 2"),
+            ("S_whole", 1, -1, r"gqa: S_first\[1\] is 0, S_whole has -1 positions"),
+            ("S_lengths", 3, 6, r"gqa: S_lengths\[3\] is 6, q has 5 rows"),
+        ):
+            wrong = right | {name: right[name].copy()}
+            wrong[name][at] = value
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
+                outputs(f, case.tensors | wrong, {})
+        far = right | {"S_whole": np.full(7, 2**31 - 2, np.int32)}
+        with self.assertRaisesRegex(aule.ArgumentError, r"S_whole\[0\] is 2147483646, with S_every 3 there are at most 2147483645 positions"):
+            outputs(f, case.tensors | far, {"S_every": 3})
+        with self.assertRaisesRegex(aule.ArgumentError, "requirement not met: S_every is from 1 to 65536: .*S_every = 0"):
+            outputs(f, case.tensors | right, {"S_every": 0})
+        packed = compiled(SCRIPTS / "gqa.attn", "S=packed:positions,T=padded")
+        given = case.tensors | {"T_lengths": LENGTHS, "S_starts": np.array([0, 5, 5, 5, 5, 5, 5, 5], np.int32), "S_first": np.zeros(7, np.int32), "S_whole": np.full(7, 4, np.int32)}
+        with self.assertRaisesRegex(aule.ArgumentError, r"gqa: S_whole\[0\] is 4, and the last of 5 queries is position 4"):
+            outputs(packed, given | {"q": case.tensors["q"][:1]}, {})
+
+    def test_refused(self):
+        text = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[S]; score_mod(s) = s + x[q_idx]; online softmax; }"
+        for layout in ("S=padded:positions", "S=dense:positions", "S=packed:positions,T=paged"):
+            with self.assertRaisesRegex(aule.CompileError, "(?m)axis S: the input 'x' has an element for each position, of which q has fewer rows$"):
+                aule.compile(text, layout=layout)
+        with self.assertRaisesRegex(aule.CompileError, "axis S: q and k have one axis; positions are those of queries or of keys"):
+            compiled(SCRIPTS / "documents.attn", "S=padded:positions")
+        with self.assertRaisesRegex(aule.CompileError, "axis S: what `groups` share is for queries that are the last of their sequences; beside it `positions` of queries are not carried yet"):
+            compiled(SCRIPTS / "gqa.attn", "S=padded:positions,T=paged:groups")
+        f = compiled(SCRIPTS / "gqa.attn", "S=padded:positions")
+        q = np.zeros((1, 4, 3, 16), np.float32)
+        k = np.zeros((1, 2, 3, 16), np.float32)
+        lists = {"S_lengths": np.full(1, 3, np.int32), "S_first": np.zeros(1, np.int32), "S_whole": np.full(1, 3, np.int32)}
+        with self.assertRaisesRegex(aule.Error, "gqa with layout S=padded:positions has no backward pass"):
+            f.backward(f.forward(q, k, k, **lists), q)
 
 
 if __name__ == "__main__":

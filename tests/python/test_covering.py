@@ -96,7 +96,7 @@ REFUSED: list[tuple[dict, str]] = [
     ({"keys": words("packed:positions")}, "packed rows are positions from 0 on, others are not carried yet"),
     ({"keys": words("packed:modified")}, "modified rows are those of a cache: of keys, dense, padded or paged"),
     ({"queries": "paged"}, "it is the length of q, and queries lie in no pages"),
-    ({"queries": words("padded:rows:positions")}, "it is the length of q; rows and positions are those of keys"),
+    ({"queries": words("padded:rows")}, "it is the length of q; rows are those of keys"),
     ({"script": "swin", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
     ({"script": "natten2d", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
     *(
