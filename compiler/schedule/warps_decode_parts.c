@@ -382,7 +382,7 @@ static void begin_own_rows(Lanes *x)
 {
     if (!x->p->attn->queries.layout) return;
     AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "%s * group", lanes_query_end(x));
+    const char *rows = tile_text(x->t, "%s * group", lanes_query_end(x));
     if (!x->only) {
         tile_if(t, "mb * %d < %s", x->block, rows);
     } else if (x->atom->m > 1) {
