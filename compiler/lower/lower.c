@@ -201,7 +201,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     l->kernel_vars = AU_NEW_ARRAY(arena, AuHeld, kernel->vars.count + 1);
     l->k = kernel_new(arena, kernel->name, (uint32_t)module->caps->lanes, 1);
     l->k->banner = how->banner;
-    l->k->written = (uint32_t)module->options.written;
+    l->k->written = (uint32_t)kernel->written;
     l->k->paced = (uint32_t)module->options.paced;
     l->k->resident = (uint32_t)kernel->resident;
     l->k->span = how->script;

@@ -95,7 +95,9 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
     AuProblem by_groups = *p;
     if (p->caps->has_private) return schedule_lanes_decode_rows(p);
     if (p->form == AU_FEW_NARROW) return warps_atom(p)->m;
-    if (schedule_lanes_packed_limit(arena, p)) return LANES_PACKED_ROWS;
+    if (schedule_lanes_packed_limit(arena,
+                                    p)) /* alone they are those that they are beside others */
+        return p->invariant && p->attn->queries.layout ? LANES_PACKED_BESIDE : LANES_PACKED_ROWS;
     if (schedule_warps_decode_limit(arena, p)) {
         /* those before the tall form leave it what is more than a tile; the usual form has the rest */
         const bool before = (p->balanced && !p->form) || p->form == AU_FEW_CROWDED;
@@ -114,8 +116,8 @@ bool schedule_takes_mixed(AuArena *arena, const AuProblem *p)
     AuProblem mixed = *p;
     mixed.queries = AU_MIXED_QUERIES;
     if (p->tf32) return false;
-    return p->caps->has_private ? schedule_lanes_mixed_shape(arena, &mixed, &shape, &why)
-                                : schedule_warps_mixed_shape(arena, &mixed, &shape, &why);
+    return (!p->caps->has_private && schedule_warps_mixed_shape(arena, &mixed, &shape, &why)) ||
+           schedule_lanes_mixed_shape(arena, &mixed, &shape, &why);
 }
 
 /* Where sequences have lengths of their own, and no others' keys. Kernels that begin beside those before would wait for the list. */

@@ -166,10 +166,13 @@ static const char *said_most(Lanes *x, LanesSide side)
                       : hooks_name(x->arena, a->params[rows->most_rows].name);
 }
 
-/* As of calls that have no others (lanes_decode.c, warps_decode.c). */
+/* As of calls that have no others (lanes_decode.c, warps_decode.c), but of multiply-adds, whose calls may have more (lanes_packed.c). */
 const char *lanes_few_queries(Lanes *x)
 {
     const bool on_cpu = x->p->caps->has_private;
+    if (!on_cpu && x->atom->m == 1)
+        return tile_text(x->t, "min(max(%d * %s / max(%s, 1), 1), %d)", LANES_PACKED_BESIDE,
+                         lanes_axis(x, 1, 1), lanes_axis(x, 0, 1), LANES_PACKED_QUERIES);
     return tile_text(x->t, "min(%d * %s / max(%s, 1), %d)",
                      on_cpu ? schedule_lanes_decode_rows(x->p) : WARPS_DECODE_ROWS,
                      lanes_axis(x, 1, 1), lanes_axis(x, 0, 1),

@@ -56,7 +56,7 @@ const char *lanes_row_place(Lanes *x, LanesSide side, const char *head, const ch
 const char *lanes_query_place(Lanes *x);
 /* How many queries a sequence has at most: of packed ones what the call says (kernels for few queries), one at least. */
 const char *lanes_most_queries(Lanes *x);
-/* So many are few, of batches that have both (warps_mixed.c, lanes_mixed.c). */
+/* So many are few, of batches that have both (warps_mixed.c, lanes_mixed.c), in kernels that have an atom. */
 const char *lanes_few_queries(Lanes *x);
 /* Kernels for few queries, which are packed or padded: rows of no sequence, behind that of the block's row `mb`, are written. In the kernel that joins
  * parts, a block a row of each sequence: begins what is for rows of it; ends that, and writes others with [columns] of o; finals, where [finals] says so. */

@@ -211,7 +211,7 @@ AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *
 /* What was written, read, hooks inlined and verified; NULL after an error. */
 AuSchedule *lanes_built(Lanes *x, AuDiags *diags);
 
-/* ---- lanes_forward.c, lanes_decode.c: what begins a module (false: a diagnostic says why not), and kernels in one */
+/* ---- lanes_forward.c, lanes_decode.c, lanes_packed.c: what begins a module (false: a diagnostic says why not), and kernels in one */
 bool lanes_forward_begin(AuArena *arena, AuDiags *diags, const AuProblem *p, AuSchedule *out,
                          Lanes *x);
 void lanes_forward_kernel(Lanes *x);
@@ -219,5 +219,10 @@ void lanes_decode_begin(Lanes *x);
 /* Keys that sequences share are read once, where there are such and these kernels can. */
 void lanes_decode_share_keys(Lanes *x);
 void lanes_decode_kernels(Lanes *x);
+/* Instructions of loops over registers there; others stay loops, whose loads no compiler brings forward. */
+enum { LANES_PACKED_WRITTEN = 20000 };
+void lanes_packed_begin(Lanes *x);
+void lanes_packed_lists(Lanes *x); /* kernels of lists that the others read */
+void lanes_packed_kernels(Lanes *x);
 
 #endif

@@ -138,6 +138,7 @@ void lanes_forward_kernel(Lanes *x)
     lanes_forward_head(x);
     lanes_key_tiles(x, TILE_RANGE);
     lanes_core(x, memories);
+    lanes_begin_listed(x);
     tile_frag(t, "score", "f32[kv:%d, q:%d] @ %s.C", lanes_keys(x), x->rows, x->atom->name);
     tile_frag(t, "acc", "f32[e:%d, q:%d] @ %s.C = 0.0", x->p->e, x->rows, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
@@ -155,6 +156,7 @@ void lanes_forward_kernel(Lanes *x)
         tile_store(t, "%s(out) -> o[%s, :] clip", x->operand, lanes_query_place(x));
         lanes_store_finals(x);
     }
+    lanes_end_listed(x);
     tile_end(t);
     tile_end(t);
 }

@@ -32,8 +32,6 @@ enum {
     TILE = 2,        /* keys of a tile, for each lane */
     WIDE_LANE = 192, /* registers */
     BLOCKS = 8,      /* of a processor, that parts are made for */
-    WRITTEN =
-        20000, /* instructions of loops over registers; others stay loops, whose loads no compiler brings forward */
     PART = 256 /* keys of a part at least: what a block begins and ends with, and a part to join */
 };
 
@@ -219,7 +217,9 @@ static void sums(Lanes *x)
 static void store_part(Lanes *x)
 {
     for (int32_t n = 0; n < x->p->e / cut(x->p); n++) lanes_scale_values_of(x, sums_called(x, n));
-    if (x->of_group)
+    if (x->of_group && has_cuts(x))
+        warps_prefix_store_cuts(x, cut(x->p));
+    else if (x->of_group)
         warps_prefix_store(x);
     else if (has_cuts(x))
         warps_store_cuts(x, cut(x->p));
@@ -242,11 +242,18 @@ static void part(Lanes *x)
 
 static void roles(Lanes *x) { warps_core_role(x, part); }
 
-static void kernels(Lanes *x)
+void lanes_packed_lists(Lanes *x) { warps_prefix_lists(x); }
+
+void lanes_packed_kernels(Lanes *x)
 {
-    warps_prefix_lists(x);
     warps_prefix_kernel_of(x, memories, part);
     warps_kernels_behind_lists(x, memories, roles);
+}
+
+static void kernels(Lanes *x)
+{
+    lanes_packed_lists(x);
+    lanes_packed_kernels(x);
 }
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
@@ -255,16 +262,40 @@ static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
                 tile_exchange_words(p->caps));
 }
 
-/* Rows of a group that a block has, as many as registers and shared memory hold. No more than of one sequence would save nothing. */
+/* Has a block registers and shared memory for the rows of a group, and keys enough for all lanes? */
+static bool has_room(const AuProblem *p, const AuShape *group)
+{
+    return group->rows * cut(p) <= GROUP_SUMS * p->caps->lanes &&
+           shared_bytes(p, group) <= p->caps->shared_bytes &&
+           group->key_tile % p->caps->lanes == 0 && group->key_tile % BROUGHT == 0;
+}
+
+/* As many as there is room for, if by tiles of half as many keys. No more than of one sequence would save nothing. */
 static void share_keys(Lanes *x)
 {
-    const AuProblem *p = x->p;
     AuShape group = *x->shape;
-    group.rows = GROUP_ROWS;
-    while (group.rows > x->rows && (group.rows * p->e > GROUP_SUMS * p->caps->lanes ||
-                                    shared_bytes(p, &group) > p->caps->shared_bytes))
-        group.rows /= 2;
-    if (group.rows > x->rows && !has_cuts(x)) warps_prefix_begin_as(x, &group);
+    for (group.rows = GROUP_ROWS; group.rows > x->rows; group.rows /= 2)
+        for (int32_t part = 1; part <= TILE; part++) {
+            group.key_tile = x->shape->key_tile / part;
+            if (!has_room(x->p, &group)) continue;
+            warps_prefix_begin_as(x, &group);
+            return;
+        }
+}
+
+void lanes_packed_begin(Lanes *x)
+{
+    const AuTileCaps *caps = x->p->caps;
+    if (tile_exchange_words(caps)) tile_set_option(x->t, "contiguous", 1); /* OpenCL's */
+    x->rows = x->block = x->shape->rows;
+    x->atom = tile_best_atom(caps, TILE_F32, TILE_ON_WARP);
+    x->held = "f32";
+    x->makes_elements = lanes_makes_elements(x->p);
+    x->resident = BLOCKS;
+    x->part_least = PART;
+    x->item_rows[LANES_KEYS] = lanes_block_rows(x);
+    share_keys(x);
+    tile_layout(x->t, "in_rows", "reg", tile_text(x->t, "lane:%d@1", caps->lanes));
 }
 
 AuSchedule *schedule_lanes_packed(AuArena *arena, AuDiags *diags, const AuProblem *p,
@@ -272,17 +303,8 @@ AuSchedule *schedule_lanes_packed(AuArena *arena, AuDiags *diags, const AuProble
 {
     AuSchedule *out = schedule_new(arena, diags, p, "lanes_packed", shape, NULL);
     Lanes x = lanes_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    if (tile_exchange_words(p->caps)) tile_set_option(x.t, "contiguous", 1); /* OpenCL's */
-    tile_set_option(x.t, "written", WRITTEN);
-    x.rows = x.block = shape->rows;
-    x.atom = tile_best_atom(p->caps, TILE_F32, TILE_ON_WARP);
-    x.held = "f32";
-    x.makes_elements = lanes_makes_elements(p);
-    x.resident = BLOCKS;
-    x.part_least = PART;
-    x.item_rows[LANES_KEYS] = lanes_block_rows(&x);
-    share_keys(&x);
-    tile_layout(x.t, "in_rows", "reg", tile_text(x.t, "lane:%d@1", p->caps->lanes));
+    tile_written(x.t, LANES_PACKED_WRITTEN);
+    lanes_packed_begin(&x);
     tile_layout(x.t, "along_lanes", tile_text(x.t, "lane:%d@1", p->caps->lanes), NULL);
     return lanes_forward_built(&x, diags, kernels);
 }

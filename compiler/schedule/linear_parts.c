@@ -546,7 +546,7 @@ AuSchedule *lin_schedule(AuArena *arena, AuDiags *diags, const AuProblem *p, con
     out->shape = *shape;
     out->name = shape_text(arena, name, shape);
     Linear l = lin_begin(arena, schedule_begin(arena, diags, p, out), p, out);
-    if (!l.x.on_cpu) tile_set_option(l.x.t, "written", MOST_WRITTEN);
+    if (!l.x.on_cpu) tile_written(l.x.t, MOST_WRITTEN);
     if (!l.x.on_cpu && !tile_exchange_words(p->caps)) tile_set_option(l.x.t, "late_strides", 1);
     layouts(&l);
     kernel(&l);

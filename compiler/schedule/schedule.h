@@ -246,6 +246,8 @@ int32_t schedule_lanes_decode_rows(const AuProblem *problem); /* of a head of ke
 /* lanes_packed.c: the same. Of the heads that share keys as many rows as there are: what else there is has each head by itself. */
 int32_t schedule_lanes_packed_limit(AuArena *arena, const AuProblem *problem);
 enum { LANES_PACKED_ROWS = 1 << 16, LANES_PACKED_QUERIES = 48 };
+/* Beside sequences of many queries of a head of keys no more than so many rows are few, and those of one query, since there is room for as many of each. */
+enum { LANES_PACKED_BESIDE = 64 };
 /* Have kernels for any number of queries warps that share their rows, so that hooks must have what joins their states (hooks_join)? */
 bool schedule_joins_warps(AuArena *arena, const AuProblem *p);
 /* choose.c: of the kernels that there are for the problem. */

@@ -68,6 +68,8 @@ void warps_prefix_kernel(const Lanes *x);
 void warps_prefix_kernel_of(const Lanes *x, void (*memories)(Lanes *x), void (*part)(Lanes *x));
 void warps_prefix_name_rows(Lanes *x);
 void warps_prefix_store(Lanes *x);
+/* The same of one warp whose sums are acc0, acc1 .., so many channels each. */
+void warps_prefix_store_cuts(Lanes *x, int32_t width);
 void warps_prefix_arguments(const Lanes *x, AuTileMode mode);
 const char *warps_prefix_parts(const Lanes *x);
 /* Lanes.rows rows from [first] on: `r`, and the head `h` and the query `i` of each. */

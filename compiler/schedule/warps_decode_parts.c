@@ -30,9 +30,11 @@ static const char *packed_rows(Lanes *x)
 
 const char *warps_part_place(const Lanes *x) { return x->p->balanced ? "slot, hk" : "span, b, hk"; }
 
+/* Beside many most sequences have one query: a block has what its rows are, one block after the other. */
 const char *warps_row_blocks(Lanes *x)
 {
-    if (x->only) return "1"; /* which has them one after the other */
+    if (x->only && x->atom->m > 1) return "1";
+    if (x->only) return tile_text(x->t, "cdiv(%s, %d)", heads_of_group(x), x->block);
     return tile_text(x->t, "cdiv(%s, %d)", packed_rows(x), x->block);
 }
 
@@ -200,12 +202,13 @@ static void keys_head(Lanes *x)
     if (x->ends_rows) lanes_result_arguments(x);
     if (x->p->balanced) {
         grid_of_list(x);
-    } else if (x->only) {
+    } else if (x->only && x->atom->m > 1) {
         tile_grid(t, "span: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
     } else {
         tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), warps_row_blocks(x),
                   lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
-        tile_let(t, "mb", "turn %% %s", warps_row_blocks(x)); /* neighbours read the same keys */
+        tile_let(t, x->only ? "first_block" : "mb", "turn %% %s",
+                 warps_row_blocks(x)); /* neighbours read the same keys */
         tile_let(t, "span", "turn / %s", warps_row_blocks(x));
     }
     tile_let(t, "group", "%s", heads_of_group(x));
@@ -320,11 +323,18 @@ static void row_grid(Lanes *x)
     tile_grid(t, "%s: %s, h: %s, b: %s", name, rows, lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
 }
 
+/* Has the kernel beside it one, for the elements that it makes (lanes_forward.c)? */
+static bool has_row_layout(const Lanes *x)
+{
+    return x->only && x->atom->m == 1 && x->makes_elements;
+}
+
 static void join_kernel(Lanes *given)
 {
     AuTileBuild *t = given->t;
     Lanes one = *given, *x = &one;
-    tile_layout(t, "a_row_along", "reg", tile_text(t, "lane:%d@1", x->p->caps->lanes));
+    if (!has_row_layout(x))
+        tile_layout(t, "a_row_along", "reg", tile_text(t, "lane:%d@1", x->p->caps->lanes));
     tile_kernel(t, x->only ? "few" : "forward");
     lanes_arguments(x);
     lanes_members_argument(x);
@@ -371,11 +381,19 @@ static void join_kernel(Lanes *given)
 static void begin_own_rows(Lanes *x)
 {
     if (!x->p->attn->queries.layout) return;
+    AuTileBuild *t = x->t;
     const char *rows = tile_text(x->t, "%s * group", lanes_query_end(x));
-    if (x->only)
-        tile_for_range(x->t, "mb", "0", tile_text(x->t, "cdiv(%s, %d)", rows, x->block));
-    else
-        tile_if(x->t, "mb * %d < %s", x->block, rows);
+    if (!x->only) {
+        tile_if(t, "mb * %d < %s", x->block, rows);
+    } else if (x->atom->m > 1) {
+        tile_for_range(t, "mb", "0", tile_text(t, "cdiv(%s, %d)", rows, x->block));
+    } else {
+        const char *blocks = warps_row_blocks(x);
+        tile_for_range(
+            t, "turn_of_block", "0",
+            tile_text(t, "cdiv(cdiv(%s, %d) - first_block, max(%s, 1))", rows, x->block, blocks));
+        tile_set(t, "mb", "first_block + turn_of_block * %s", blocks);
+    }
 }
 
 static void end_own_rows(Lanes *x)

@@ -219,14 +219,30 @@ static void let_tiles(Lanes *x)
                                          .behind = ranges || !masked});
 }
 
+static const char *stored_rows(Lanes *x)
+{
+    return tile_text(x->t, "[span, hk, %s + self * %d +: %d from 0 to last_row", first_row(x),
+                     x->rows, x->rows);
+}
+
+static void store_states(Lanes *x)
+{
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_store(x->t, "state%u -> shared_state%u%s] clip", n, n, stored_rows(x));
+}
+
 void warps_prefix_store(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const char *at = tile_text(t, "[span, hk, %s + self * %d +: %d from 0 to last_row",
-                               first_row(x), x->rows, x->rows);
-    tile_store(t, "acc -> shared_acc%s, :] clip", at);
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> shared_state%u%s] clip", n, n, at);
+    tile_store(x->t, "acc -> shared_acc%s, :] clip", stored_rows(x));
+    store_states(x);
+}
+
+void warps_prefix_store_cuts(Lanes *x, int32_t width)
+{
+    for (int32_t n = 0; n < x->p->e / width; n++)
+        tile_store(x->t, "acc%d -> shared_acc%s, %d +: %d] clip", n, stored_rows(x), n * width,
+                   width);
+    store_states(x);
 }
 
 /* ---- the kernel */

@@ -17,6 +17,7 @@ struct AuTileBuild {
     Reader r;
     const char *name;
     AuTileKernel *kernel; /* the one that was begun last */
+    int32_t written;      /* what those that begin say of loops */
     Open open[MOST_OPEN];
     uint32_t depth;
 };
@@ -197,6 +198,7 @@ void tile_kernel_(AuTileBuild *t, AuTileWhere at, const char *name)
     t->kernel = AU_NEW(t->r.arena, AuTileKernel);
     t->kernel->name = take_name(&t->r);
     t->kernel->span = span_from(&t->r, 0);
+    t->kernel->written = t->written;
     finish(t);
     AU_PUSH(t->r.arena, m->kernels.at, m->kernels.count, m->kernels.capacity, t->kernel);
     open_block(t, NULL, NULL);
@@ -214,6 +216,8 @@ AuTileHandle tile_arg_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileM
 }
 
 void tile_resident(AuTileBuild *t, int32_t blocks) { t->kernel->resident = blocks; }
+
+void tile_written(AuTileBuild *t, int32_t instructions) { t->written = instructions; }
 
 void tile_grid_(AuTileBuild *t, AuTileWhere at, AuTileTemplate axes)
 {

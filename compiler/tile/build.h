@@ -72,6 +72,8 @@ AuTileHandle tile_arg_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileM
 void tile_grid_(AuTileBuild *t, AuTileWhere at, AuTileTemplate axes);
 /* Blocks that a processor shall have registers for. */
 void tile_resident(AuTileBuild *t, int32_t blocks);
+/* Of kernels that begin from here on: instructions at most where loops over registers are written out. */
+void tile_written(AuTileBuild *t, int32_t instructions);
 #define tile_let(t, names, ...)                                                                    \
     tile_let_(t, TILE_WHERE, TILE_WORD(names), TILE_TEMPLATE(__VA_ARGS__))
 AuTileHandle tile_let_(AuTileBuild *t, AuTileWhere at, const char *names, AuTileTemplate value);

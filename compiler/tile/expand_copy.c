@@ -228,6 +228,7 @@ static void copy_kernel(Expand *x, const AuTileKernel *k)
         AU_PUSH(x->arena, out->args.at, out->args.count, out->args.capacity, m);
     }
     out->resident = k->resident;
+    out->written = k->written;
     for (uint32_t i = 0; i < k->grid.count; i++) {
         const AuTileGridAxis g = {keep(x, k->grid.at[i].name),
                                   expand_expr(x, NULL, k->grid.at[i].extent)};

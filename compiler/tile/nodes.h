@@ -356,6 +356,8 @@ struct AuTileKernel {
     TILE_LIST(AuTileMemory *) args;
     TILE_LIST(AuTileGridAxis) grid; /* the first axis varies fastest */
     int32_t resident; /* blocks that a processor shall have registers for; 0: not said */
+    int32_t
+        written; /* instructions at most where loops over registers are written out; 0: all are, or none */
     AuTileStmts lets; /* ASSIGN */
     TILE_LIST(AuTileList *) lists;
     TILE_LIST(AuTileMemory *) shared;
@@ -398,13 +400,12 @@ enum { TILE_MOST_COLUMNS = 16 };
     OPTION(split, 0)           /* a loop for each segment of a list, not one with a branch */       \
     OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */     \
     OPTION(persistent, 0)      /* so many blocks a processor work through the grid's */             \
-    OPTION(written, 0)      /* instructions at most where loops over registers are written out */   \
-    OPTION(paced, 0)        /* products at most that operands are read ahead for: AMD's */          \
-    OPTION(late_strides, 0) /* addresses of copies element by element are made beside them */       \
-    OPTION(together, 0)     /* loads side by side ask once whether all tensors lie in vectors */    \
-    OPTION(passing, 0)      /* tiles pass through registers: loads side by side ask once whether \
+    OPTION(paced, 0)           /* products at most that operands are read ahead for: AMD's */       \
+    OPTION(late_strides, 0)    /* addresses of copies element by element are made beside them */    \
+    OPTION(together, 0) /* loads side by side ask once whether all tensors lie in vectors */        \
+    OPTION(passing, 0)  /* tiles pass through registers: loads side by side ask once whether \
                                 all of their rows are inside, and a lane keeps vectors; what is \
-                                seldom asked of a row is asked in a branch */  \
+                                seldom asked of a row is asked in a branch */      \
     OPTION(                                                                                         \
         parted,                                                                                     \
         0) /* of exp(x - y - z), both of a row, z may be anything, not what rounding took from y */ \

@@ -294,6 +294,7 @@ static void print_signature(const AuTileKernel *k, AuText *out)
     }
     au_text_add(out, ")");
     if (k->resident) au_text_add(out, " resident %d", k->resident);
+    if (k->written) au_text_add(out, " written %d", k->written);
     au_text_add(out, " {\n");
 }
 

@@ -78,6 +78,7 @@ void read_grid(Reader *r, AuTileKernel *k)
     }
     expect(r, ")");
     if (accept(r, "resident")) k->resident = read_count(r);
+    if (accept(r, "written")) k->written = read_count(r);
 }
 
 AuTileSegment read_segment(Reader *r)

@@ -365,12 +365,13 @@ class Stages(Case):
             self.assertEqual(written, (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
 
     def test_few_rows_without_matrices(self):
-        """A golden text: few queries over pages by multiply-adds of a warp; who has none of them, and shapes that do not do."""
+        """Golden texts: few queries over pages by multiply-adds of a warp, alone and beside many; who has none of them, and shapes that do not do."""
         root = EXAMPLES.parents[2]
         options = ["--target=opencl", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=S=packed:most,T=paged", "--emit=tiled-ir"]
         made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
-        programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if "lanes_packed" in text.splitlines()[0]]
-        self.assertEqual("// ==== " + programs[0].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/few_lanes.tile").read_text())
+        for name, golden in (("lanes_packed", "few_lanes"), ("lanes_mixed", "mixed_lanes")):
+            programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if name in text.splitlines()[0]]
+            self.assertEqual("// ==== " + programs[0].split("// ---- hooks inlined")[0], (root / f"tests/golden/tiled-ir/{golden}.tile").read_text())
         for given, why in (("keys=40", "tiles of 40 keys, no multiple of 32"), ("rows=64 keys=128", "bytes of shared memory")):
             self.expect(aulec(root / "attn_scripts/gqa.attn", *options, f"--shape=lanes_packed: {given}", "-o", "-"), 2, why)
         # rows that are no whole pieces

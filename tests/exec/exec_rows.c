@@ -18,8 +18,12 @@ static Tensor *list_of(Run *r)
 /* All rows, one less, .., none, all again. Of batches of few and many: all, one, as many as are few, none, one more, two. */
 static int64_t rows_of(const Run *r, size_t b)
 {
-    const bool on_cpu = !strstr(r->suite->name, ":sm_");
-    const int64_t most = r->tensors[0].shape[2], limit = on_cpu ? 8 : 32,
+    const bool of_lanes = strstr(r->suite->name, ":generic"),
+               on_cpu = !of_lanes && !strstr(r->suite->name, ":sm_");
+    const int64_t most = r->tensors[0].shape[2],
+                  limit = of_lanes ? 48
+                          : on_cpu ? 8
+                                   : 32,
                   rows_of_group =
                       (on_cpu ? 16 : 64) * r->tensors[1].shape[1] / r->tensors[0].shape[1],
                   few = rows_of_group < limit ? rows_of_group : limit,

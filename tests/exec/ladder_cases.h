@@ -326,6 +326,8 @@ static const ExecCase group_cases[] = {
     {"mha.attn", "B=5 H=4 Hk=2 S=1 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups invariant"},
     {"../../exec/scripts/latent.attn", "B=1 H=7 S=1 T=1100 D=416", NULL, "decode forward invariant"},
     {"mha.attn", "B=5 H=2 Hk=1 S=60 T=170 D=32 E=32 slots=4 shared=64", NULL, "forward paged groups pages"},
+    {"../../../attn_scripts/mla_decode.attn", "B=3 H=5 S=1 T=150 slots=16 shared=128", NULL, "decode forward paged groups e4m3"},
+    {"../../exec/scripts/latent.attn", "B=5 H=7 S=2 T=200 D=416 slots=8 shared=128", NULL, "decode forward paged groups shares"},
 };
 /* Few queries that are packed, or padded, over keys in all layouts: with rows of their own, none too, against kernels for any number (exec_rows.c); groups of
  * 1 to 7 heads, rows in several blocks, one row, no keys; windows, sinks, slopes, changed queries and keys, values in keys, inputs that are packed too.
@@ -404,7 +406,7 @@ static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=9 H=4 Hk=2 S=1 T=400 D=64 E=128 slots=5", NULL, "decode forward paged i8 token balanced narrow"},
 };
 /* Batches of few queries and many (exec_rows.c): as many as are few, one more; over keys in all layouts. */
-static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90a", "kernel-ir:sm_90", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
+static const char *const mixed_rungs[] = {"kernel-ir:sm_80", "tiled-ir:sm_80", "kernel-ir:x86-64-v3", "kernel-ir:sm_90a", "kernel-ir:generic", "kernel-ir:sm_90", "tiled-ir:generic", "tiled-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx"};
 static const ExecCase mixed_cases[] = {
     {"mha.attn", "B=6 H=4 Hk=2 S=40 T=70 D=32 E=32 slots=1", NULL, "mixed packed most forward paged unequal work"},
     {"gemma_local.attn", "B=4 H=8 Hk=1 S=20 T=150 D=32 E=32 slots=48", "window=40", "mixed packed most forward paged work"},

@@ -193,6 +193,7 @@ FEW = [
     ("what is behind the list of many is left as it is", "work_list.c", '"place >= listed && place < %s"', '"place > listed && place < %s"'),
     ("rows of few are joined by the first block alone", "warps_decode_parts.c", '"first_row + turn_of_row * %d"', '"first_row + 0 * turn_of_row * %d"'),
     ("tiles of rows meet where they were joined", "warps_decode_parts.c", 'if (x->only) tile_sync(x->t, "all");', ''),
+    ("blocks of multiply-adds beside many are all the first", "warps_decode_parts.c", '"first_block + turn_of_block * %s"', '"first_block + 0 * turn_of_block * %s"'),
     ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x);\n    if (x->of_group)', 's = lanes_most_queries(x);\n    if (x->of_group)'),
     ("processors: queries are those of the first sequence", "lanes_decode.c", 'lanes_row_place(x, LANES_QUERIES, "h", "mb"));', 'x->p->attn->queries.layout == AU_LAYOUT_PACKED ? "0, h, mb" : "b, h, mb");'),
     ("processors: blocks have the first one's rows", "lanes_decode.c", '"(block * %d + %s)"', '"(0 * block * %d + %s)"'),

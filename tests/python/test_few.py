@@ -263,6 +263,40 @@ class Mixed(test_decode.VarlenOverPages):
                 np.testing.assert_array_equal(x[:, :, one], z if queries and queries <= 8 else y[:, :, one], err_msg=f"{pairs[b]}")
         self.assertFalse(mixed[0][:, :, starts[-1] :].any())
 
+    def check_device(self, path, counts, lengths, slots, device, params=None):
+        """Packed rows over pages beside the same without a number, which has the kernel for any: of many rows the same, of few near it."""
+        wide = SIZES | {"D": 64, "E": 64}
+        with mock.patch.dict(SIZES, wide):
+            few, any_number, dense = (compiled(path, layout) for layout in ("S=packed:most,T=paged", "S=packed,T=paged", None))
+            case = Case(dense, slots, queries=max(counts), lengths=np.array(lengths, np.int32), most=-(-max(lengths) // slots) * slots, paged=few)
+        q, starts = of_packed(case, counts)
+        given = case.tensors | case.pools | {"q": q, "S_starts": starts, "T_lengths": case.lengths, "T_table": case.table}
+        params = case.params | (params or {})
+        got, want = outputs(few, given, params | {"S_most": max(counts)}, device), outputs(any_number, given, params, device)
+        for x, y in zip(got, want):
+            for b, count in enumerate(counts):
+                own, say = np.s_[:, :, starts[b] : starts[b + 1]], f"{count} queries of {lengths[b]} keys on {device}"
+                if count > 32:  # two heads share one of keys: 64 rows
+                    np.testing.assert_array_equal(x[own], y[own], err_msg=say)
+                else:
+                    np.testing.assert_allclose(x[own], y[own], rtol=2e-5, atol=2e-5, err_msg=say)
+        self.assertTrue((got[0] != want[0]).any(), "other kernels")
+        self.assertFalse(got[0][:, :, starts[-1] :].any(), "rows of no sequence")
+        return few, given, params
+
+    @unittest.skipIf(not OTHERS, "no device but processors")
+    def test_other_devices(self):
+        """By multiply-adds of warps: none, one, as many as are few, one more; keys in several parts; lists, whatever is in them."""
+        counts, lengths = [1, 100, 3, 0, 33, 1, 32, 1, 2, 1, 1, 1], [700, 400, 70, 9, 40, 1, 600, 1100, 2, 0, 16, 17]
+        self.check_device(SCRIPTS / "gqa.attn", counts, lengths, 16, OTHERS[0])
+        few, given, params = self.check_device(SCRIPTS / "sliding_window.attn", counts, lengths, 7, OTHERS[-1], {"window": 50})
+        finite = {name: np.nan_to_num(x) for name, x in given.items()}
+        r = np.random.default_rng(5)
+        wild = {name: r.integers(-(2**31), 2**31 - 1, given[name].shape).astype(np.int32) for name in ("T_lengths", "T_table")}
+        starts = np.sort(r.integers(-(2**31), 2**31 - 1, given["S_starts"].shape)).astype(np.int32)
+        (o, *_) = outputs(few, finite | wild | {"S_starts": starts}, params | {"S_most": 100}, OTHERS[-1])
+        self.assertTrue(np.isfinite(o).all())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import aule
-from support import DEVICE, ROOT, torch
+from support import DEVICE, OTHERS, ROOT, torch
 
 LENGTHS = np.array([70, 0, 1, 1024, 1025, 2600, 17, 2048], np.int32)
 H, HK, D, SLOTS = 8, 2, 64, 16
@@ -75,6 +75,24 @@ class Invariant(unittest.TestCase):
                 for said in (True, False):
                     for got, b in zip(call(np.array(which), paged, said), which):
                         np.testing.assert_array_equal(got, want[b], err_msg=f"{counts[b]} rows of {LENGTHS[b]} keys among {which}, pages: {paged}")
+
+    @unittest.skipIf(not OTHERS, "no device but processors")
+    def test_packed_on_other_devices(self):
+        """Few by multiply-adds of warps: in a call of few alone as beside many."""
+        case, counts = Case(70), np.array([3, 2, 1, 70, 1, 4, 17, 0])
+        entries = case.table.shape[1]
+
+        def call(which, **more):
+            starts = np.concatenate([[0], np.cumsum(counts[which])]).astype(np.int32)
+            lists = {"seqused_k": LENGTHS[which], "page_table": np.ascontiguousarray(case.table[which, :entries])}
+            rows = np.concatenate([case.q[b, : counts[b]] for b in which])
+            o = aule.attention_varlen(rows, *case.pools, starts, causal=True, invariant=True, max_seqlen_q=int(counts[which].max()), backend=OTHERS[-1], **lists, **more)
+            return [o[a:z] for a, z in zip(starts, starts[1:])]
+
+        want = call(np.arange(len(LENGTHS)))
+        for which in ([5], [5, 3, 0], [5] * 12, [4, 7, 1, 6]):
+            for got, b in zip(call(np.array(which)), which):
+                np.testing.assert_array_equal(got, want[b], err_msg=f"{counts[b]} rows of {LENGTHS[b]} keys among {which}")
 
     def test_packed(self):
         self.check_packed()
