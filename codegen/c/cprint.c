@@ -211,6 +211,7 @@ static void print_instr(AuCPrinter *p, AuVal v)
     case AU_K_ATOMIC_ADD:
     case AU_K_ATOMIC_INC: cprint_atomic(p, v); return;
     case AU_K_BARRIER: print_barrier(p, in); return;
+    case AU_K_HINT: return;
     case AU_K_FOR: print_for(p, v); return;
     case AU_K_IF: print_if(p, v); return;
     case AU_K_NOTE:

@@ -198,6 +198,7 @@ void emit_instr(AuEmit *e, AuVal v)
     case AU_K_GRID_WAIT:
     case AU_K_REGISTERS: emit_fault(e, in, "an operation that no generator has yet"); return;
     case AU_K_BARRIER: return; /* one executor, its lanes in step */
+    case AU_K_HINT: return;
     case AU_K_FOR: emit_for(e, v, in); return;
     case AU_K_IF: emit_if(e, in); return;
     case AU_K_NOTE: emit_note(e, in->text); return;

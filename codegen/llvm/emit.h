@@ -31,6 +31,7 @@ typedef struct AuDevice {
     bool (*open)(struct AuEmit *e); /* the function and the places of memories; false: refused */
     bool (*instruction)(struct AuEmit *e, AuVal v); /* false: nothing emitted, as on hosts */
     void (*end)(struct AuEmit *e);                  /* of a region: what was held back is written */
+    void (*before_loop)(struct AuEmit *e, const AuInstr *loop); /* that stays one; NULL: nothing */
     LLVMValueRef (*op)(struct AuEmit *e, const AuInstr *in, AuScalar of,
                        const LLVMValueRef *operands); /* of ops.def; NULL: as on hosts */
     bool (*keeps_long)(const AuKernel *k); /* long loops whose variables are no index of arrays of

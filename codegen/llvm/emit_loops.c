@@ -151,6 +151,7 @@ static void emit_loop(AuEmit *e, AuVal v, const AuInstr *in, LLVMValueRef low, L
         low = LLVMBuildSExt(b, low, type, "");
         high = LLVMBuildSExt(b, high, type, "");
     }
+    if (e->device && e->device->before_loop) e->device->before_loop(e, in);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b), body = emit_block(e, "loop");
     LLVMBasicBlockRef after = emit_block(e, "done");
     LLVMBuildCondBr(b, LLVMBuildICmp(b, more, low, high, ""), body, after);

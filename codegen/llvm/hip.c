@@ -96,6 +96,7 @@ static bool emit_hip(AuArena *arena, AuDiags *diags, AuKernel *const *kernels, u
     }
     if (good && optimize > 1 && gpus[arch - archs].mixes) {
         hip_halves(unit.module);
+        hip_bf16(unit.module);
         good = llvm_is_sound(&unit, diags, first);
     }
     if (good && (gpus[arch - archs].wmma11 || gpus[arch - archs].wmma12)) {

@@ -34,6 +34,9 @@ typedef struct HipKernel {
 bool hip_both(AuEmit *e, LLVMValueRef word, uint32_t bit, LLVMValueRef out[2]);
 LLVMValueRef hip_exchange(AuEmit *e, bool by_xor, LLVMValueRef bits, LLVMValueRef lane);
 
+/* hip_arrive.c: in front of a loop: operands that it holds have arrived */
+void hip_arrive(AuEmit *e, const AuInstr *loop);
+
 /* hip_memory.c */
 LLVMValueRef hip_masked_load(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef other,
                              uint32_t bytes, uint32_t element);
@@ -49,6 +52,9 @@ void hip_pairs(AuArena *arena, LLVMModuleRef module, bool chains);
 
 /* hip_halves.c: f32 to halves of registers, for machines that round one number an instruction; the module has been optimised. */
 void hip_halves(LLVMModuleRef module);
+
+/* hip_bf16.c: f32 to bf16 on machines that do not round; the module has been optimised. */
+void hip_bf16(LLVMModuleRef module);
 
 /* hip_stay.c: products of RDNA do not go behind branches; the module has been optimised. */
 void hip_stay(LLVMModuleRef module);

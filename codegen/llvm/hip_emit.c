@@ -186,6 +186,18 @@ static LLVMValueRef pin(AuEmit *e, LLVMValueRef v)
     return LLVMBuildCall2(e->builder, type, pin, &v, 1, "");
 }
 
+/* ---- hints */
+
+static void hint(AuEmit *e, int64_t what)
+{
+    LLVMValueRef nothing = gpu_i32(e, 0), how = LLVMConstInt(LLVMInt16TypeInContext(e->context),
+                                                             what == KERNEL_HINT_FIRST, false);
+    if (what == KERNEL_HINT_BORDER)
+        emit_call(e, "llvm.amdgcn.sched.barrier", NULL, NULL, &nothing, 1);
+    else
+        emit_call(e, "llvm.amdgcn.s.setprio", NULL, NULL, &how, 1);
+}
+
 /* ---- instructions */
 
 static bool instruction(AuEmit *e, AuVal v)
@@ -194,6 +206,7 @@ static bool instruction(AuEmit *e, AuVal v)
     case AU_K_ATOMIC_ADD: hip_atomic_add(e, v); return true;
     case AU_K_MMA: hip_mma(e, v); return true;
     case AU_K_LOAD_MATRIX: hip_load_matrix(e, v); return true;
+    case AU_K_HINT: hint(e, kernel_at(e->k, v)->imm); return true;
     case AU_K_COPY_ASYNC:
     case AU_K_COPY_COMMIT:
     case AU_K_COPY_WAIT: hip_copy(e, v); return true;
@@ -205,7 +218,7 @@ static void end(AuEmit *e) { (void)e; }
 
 // clang-format off
 #define WAVES(of_lanes, waves) {                                                                   \
-    .device = {.open = gpu_open, .instruction = gpu_instruction, .end = end, .op = gpu_op, .keeps_long = keeps_long},        \
+    .device = {.open = gpu_open, .instruction = gpu_instruction, .end = end, .before_loop = hip_arrive, .op = gpu_op, .keeps_long = keeps_long},        \
     .lanes = (of_lanes),                                                                           \
     .threads = 1024,                                                                               \
     .global = 1,                                                                                   \

@@ -39,6 +39,9 @@ void hip_masked_store(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValu
 {
     (void)bytes, (void)element;
     LLVMValueRef to = address(e, at);
+    /* A number that was loaded has arrived in front of the branch, whichever way is taken: hip_arrive.c. */
+    if (at->space == AU_SHARED && LLVMTypeOf(v) == e->element[AU_F32])
+        v = hip_same(e->builder, v, false);
     LLVMBasicBlockRef after = emit_when(e, mask);
     LLVMSetAlignment(LLVMBuildStore(e->builder, v, to), at->align);
     emit_when_end(e, after);

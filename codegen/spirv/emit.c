@@ -149,6 +149,7 @@ static void instruction(SpvEmit *e, AuVal v)
     case AU_K_ATOMIC_ADD:
     case AU_K_ATOMIC_INC: spirv_atomic(e, v); return;
     case AU_K_BARRIER: spirv_barrier(e, in); return;
+    case AU_K_HINT: return;
     case AU_K_FOR: loop(e, v); return;
     case AU_K_IF: branch(e, in); return;
     case AU_K_MMA:

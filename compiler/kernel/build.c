@@ -308,6 +308,11 @@ void kernel_prefetch(AuKernel *k, AuMem mem, AuVal index)
     kernel_emit(k, (AuInstr){.op = AU_K_PREFETCH, .mem = mem}, &index, 1);
 }
 
+void kernel_hint(AuKernel *k, uint32_t what)
+{
+    kernel_emit(k, (AuInstr){.op = AU_K_HINT, .imm = what}, NULL, 0);
+}
+
 void kernel_copy_wait(AuKernel *k, uint32_t groups)
 {
     kernel_emit(k, (AuInstr){.op = AU_K_COPY_WAIT, .imm = groups}, NULL, 0);

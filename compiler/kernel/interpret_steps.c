@@ -127,6 +127,7 @@ void kernel_flatten(AuMachine *m, uint32_t first)
         case AU_K_ELECT:
         case AU_K_PREFETCH: /* what is near changes no result */
         case AU_K_BLOCK_AHEAD:
+        case AU_K_HINT:
         case AU_K_NOTE: continue;
         case AU_K_MATMUL:
         case AU_K_COPY_COMMIT:

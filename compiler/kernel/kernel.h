@@ -356,6 +356,14 @@ static inline uint32_t kernel_copied(int64_t imm) /* bytes of a lane */
 }
 void kernel_copy_commit(AuKernel *k);
 void kernel_prefetch(AuKernel *k, AuMem mem, AuVal index);
+/* What `hint` may say. */
+enum {
+    KERNEL_HINT_IN_TURN, /* this executor as others */
+    KERNEL_HINT_FIRST,   /* before others */
+    KERNEL_HINT_BORDER,  /* what stands before is begun before what stands behind */
+    KERNEL_HINTS
+};
+void kernel_hint(AuKernel *k, uint32_t what);
 void kernel_copy_wait(AuKernel *k, uint32_t groups); /* but the latest so many */
 AuVal kernel_emit(AuKernel *k, AuInstr instr, const AuVal *operands,
                   uint32_t count); /* any other */

@@ -288,6 +288,7 @@ static void check_core(AuVerifier *v, uint32_t i)
     case AU_K_BLOCK_AHEAD: verify_block(v, i); break;
     case AU_K_COPY_ASYNC: verify_copy(v, i); break;
     case AU_K_COPY_WAIT: verify_range(v, i, 0, 7); break;
+    case AU_K_HINT: verify_range(v, i, 0, KERNEL_HINTS - 1); break;
     case AU_K_MATMUL: verify_matmul(v, i); break;
     case AU_K_SHUFFLE_XOR:
     case AU_K_SHUFFLE:

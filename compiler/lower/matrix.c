@@ -420,6 +420,15 @@ static void products(AuLower *l, const Matrix *x, AuVal *c)
     }
 }
 
+/* Around the products of a statement: first of its processor, in front of them; a border behind them. */
+static void give_hints(AuLower *l, bool before)
+{
+    const uint32_t hints = (uint32_t)l->module->options.hints;
+    if (hints & TILE_HINTS_PRIORITY)
+        kernel_hint(l->k, before ? KERNEL_HINT_FIRST : KERNEL_HINT_IN_TURN);
+    if (!before && hints & TILE_HINTS_BORDER) kernel_hint(l->k, KERNEL_HINT_BORDER);
+}
+
 void lower_matrix_product(AuLower *l, const AuTileStmt *s)
 {
     Matrix x = {0};
@@ -432,6 +441,8 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s)
     const AuVal none = {0},
                 zero = s->product.add ? none : zeros(l, (uint32_t)lower_piece_elements(&x.c));
     for (int32_t i = 0; i < count; i++) c[i] = s->product.add ? load_sums(l, &x, s->var, i) : zero;
+    give_hints(l, true);
     products(l, &x, c);
+    give_hints(l, false);
     for (int32_t i = 0; i < count; i++) store_sums(l, &x, s->var, i, c[i]);
 }

@@ -21,6 +21,12 @@ typedef enum AuTileCopies {
     TILE_COPIES_DIRECT = 8, /* of each lane, next to those of the lanes before it */
 } AuTileCopies;
 
+/* Hints around products (`hints` of a shape), which a machine, or its compiler, may heed. By default no machine has one. */
+typedef enum AuTileHints {
+    TILE_HINTS_PRIORITY = 1, /* a warp in its products comes before others */
+    TILE_HINTS_BORDER = 2,   /* products are begun before what is made of them */
+} AuTileHints;
+
 /* What lanes of a warp learn from each other without memory. */
 typedef enum AuTileExchange {
     TILE_EXCHANGE_ANY = 1,  /* a value from any lane */

@@ -138,6 +138,7 @@ AuTileBuild *schedule_begin(AuArena *arena, AuDiags *diags, const AuProblem *p,
     if (has_parts(p->attn)) tile_set_option(t, "parted", 1);
     if (s->lag) tile_set_option(t, "lag", s->lag);
     if (s->persistent) tile_set_option(t, "persistent", s->persistent);
+    if (s->hints) tile_set_option(t, "hints", s->hints);
     if (s->matrix_stores) tile_set_option(t, "matrix_stores", 1);
     return t;
 }

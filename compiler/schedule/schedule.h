@@ -132,6 +132,7 @@ typedef struct AuShape {
         exchanges; /* lanes exchange sums that become operands, or could: a rule's choice (via_shared) */
     bool
         via_shared; /* sums become operands by way of shared memory, where lanes could exchange them */
+    int32_t hints;        /* around products: a set of AuTileHints */
     int32_t swizzle_span; /* likewise: bytes of a tile's row that stay together; 0: 16 */
     double
         forecast; /* warps: cycles of a processor for a pair, by the model that chose it; 0: none did */

@@ -401,6 +401,7 @@ enum { TILE_MOST_COLUMNS = 16 };
     OPTION(lag, 0)             /* running maxima may lie behind by this, of exponents base 2 */     \
     OPTION(persistent, 0)      /* so many blocks a processor work through the grid's */             \
     OPTION(paced, 0)           /* products at most that operands are read ahead for: AMD's */       \
+    OPTION(hints, 0)           /* around products: a set of AuTileHints (caps.h) */                 \
     OPTION(late_strides, 0)    /* addresses of copies element by element are made beside them */    \
     OPTION(together, 0) /* loads side by side ask once whether all tensors lie in vectors */        \
     OPTION(passing, 0)  /* tiles pass through registers: loads side by side ask once whether \

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Registers, memory and spills of kernels for AMD's GPUs, as a table in a document, which is also the list of what may spill.
 
-    hip_table.py AULEC PAGE [--only SCRIPT,TYPE,WIDTH | --write [--grown]]
+    hip_table.py AULEC PAGE [--only SCRIPT,TYPE,WIDTH] [--write [--grown]]
 
 Compiles the configurations below for every machine of the target hip that has matrix units, reads the code objects' metadata, and compares with PAGE: more scratch
 memory or spilled registers, more LDS or kernarg bytes, fewer waves, or code longer by more than a tenth than it says are a failure, and so are less scratch memory and
 more waves, since they have to be told; so is a kernel that the page does not know and that spills. --write puts what was found between the page's
-markers (tools/hip-table), but not while something is worse, unless --grown says that it may."""
+markers (tools/hip-table), but not while something is worse, unless --grown says that it may; with --only beside the rows of others."""
 import argparse
 import subprocess
 import sys
@@ -136,8 +136,9 @@ def main():
     table = measure(arguments.aulec, arguments.only)
     if not table:
         sys.exit("no such configuration")
-    worse, better = compare(table, allowed(page.text))
-    judge(page, table, written, worse, better, arguments, "tools/hip-table", whole=not arguments.only)
+    known = allowed(page.text)
+    worse, better = compare(table, known)
+    judge(page, {**known, **table} if arguments.only and arguments.write else table, written, worse, better, arguments, "tools/hip-table")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ typedef struct Mistake {
 #define RDNA4 "hip:5/gfx1200"
 static const Mistake mistakes[] = {
     {CDNA, "s_waitcnt lgkmcnt(0)", 0, EMU_REMOVED, "is used before the wait"},
-    {CDNA, "s_waitcnt vmcnt(0)", 10, EMU_REMOVED, "is used before the wait"},
+    {CDNA, "s_waitcnt vmcnt(0)", 11, EMU_REMOVED, "is used before the wait"},
     {CDNA, "s_barrier", 0, EMU_REMOVED, "no barrier is between"},
     {CDNA, "v_mfma", 0, EMU_SWAPPED, NULL},
     {CDNA, "v_mfma", 1, EMU_SHIFTED, NULL},
@@ -42,8 +42,8 @@ static const Mistake mistakes[] = {
 /* Of width 256: copies to LDS that no register sees. */
 static const Mistake wide_mistakes[] = {
     {CDNA4, "global_load_lds_dwordx4", 8, EMU_REMOVED, NULL},
-    {CDNA4, "s_waitcnt vmcnt(0)", 81, EMU_REMOVED, "no wait before the barrier"},
-    {CDNA4, "s_waitcnt vmcnt(0)", 87, EMU_REMOVED, "no wait before the barrier"},
+    {CDNA4, "s_waitcnt vmcnt(0)", 82, EMU_REMOVED, "no wait before the barrier"},
+    {CDNA4, "s_waitcnt vmcnt(0)", 88, EMU_REMOVED, "no wait before the barrier"},
     {CDNA4, "s_barrier", 3, EMU_REMOVED, "no barrier is between"},
 };
 static const ExecCase wide_sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=256 D=256 E=256", NULL,

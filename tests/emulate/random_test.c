@@ -1,5 +1,5 @@
 /* random_test.c - random kernels as AMD's machine code, executed by the emulator, against the interpreter, on three machines: what LLVM makes of
- * values of every type, masks, arrays of lanes, regions and exchanges between lanes. `emulate_random_test [SEED [COUNT]]`; a failure names
+ * values of every type, masks, arrays of lanes, regions and exchanges between lanes; hard numbers as bf16; hints. `emulate_random_test [SEED [COUNT]]`; a failure names
  * machine and seed. Lanes read each other by every distance on four. One kernel with a product of matrices each of MFMA and WMMA is compared with the assembly of tests/golden/hip. */
 #include <stdlib.h>
 
@@ -196,6 +196,101 @@ static void test_boths(void **state)
     boths("gfx1100", 32), boths("gfx1200", 32);
 }
 
+/* ---- rounding to bf16 by integers: of any number, and of a power of two, which is known not to be negative */
+
+enum { NUMBERS = 64 };
+static uint32_t hard_bits(uint32_t n)
+{
+    static const uint32_t hard[] = {0,          0x80000000, 1,          0x80000001, 0x00008000,
+                                    0x00007fff, 0x00018000, 0x3f808000, 0x3f818000, 0x3f808001,
+                                    0xbf808000, 0xbf7fffff, 0x7f7fffff, 0xff7fffff, 0x7f7f7fff,
+                                    0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7fffffff,
+                                    0xffffffff, 0x7fff8000, 0xffff8000, 0x7fc08000};
+    enum { HARD = sizeof hard / sizeof *hard };
+    return n < HARD ? hard[n]
+                    : (n * 2654435761u) % 0x83000000u; /* the rest is not too large for powers */
+}
+
+static bool is_nan_of(uint32_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
+
+static void expect_rounded(const char *arch, uint32_t of, uint16_t got)
+{
+    const uint32_t nearest = (of + 0x7fff + (of >> 16 & 1)) >> 16;
+    if (is_nan_of(of) ? !is_nan_of((uint32_t)got << 16) : got != nearest)
+        fail_msg("%s: bf16 of %08x is %04x", arch, of, got);
+}
+
+static void roundings(const char *arch, uint32_t lanes)
+{
+    static uint32_t x[NUMBERS], powers[NUMBERS];
+    static uint16_t rounded[NUMBERS], rounded_powers[NUMBERS];
+    char why[256] = "";
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(
+        &b,
+        au_format(b.arena,
+                  "kernel rounding lanes %u warps 1\nmemory @x: global f32 align 16 reads\n"
+                  "memory @o: global f32 align 16 writes\nmemory @p: global bf16 align 16 writes\n"
+                  "memory @r: global bf16 align 16 writes\narg x: pointer @x\narg o: pointer @o\n"
+                  "arg p: pointer @p\narg r: pointer @r\n{\n%%1 = lane.i32\n"
+                  "%%2 = block.i32 #0\n%%3 = mul.i32 %%2, %u\n%%4 = add.i32 %%1, %%3\n"
+                  "%%5 = load.f32 @x[%%4]\n%%6 = exp2.f32 %%5\nstore @o[%%4], %%6\n"
+                  "%%7 = cvt.bf16 %%6\nstore @p[%%4], %%7\n%%8 = cvt.bf16 %%5\n"
+                  "store @r[%%4], %%8\n}\n",
+                  lanes, lanes));
+    const AuBlob code = code_of(&b, &k, 1, arch, AU_CODE_FINAL);
+    const AuKBuffer at[] = {{.data = x, .count = NUMBERS},
+                            {.data = powers, .count = NUMBERS},
+                            {.data = rounded_powers, .count = NUMBERS},
+                            {.data = rounded, .count = NUMBERS}};
+    Buffers made = {k, at};
+    uint64_t slots[4];
+    for (uint32_t n = 0; n < 4; n++) slots[n] = (uintptr_t)at[n].data;
+    for (uint32_t n = 0; n < NUMBERS; n++) x[n] = hard_bits(n);
+    Emulator *e = emu_new(code.bytes, why, sizeof why);
+    if (!e) fail_msg("%s: %s", arch, why);
+    const EmuLaunch launch = {.kernel = k->name,
+                              .grid = {NUMBERS / lanes, 1, 1},
+                              .block = {lanes, 1, 1},
+                              .arguments = slots,
+                              .seed = 1,
+                              .inside = inside,
+                              .context = &made};
+    if (!emu_run(e, &launch)) fail_msg("%s: %s", arch, emu_error(e));
+    for (uint32_t n = 0; n < NUMBERS; n++) {
+        expect_rounded(arch, x[n], rounded[n]);
+        expect_rounded(arch, powers[n], rounded_powers[n]);
+        assert_int_equal(is_nan_of(powers[n]), is_nan_of(x[n]));
+    }
+    emu_free(e);
+    bench_free(&b);
+}
+
+static void test_roundings(void **state)
+{
+    (void)state;
+    roundings("gfx908", 64), roundings("gfx942", 64), roundings("gfx950", 64);
+    roundings("gfx1100", 32), roundings("gfx1200", 32);
+}
+
+/* ---- hints: AMD's spellings; the same numbers */
+
+static void test_hints(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuKernel *k = bench_kernel(
+        &b,
+        "kernel hints lanes 64 warps 1\nmemory @o: global i32 align 16 writes\narg o: pointer @o\n"
+        "{\nhint #1\n%1 = lane.i32\nhint #2\nstore @o[%1], %1\nhint #0\n}\n");
+    const AuBlob text = code_of(&b, &k, 1, "gfx942", AU_CODE_ASSEMBLY);
+    const char *all = au_format(b.arena, "%.*s", (int)text.length, (const char *)text.bytes);
+    const char *first = strstr(all, "s_setprio 1"), *last = strstr(all, "s_setprio 0"),
+               *border = strstr(all, "sched_barrier mask(0x00000000)");
+    assert_true(first && border && last && first < border && border < last);
+    bench_free(&b);
+}
+
 /* ---- golden assembly */
 
 /* o = a b + c, operands as lanes have them: [count] numbers, sums [sums]. */
@@ -236,6 +331,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gfx908),  cmocka_unit_test(test_gfx942),
         cmocka_unit_test(test_gfx1100), cmocka_unit_test(test_exchanges),
         cmocka_unit_test(test_boths),   cmocka_unit_test(test_mfma),
-        cmocka_unit_test(test_wmma)};
+        cmocka_unit_test(test_wmma),    cmocka_unit_test(test_roundings),
+        cmocka_unit_test(test_hints)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ static const Mistake static_mistakes[] = {
     {AU_E0807, "pointer as a value", HEAD("4", "2") "%1 = arg.i64 #0\n}\n", "a pointer is no value"},
     {AU_E0807, "atomic of a lane", HEAD("4", "2") "atomic_add @l[0], 1.0\n}\n", "global or shared memory"},
     {AU_E0807, "prefetch of what is near", HEAD("4", "2") "prefetch @s[0]\n}\n", "what is not global memory is near"},
+    {AU_E0808, "hint that nobody knows", HEAD("4", "2") "hint #3\n}\n", "#3 is not in 0..2"},
     {AU_E0807, "increment of floats", HEAD("4", "2") "%1 = atomic_inc.i32 @s[0]\n}\n", "@s holds f32, not i32"},
     {AU_E0804, "select by a number", HEAD("4", "2") "%1 = arg.i32 #4\n%2 = select.i32 %1, %1, %1\n}\n", "i1 of the same width"},
     {AU_E0804, "dot2 of floats", HEAD("4", "2") "%1 = const.f32x2 1.0\n%2 = dot2.f32 1.0, %1, %1\n}\n", "a pair of f16 or bf16"},

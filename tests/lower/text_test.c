@@ -117,6 +117,26 @@ static void test_barriers(void **state)
     session_end(&s);
 }
 
+/* Hints stand around each product and mean nothing. */
+static void test_hints(void **state)
+{
+    (void)state;
+    Session s = session_begin();
+    const Lowered plain = {.file = "exchange", .text = exchange, .sizes = sizes};
+    const Lowered t = {.file = "exchange",
+                       .text = au_format(s.arena, "target sm_80\noption hints = 3\n%s",
+                                         strchr(exchange, '\n') + 1),
+                       .sizes = sizes};
+    const char *text = text_of(&s, &t);
+    const uint32_t products = count(text, "hint #1");
+    assert_true(products >= 2);
+    assert_int_equal(count(text, "hint #0"), products);
+    assert_int_equal(count(text, "hint #2"), products);
+    assert_int_equal(count(text_of(&s, &plain), "hint"), 0);
+    lowered_check(&s, &t);
+    session_end(&s);
+}
+
 /* Rows of a core: the third block has four of its eight. */
 static const char rows_of_core[] = "target avx512\n"
                                    "layout along = rows(lane:16@1)\n"
@@ -408,11 +428,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits),         cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_barriers),      cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_distances),     cmocka_unit_test(test_swizzle_spans),
-        cmocka_unit_test(test_ahead),         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_pair_refusals), cmocka_unit_test(test_named_axes),
-        cmocka_unit_test(test_cores),
+        cmocka_unit_test(test_barriers),      cmocka_unit_test(test_hints),
+        cmocka_unit_test(test_pairs),         cmocka_unit_test(test_distances),
+        cmocka_unit_test(test_swizzle_spans), cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_pair_refusals),
+        cmocka_unit_test(test_named_axes),    cmocka_unit_test(test_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

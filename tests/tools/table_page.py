@@ -23,9 +23,9 @@ class TablePage:
         self._path.write_text(self._head + text + self._tail)
 
 
-def judge(page, table, written, worse, better, arguments, tool, whole=True):
+def judge(page, table, written, worse, better, arguments, tool):
     """Ends the program: fails over rows of [table] that are worse than the page says, and over better ones until they are written down. --write
-    does that where the table is [whole], but not while something is worse, unless --grown says that it may.
+    does that, but not while something is worse, unless --grown says that it may.
 
     Args:
         written: makes the table's text.
@@ -34,7 +34,7 @@ def judge(page, table, written, worse, better, arguments, tool, whole=True):
     """
     for line in worse:
         print("worse:", line)
-    if arguments.write and whole and (arguments.grown or not worse):
+    if arguments.write and (arguments.grown or not worse):
         page.write(written(table))
         better, worse = [], []
     for line in better:
