@@ -655,6 +655,8 @@ static const ExecCase own_cases[] = {
     {"mha.attn", "B=1 H=4 Hk=2 S=1 T=150 D=64 E=64", NULL, "few nan forward"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=16 T=300 D=32 E=64", "window=20", "few odd forward"},
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=40 E=72", "window=50", "nan forward"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=41 T=150 D=64 E=64", "window=20", "unseen forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=90 T=37 D=64 E=64", NULL, "unseen forward"},
     {"../../../attn_scripts/documents.attn", "B=1 H=1 S=150 D=64 E=64", NULL, "sorted forward"},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, "nan forward"},
     {KEYS_AS_VALUES, "B=1 H=2 Hk=1 S=21 T=70 D=32", NULL, "odd forward"},
