@@ -120,6 +120,7 @@ class Calls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.runner = aule.compile(SCRIPT)._runner
+        cls.of_families = aule.compile(SCRIPT, archs="apple7,apple9")._runner
 
     def setUp(self):
         self.events = []
@@ -209,12 +210,11 @@ class Calls(unittest.TestCase):
             self.assertEqual(self.events[-1] == "device_synchronize", buffers is not refuse)
 
     def test_kernels_of_the_family(self):
-        """Of an artifact with kernels for two families a device has those of its own, else of the older one; both are right."""
-        runner = aule.compile(SCRIPT, archs="apple7,apple9")._runner
+        # Of an artifact with kernels for two families a device has those of its own, else of the older one; both are right.
         seen, lib, x = [], abi.library(), values(14)
         plain = lib.plan_variant
         with mock.patch.object(lib, "plan_variant", lambda plan: (seen.append(plain(plan).contents.arch), plain(plan))[1]):
-            self.expect(runner.run("forward", dict(zip("qkv", x)), {}, {}, ("o",), "metal:0", False)["o"], x)
+            self.expect(self.of_families.run("forward", dict(zip("qkv", x)), {}, {}, ("o",), "metal:0", False)["o"], x)
         self.assertEqual(seen, [b"apple9" if os.environ.get("METAL_DOUBLE_FAMILY") == "9" else b"apple7"])
 
     def test_host_tensors_at_odd_addresses(self):
