@@ -5,13 +5,22 @@
 
 /* MSL 3.0 and the family Apple7 (M1, A14): pointers in the parameter block, simdgroup matrices, sums of f32 in device memory. bf16 is
  * bits there; matrices of it are multiplied as f32, which holds them exactly. */
-static const AuArch archs[] = {{.name = "apple7",
-                                .caps = "metal",
-                                .features = "apple7 metal3",
-                                .f16 = true,
-                                .bf16 = true,
-                                .by_default = true,
-                                .wish = ""}};
+static const AuArch archs[] = {
+    {.name = "apple7",
+     .caps = "metal",
+     .features = "apple7 metal3",
+     .f16 = true,
+     .bf16 = true,
+     .by_default = true,
+     .wish = ""},
+    /* M3, A17 Pro: operands of products straight from memory. */
+    {.name = "apple9",
+     .caps = "metal9",
+     .features = "apple9 metal3",
+     .f16 = true,
+     .bf16 = true,
+     .wish = ""},
+};
 
 /* MSL's bounds without fast math: rsqrt is correctly rounded, sin and cos have 4 ulp. exp, exp2 and logarithms have 4 where 2 are
  * allowed, tanh 5, pow 16; erf, expm1 and log1p are not there. */

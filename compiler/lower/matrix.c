@@ -169,6 +169,7 @@ static void read_tiles(AuLower *l, const Matrix *x, const MatrixOperand *o, int3
             out[t * x->parts + s] =
                 (o->e->op != TILE_X_REF ? from_fragment
                  : o->by_blocks         ? lower_block
+                 : o->by_lanes          ? lower_own_elements
                  : o->pieces            ? from_pieces
                                         : from_elements)(l, o, first + t, step * x->parts + s);
 }
@@ -229,6 +230,7 @@ static bool prepare_operand(AuLower *l, const Matrix *m, MatrixOperand *x)
     if (!x->free_axis.places || !x->k_axis.places ||
         !lower_piece(l, atom, x->use, x->turned, &x->piece))
         return false;
+    x->by_lanes = lower_is_view(l, x);
     x->by_ldmatrix =
         (l->module->caps->loads & TILE_LOADS_MATRIX) && !atom->turns && suits_ldmatrix(l, m, x);
     x->beside = x->by_ldmatrix ? 1 : matrix_beside(l, x, x->k_axis.places);
@@ -250,7 +252,7 @@ static bool find_row(const AuTileAtom *atom, AuScalar scalar, int form, AuMatrix
 /* False: an operand in a tensor that no block is. */
 static bool takes_blocks(AuLower *l, MatrixOperand *x)
 {
-    x->by_blocks = x->e->op == TILE_X_REF && x->e->memory->space == TILE_GLOBAL;
+    x->by_blocks = x->e->op == TILE_X_REF && x->e->memory->space == TILE_GLOBAL && !x->by_lanes;
     return !x->by_blocks || lower_takes_blocks(l, x);
 }
 
@@ -429,6 +431,33 @@ static void give_hints(AuLower *l, bool before)
     if (!before && hints & TILE_HINTS_BORDER) kernel_hint(l->k, KERNEL_HINT_BORDER);
 }
 
+static void add_products(AuLower *l, const AuTileStmt *s, const Matrix *x)
+{
+    const int32_t count = x->tiles_m * x->tiles_n;
+    AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)count + 1);
+    const AuVal none = {0},
+                zero = s->product.add ? none : zeros(l, (uint32_t)lower_piece_elements(&x->c));
+    for (int32_t i = 0; i < count; i++) c[i] = s->product.add ? load_sums(l, x, s->var, i) : zero;
+    give_hints(l, true);
+    products(l, x, c);
+    give_hints(l, false);
+    for (int32_t i = 0; i < count; i++) store_sums(l, x, s->var, i, c[i]);
+}
+
+/* Operands straight from tensors. Strides of elements that are tested are made beside them: that way is seldom taken, and has no room in registers. */
+static void add_products_of_views(AuLower *l, const AuTileStmt *s, Matrix *x, bool tested)
+{
+    MatrixOperand *const of[] = {&x->a, &x->b};
+    AuStrides known[2];
+    for (int n = 0; n < 2; n++) {
+        if (of[n]->by_lanes && tested) known[n] = lower_strides_late(l, of[n]->e);
+        if (of[n]->by_lanes) lower_begin_view(l, of[n], tested);
+    }
+    add_products(l, s, x);
+    for (int n = 2; n-- > 0;) /* the other way round: both may be of one tensor */
+        if (of[n]->by_lanes && tested) lower_strides_again(l, of[n]->e, &known[n]);
+}
+
 void lower_matrix_product(AuLower *l, const AuTileStmt *s)
 {
     Matrix x = {0};
@@ -436,13 +465,16 @@ void lower_matrix_product(AuLower *l, const AuTileStmt *s)
         lower_refuse(l, "this product by %s", s->product.atom->name);
         return;
     }
-    const int32_t count = x.tiles_m * x.tiles_n;
-    AuVal *c = AU_NEW_ARRAY(l->arena, AuVal, (size_t)count + 1);
-    const AuVal none = {0},
-                zero = s->product.add ? none : zeros(l, (uint32_t)lower_piece_elements(&x.c));
-    for (int32_t i = 0; i < count; i++) c[i] = s->product.add ? load_sums(l, &x, s->var, i) : zero;
-    give_hints(l, true);
-    products(l, &x, c);
-    give_hints(l, false);
-    for (int32_t i = 0; i < count; i++) store_sums(l, &x, s->var, i, c[i]);
+    if (!x.a.by_lanes && !x.b.by_lanes) {
+        add_products(l, s, &x);
+        return;
+    }
+    AuVal whole = {0};
+    if (x.a.by_lanes) whole = lower_is_whole_view(l, &x.a);
+    if (x.b.by_lanes) whole = lower_both(l, whole, lower_is_whole_view(l, &x.b));
+    kernel_if(l->k, whole);
+    add_products_of_views(l, s, &x, false);
+    kernel_else(l->k);
+    add_products_of_views(l, s, &x, true);
+    kernel_end(l->k);
 }

@@ -9,6 +9,13 @@ enum {
     MATRIX_ROWS = 8
 }; /* bytes of a row of a matrix that load_matrix reads; its rows */
 
+/* An operand in a tensor: along its free axis, and along the other. */
+typedef struct MatrixView {
+    uint32_t dimension[2]; /* of the memory */
+    AuVal first, at[2];    /* of the element that the lane's first register has: where it lies */
+    bool tested;
+} MatrixView;
+
 typedef struct MatrixOperand {
     const AuTileExpr *e;
     AuTileUse use;
@@ -22,6 +29,8 @@ typedef struct MatrixOperand {
     bool
         crossed; /* of four registers along k the second and the third change places, as in the other operand */
     bool by_blocks; /* of a surface of a tensor (blocks.c) */
+    bool by_lanes;  /* of a tensor, by loads of the lanes' own (own_loads.c) */
+    MatrixView view;
     int32_t beside; /* so many elements of what a lane takes at once lie side by side in memory */
     int32_t pieces; /* elements of a load that lanes turn; 0: none does */
     AuTileAxis named_free, named_k; /* of what a lane names of such a load */
@@ -47,6 +56,16 @@ static inline int32_t matrix_elements(const MatrixOperand *x)
 /* Is what a lane takes at once of the operand, which is in a tensor, a block of a surface? */
 bool lower_takes_blocks(AuLower *l, const MatrixOperand *x);
 AuVal lower_block(AuLower *l, const MatrixOperand *x, int32_t tile, int32_t part);
+
+/* ---- own_loads.c */
+
+/* Does the operand come from a tensor by the lanes' own loads? Then its view is found. */
+bool lower_is_view(AuLower *l, MatrixOperand *x);
+/* Is all of the view inside of the tensor, in rows that are vectors? One answer for the warp: i1. */
+AuVal lower_is_whole_view(AuLower *l, const MatrixOperand *x);
+/* Before a product whose elements all are inside, or may be outside. */
+void lower_begin_view(AuLower *l, MatrixOperand *x, bool tested);
+AuVal lower_own_elements(AuLower *l, const MatrixOperand *x, int32_t tile, int32_t part);
 
 /* ---- matrix_order.c */
 

@@ -9,7 +9,8 @@ int32_t matrix_beside(AuLower *l, const MatrixOperand *x, const AuTilePlaces *k)
     if (x->e->op != TILE_X_REF || (!along_k && x->piece.free < all)) return 1;
     const int32_t wide = along_k && run < all ? run : all;
     return lower_in_vectors(l, x->e, along_k ? x->k_name : x->free_name, wide) &&
-                   lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true)
+                   (x->by_lanes || /* the launch decides (own_loads.c) */
+                    lower_is_known(l, lower_memory(l, x->e->memory)->by_vectors, true))
                ? wide
                : 1;
 }

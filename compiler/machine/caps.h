@@ -11,6 +11,7 @@ typedef enum AuTileLoads {
     TILE_LOADS_TURNED = 2,     /* from shared memory, rows and columns exchanged */
     TILE_LOADS_TURNED_FAR = 4, /* the same from global memory */
     TILE_LOADS_BLOCK = 8,      /* a block of a matrix in global memory, by its coordinates */
+    TILE_LOADS_OWN = 16, /* plain loads, of global memory too: no tile in shared memory pays */
 } AuTileLoads;
 
 /* Copies from global to shared memory that run beside their executor. */
@@ -116,6 +117,8 @@ int32_t tile_most_words(const AuTileCaps *caps);
 int32_t tile_share(const AuTileCaps *caps, int32_t part);
 /* Words of an executor's memory by way of which its lanes reduce; 0: they shuffle. Rows of as many numbers as there are lanes, and one. */
 int32_t tile_exchange_words(const AuTileCaps *caps);
+/* Does a warp's unit take operands straight from tensors? */
+bool tile_takes_tensors(const AuTileCaps *caps);
 /* The row whose rates cost models take for this one. */
 const AuTileCaps *tile_rates(const AuTileCaps *caps);
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);

@@ -91,10 +91,10 @@ static void step_through_registers(Lanes *x)
     warps_forward_meet(x);
 }
 
-/* Nothing is copied: the next tile is asked for while this one is computed on. */
+/* Nothing is copied: where a unit loads blocks the next tile is asked for while this one is computed on. */
 static void step_of_far_operands(Lanes *x)
 {
-    warps_forward_ask_for(x, "next(n)");
+    if (x->p->caps->loads & TILE_LOADS_BLOCK) warps_forward_ask_for(x, "next(n)");
     lanes_score_products(x, warps_forward_row, warps_forward_key);
     lanes_scores(x);
     warps_forward_add_values(x, lanes_weights(x));
@@ -211,5 +211,6 @@ AuSchedule *schedule_warps_forward(AuArena *arena, AuDiags *diags, const AuProbl
     warps_code_layouts(&x);
     warps_forward_layouts(&x);
     if (warps_passes(p) && !shape->far) warps_pass_tiles(&x);
+    if (shape->far && p->caps->loads & TILE_LOADS_OWN) tile_set_option(x.t, "late_strides", 1);
     return lanes_forward_built(&x, diags, warps_forward_kernel);
 }

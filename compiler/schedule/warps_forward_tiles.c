@@ -255,10 +255,10 @@ AuTileHandle warps_forward_row(Lanes *x, uint32_t n)
 }
 
 /* Where registers hold queries shared memory has better use for their room, of which tiles of keys are as much larger: loads and stores
- * of 8 bytes a lane, once. */
+ * of 8 bytes a lane, once. Beside keys that come straight from tensors nothing needs it. */
 bool warps_rows_are_direct(const AuProblem *p, const AuShape *s)
 {
-    return warps_passes(p) && s->query_in_registers && (!s->keys_apart || s->far);
+    return s->far || (warps_passes(p) && s->query_in_registers && !s->keys_apart);
 }
 
 void warps_forward_issue_rows(Lanes *x)

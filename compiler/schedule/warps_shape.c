@@ -46,7 +46,7 @@ static int32_t keys_of_warp(const AuShape *s)
     return s->key_tile / (s->keys_apart ? s->executors : 1);
 }
 
-/* Without shared memory. Operands straight from tensors are Intel's, whose compiler has sums three times where they are scaled: what products have
+/* Without shared memory. Blocks straight from tensors are Intel's, whose compiler has sums three times where they are scaled: what products have
  * left, numbers of it, and what the next products add to. The fewest keys are taken even so: in kernels with tiles in shared memory more is spilled. */
 static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
@@ -55,7 +55,9 @@ static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuSh
                   queries = query_channels(p, atom) * bytes / REGISTER,
                   passing = s->key_tile / s->executors * (query_channels(p, atom) + p->e) * bytes /
                             REGISTER,
-                  scaled = s->far && keys > atom->k ? 2 * s->rows * p->e : 0;
+                  scaled = s->far && p->caps->loads & TILE_LOADS_BLOCK && keys > atom->k
+                               ? 2 * s->rows * p->e
+                               : 0;
     return (Needs){
         .registers =
             (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
@@ -149,12 +151,13 @@ static int32_t room_of(const AuProblem *p, const AuTileAtom *atom, const AuShape
 /* Operands straight from tensors: rows that lie one behind the other, of elements. */
 static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
-    if (!(p->caps->loads & TILE_LOADS_BLOCK))
+    if (!tile_takes_tensors(p->caps))
         return au_format(arena, "operands straight from tensors, which %s has no loads for",
                          p->caps->name);
     if (p->attn->keys.layout == AU_LAYOUT_PAGED || warps_has_any_codes(p))
         return "operands straight from tensors, of pages or of codes";
-    if (attn_is_packed(p->attn)) /* a sequence without rows is no surface */
+    if (attn_is_packed(p->attn) &&
+        p->caps->loads & TILE_LOADS_BLOCK) /* a sequence without rows is no surface */
         return "operands straight from tensors, of packed rows";
     return s->query_in_registers && s->stages == 1 && !s->via_shared && !s->direct
                ? NULL

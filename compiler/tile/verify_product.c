@@ -29,8 +29,8 @@ static bool comes_from_tensor(const Verify *v, const AuTileAtom *atom, const AuT
                               AuTileUse use)
 {
     if (atom->native >> use & 1 && atom->on & 1u << TILE_ON_THREAD) return true;
-    return v->module->caps->loads & TILE_LOADS_BLOCK && tile_is_of_warp(atom) &&
-           m->mode == TILE_IN && !m->packed.kind;
+    return tile_takes_tensors(v->module->caps) && tile_is_of_warp(atom) && m->mode == TILE_IN &&
+           !m->packed.kind;
 }
 
 /* Element type and home of one operand; `free` is its axis that is not contracted. */

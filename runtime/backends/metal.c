@@ -4,30 +4,42 @@
 
 /* ---- devices */
 
+static bool is_of(const MetalApi *m, MetalId device, int64_t family)
+{
+    typedef int8_t Bool;
+    return METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family, family);
+}
+
+/* Families that code is compiled for, the newest first, and languages. */
+static const char *features_of(bool is_apple9, uint32_t language)
+{
+    static const char *const features[2][METAL_NEWEST + 1] = {
+        {"apple7 metal3", "apple7 metal3 msl31", "apple7 metal3 msl31 msl32"},
+        {"apple9 apple7 metal3", "apple9 apple7 metal3 msl31", "apple9 apple7 metal3 msl31 msl32"}};
+    return features[is_apple9][language];
+}
+
 static aule_status found(AuFinder *finder, const MetalApi *m, MetalId device, uint32_t index,
                          uint32_t language, AuSink sink)
 {
-    static const char *const features[METAL_NEWEST + 1] = {"apple7 metal3", "apple7 metal3 msl31",
-                                                           "apple7 metal3 msl31 msl32"};
     char id[24];
-    typedef int8_t Bool;
-    const bool apple7 = METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family,
-                                   METAL_FAMILY_APPLE7),
-               metal3 = METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family,
-                                   METAL_FAMILY_METAL3);
+    const bool apple7 = is_of(m, device, METAL_FAMILY_APPLE7),
+               metal3 = is_of(m, device, METAL_FAMILY_METAL3);
     snprintf(id, sizeof id, "metal:%u", index);
-    aule_device_info info = {.id = id,
-                             .backend = "metal",
-                             .available = apple7 && metal3,
-                             .reason = apple7 && metal3 ? ""
-                                       : metal3         ? "its family is older than Apple7 (M1)"
-                                                        : "it has no Metal 3: macOS 13 is needed",
-                             .name = rt_metal_words(m, METAL_GET(m, MetalId, device, name)),
-                             .driver = "Metal",
-                             .features = apple7 && metal3 ? features[language] : "",
-                             .kind = AULE_DEVICE_GPU,
-                             .memory_bytes = METAL_GET(m, uint64_t, device, working_set),
-                             .dl = {kDLMetal, (int32_t)index}};
+    aule_device_info info = {
+        .id = id,
+        .backend = "metal",
+        .available = apple7 && metal3,
+        .reason = apple7 && metal3 ? ""
+                  : metal3         ? "its family is older than Apple7 (M1)"
+                                   : "it has no Metal 3: macOS 13 is needed",
+        .name = rt_metal_words(m, METAL_GET(m, MetalId, device, name)),
+        .driver = "Metal",
+        .features =
+            apple7 && metal3 ? features_of(is_of(m, device, METAL_FAMILY_APPLE9), language) : "",
+        .kind = AULE_DEVICE_GPU,
+        .memory_bytes = METAL_GET(m, uint64_t, device, working_set),
+        .dl = {kDLMetal, (int32_t)index}};
     return rt_found(finder, &info, sink);
 }
 

@@ -19,7 +19,7 @@ typedef struct MetalRange {
     uint64_t location, length;
 } MetalRange;
 
-enum { METAL_FAMILY_APPLE7 = 1007, METAL_FAMILY_METAL3 = 5001 };
+enum { METAL_FAMILY_APPLE7 = 1007, METAL_FAMILY_APPLE9 = 1009, METAL_FAMILY_METAL3 = 5001 };
 enum { METAL_USAGE_READ = 1, METAL_USAGE_WRITE = 2 };
 enum { METAL_STATUS_COMMITTED = 2, METAL_STATUS_ERROR = 5 };
 enum { METAL_LANGUAGE_3 = 3 << 16 }; /* and the minor version */

@@ -19,8 +19,8 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
 from table_page import TablePage, judge
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SCRIPT, TYPES = "mha", ("f16", "bf16", "f32")
-HEAD = "| kernel | words | arrays | threadgroup | threads | lines |"
+SCRIPT, TYPES, ARCHS = "mha", ("f16", "bf16", "f32"), ("apple7", "apple9")
+HEAD = "| kernel | words | arrays | threadgroup | threads | lines | published, words of matrices | ours differs |"
 HALVES = {"float": 2, "half": 1, "int": 2, "uint": 2, "long": 4, "ulong": 4, "bool": 1, "ushort": 1, "uchar": 1}  # of a word
 BYTES = {"float": 4, "half": 2, "int": 4, "uint": 4, "long": 8, "ushort": 2, "uchar": 1}
 TYPE = "|".join(HALVES)
@@ -33,6 +33,44 @@ COUNTED = re.compile(r"for \(int (\w+) = ([^;]*); ([^;]*);.*\{")
 ASSIGNED = re.compile(r"((?:\w+(?:\[\d+\])? )+)= (.*);")
 PACKED = re.compile(r"\*\(thread (?:const )?packed_[a-z]+(\d) \*\)(?:(\w+)|\((\w+) \+ (\d+)\))")
 VARYING = re.compile(r"\bthread_in_simdgroup\b|\bsimdgroup\b|\bsimd_|\w\[(?!\d+\])|\*\(")  # of one thread, or of what memory holds
+
+
+@dataclass
+class Design:
+    """metal-flash-attention's kernel for operands of 16 bits, by its tables of parameters and of precisions: eight rows of a matrix's own side are a
+    simdgroup's, so a matrix of n columns takes n / 4 elements of a thread. What is not held comes in blocks of channels."""
+    rows: int  # of a threadgroup, each simdgroup has 8
+    across: int  # keys, or queries, of a tile
+    block: int  # channels
+    held: str
+    matrices: str  # halves of a word that an element takes: of tiles of pairs, then of channels
+    why: str
+
+    def words(self, width):
+        pairs, channels = (dict(word.split(":") for word in part.split()) for part in self.matrices.split(" / "))
+        halves = sum(int(each) * self.across for each in pairs.values())
+        halves += sum(int(each) * (width if name in self.held.split() else self.block) for name, each in channels.items())
+        return halves // 8
+
+    def __str__(self):
+        return f"{self.rows} x {self.across}, blocks of {self.block}" + (f", {self.held} held" if self.held else "")
+
+
+FORWARD, QUERIES7, KEYS7 = "S:1 P:1 / Q:1 O:2", "S:1 P:1 dP:2 dS:2 / Q:1 dO:2 dQ:2", "S:1 P:1 dP:2 dS:2 / K:1 V:1 dV:2 dK:2"
+KEYS9 = "S:1 P:1 dP:2 dS:1 / K:1 V:1 dV:2 dK:2"
+ROWS = "16 rows a simdgroup, so that an operand that is read is multiplied twice; scores of f32, theirs of 16 bits"
+ONE_KERNEL = "dK, dV and sums of dQ in one kernel, which makes five products of pairs, theirs two that make seven; tiles staged; dP', dS' of f32"
+# (architecture, kernel, width): theirs. AttentionDescriptor+Parameters.swift, +Precisions.swift, in the tables of apple9 and of older families.
+PUBLISHED = {
+    ("apple7", "forward", "64"): Design(32, 128, 32, "Q O", FORWARD, ROWS),
+    ("apple7", "forward", "128"): Design(32, 128, 32, "Q", FORWARD, "sums held, theirs pass through memory; 16 keys a tile"),
+    ("apple9", "forward", "64"): Design(16, 128, 32, "Q O", FORWARD, ROWS + "; 32 keys a tile"),
+    ("apple9", "forward", "128"): Design(16, 128, 32, "O", FORWARD, "queries held, theirs come again for each tile; 64 keys a tile; scores of f32"),
+    ("apple7", "backward_dkdv", "64"): Design(32, 64, 32, "dV", KEYS7, ONE_KERNEL),
+    ("apple7", "backward_dkdv", "128"): Design(32, 64, 32, "", KEYS7, ONE_KERNEL),
+    ("apple9", "backward_dkdv", "64"): Design(16, 32, 16, "V dV dK", KEYS9, ONE_KERNEL),
+    ("apple9", "backward_dkdv", "128"): Design(16, 128, 16, "dV dK", KEYS9, ONE_KERNEL),
+}
 
 
 @dataclass
@@ -201,22 +239,30 @@ def rows(text):
 
 
 def measure(aulec):
-    """{(script, type, width, kernel): Row}"""
+    """{(type, width, architecture, kernel): Row}"""
     table = {}
     for dtype in TYPES:
-        made = subprocess.run([aulec, ROOT / f"attn_scripts/{SCRIPT}.attn", "--target=metal", f"--dtype={dtype}", "--emit=metal"],
+        made = subprocess.run([aulec, ROOT / f"attn_scripts/{SCRIPT}.attn", "--target=metal", f"--arch={','.join(ARCHS)}", f"--dtype={dtype}", "--emit=metal"],
                               capture_output=True, text=True)
         if made.returncode:
             sys.exit(made.stderr)
         for name, row in rows(made.stdout):
             _, _, width, rest = name.split("_", 3)
-            table[(SCRIPT, dtype, width, rest.partition("apple7_")[2])] = row
-    return table
+            arch = next(arch for arch in ARCHS if f"{arch}_" in rest)
+            table[(dtype, width, arch, rest.partition(f"{arch}_")[2])] = row
+    return dict(sorted(table.items(), key=lambda of: (TYPES.index(of[0][0]), ARCHS.index(of[0][2]), int(of[0][1]))))
+
+
+def beside(key):
+    """The published design that a kernel is compared with, and why ours differs."""
+    dtype, width, arch, kernel = key
+    design = PUBLISHED.get((arch, kernel, width)) if dtype != "f32" else None
+    return [f"{design.words(int(width))}: {design}", design.why] if design else ["", ""]
 
 
 def written(table):
-    lines = [HEAD, "|" + "---|" * 6]
-    lines += [f"| {' '.join(key)} | " + " | ".join(map(str, astuple(row))) + " |" for key, row in table.items()]
+    lines = [HEAD, "|" + "---|" * 8]
+    lines += [f"| {' '.join(key)} | " + " | ".join(map(str, [*astuple(row), *beside(key)])) + " |" for key, row in table.items()]
     return "\n".join(lines)
 
 
@@ -224,8 +270,8 @@ def allowed(text):
     known = {}
     for line in text.splitlines():
         cells = [word.strip() for word in line.strip().strip("|").split("|")]
-        if len(cells) == 6 and len(cells[0].split()) == 4:
-            known[tuple(cells[0].split())] = Row(*map(int, cells[1:]))
+        if len(cells) >= 6 and len(cells[0].split()) == 4:
+            known[tuple(cells[0].split())] = Row(*map(int, cells[1:6]))
     return known
 
 

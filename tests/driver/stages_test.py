@@ -212,6 +212,17 @@ class Stages(Case):
             if (target, dtype) == ("metal", "f32"):
                 self.assertEqual(named.replace(str(script), script.name), (root / "tests/golden/metal/lines.metal").read_text())
 
+    def test_operands_from_memory_as_metal(self):
+        """Kernels of Apple's newer family: neither threadgroup memory nor a barrier; and their text."""
+        root = EXAMPLES.parents[2]
+        made = aulec(self.mha, "--target=metal", "--arch=apple9", "--dtype=f16", "--width=D=16", "--no-grad", "--shape=warps_forward: keys=16 rows=8", "--emit=metal")
+        self.expect(made, 0)
+        text = made.stdout.decode()
+        forward = text[text.index("_apple9_forward_slots"):]
+        self.assertNotIn("threadgroup_barrier", forward)
+        self.assertNotIn("threadgroup(0)", forward)
+        self.assertEqual(forward, (root / "tests/golden/metal/apple9.metal").read_text())
+
     def test_after_a_pass(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad"]
         for more in ([], [self.mha], [self.mha, "--emit=kernel-ir"]):

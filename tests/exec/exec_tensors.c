@@ -157,40 +157,62 @@ static int64_t start_of(const Run *r, const Tensor *t, size_t n)
     return (int64_t)n == last || part > tokens ? tokens : part;
 }
 
+/* What the case wants of the tensor's elements, asked once. */
+typedef struct Wanted {
+    bool sorted, is_long, flat, poison, is_bias, scaled, huge, far_queries;
+    double deviation;
+} Wanted;
+
+static Wanted wanted_of(const Run *r, const Tensor *t, uint32_t index)
+{
+    return (Wanted){.sorted = exec_has(r, "sorted"),
+                    .is_long = exec_has(r, "long"),
+                    .flat = exec_has(r, "flat") && index == 0,
+                    .poison = exec_has(r, "poison"),
+                    .is_bias = t->rank > 2 && strcmp(t->name, "bias") == 0,
+                    .scaled = exec_has(r, "scaled") && t->role == AULE_ROLE_DOUT,
+                    .huge = exec_has(r, "huge") && index == 1,
+                    .far_queries = exec_has(r, "far_queries") && index == 0,
+                    .deviation = exec_has(r, "big") && index < 2 ? 3 : 1};
+}
+
+static double element_of(Run *r, Tensor *t, uint32_t index, const Wanted *w, size_t n,
+                         double *ascending)
+{
+    double v = normal(r) * w->deviation;
+    if (is_integer(t->dtype)) {
+        if (t->rank && n % (size_t)t->shape[t->rank - 1] == 0) *ascending = 0;
+        *ascending += uniform(r) < 0.06;
+        v = w->sorted ? *ascending : floor(uniform(r) * (w->is_long ? 90 : 2));
+    }
+    if (t->dtype == AU_DT_I64 && !t->rank) /* a seed, as far as interpreters hold one */
+        v = floor((uniform(r) - 0.5) * 0x1p32);
+    if (t->role == AULE_ROLE_SEQUENCES) v = (double)(r->cu_seqlens[n] = start_of(r, t, n));
+    if (t->role == AULE_ROLE_SLOTS) v = (double)exec_slot(r, n);
+    if (w->flat) v = 0;
+    if (w->poison && is_poisoned(t, index, n)) v = NAN;
+    if (w->is_bias) v = far_bias(r, t, n, v);
+    if (w->scaled) v *= 4096;
+    if (w->huge && n % 977 == 13) v *= 1e3;
+    if (w->far_queries && n / (size_t)t->shape[t->rank - 1] % 3 == 1) v *= 1e4;
+    return v;
+}
+
 void exec_fill(Run *r, Tensor *t, uint32_t index)
 {
     if (t->role == AULE_ROLE_SEQUENCES && !t->absent)
         r->cu_seqlens = AU_NEW_ARRAY(r->arena, int64_t, t->elements);
-    const double deviation = exec_has(r, "big") && index < 2 ? 3 : 1;
+    const Wanted w = wanted_of(r, t, index);
+    const double between = exec_has(r, "nan") ? NAN : 0;
     double ascending = 0;
     t->values = AU_NEW_ARRAY(r->arena, double, t->elements + 1);
     t->bytes = AU_NEW_ARRAY(r->arena, unsigned char, (t->span + 16) * exec_bytes_of(t->dtype));
     for (size_t n = 0; n < t->span; n++)
-        exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, exec_has(r, "nan") ? NAN : 0);
+        exec_put(t->bytes + n * exec_bytes_of(t->dtype), t->dtype, between);
     for (size_t n = 0; n < t->elements; n++) {
-        double v = normal(r) * deviation;
-        if (is_integer(t->dtype)) {
-            if (t->rank && n % (size_t)t->shape[t->rank - 1] == 0) ascending = 0;
-            ascending += uniform(r) < 0.06;
-            v = exec_has(r, "sorted") ? ascending
-                                      : floor(uniform(r) * (exec_has(r, "long") ? 90 : 2));
-        }
-        if (t->dtype == AU_DT_I64 && !t->rank) /* a seed, as far as interpreters hold one */
-            v = floor((uniform(r) - 0.5) * 0x1p32);
-        if (t->role == AULE_ROLE_SEQUENCES) v = (double)(r->cu_seqlens[n] = start_of(r, t, n));
-        if (t->role == AULE_ROLE_SLOTS) v = (double)exec_slot(r, n);
-        if (exec_has(r, "flat") && index == 0) v = 0;
-        if (exec_has(r, "poison") && is_poisoned(t, index, n)) v = NAN;
-        if (t->rank > 2 && strcmp(t->name, "bias") == 0) v = far_bias(r, t, n, v);
-        if (exec_has(r, "scaled") && t->role == AULE_ROLE_DOUT) v *= 4096;
-        if (exec_has(r, "huge") && index == 1 && n % 977 == 13) v *= 1e3;
-        if (exec_has(r, "far_queries") && index == 0 && n / (size_t)t->shape[t->rank - 1] % 3 == 1)
-            v *= 1e4;
+        const double v = element_of(r, t, index, &w, n, &ascending);
         unsigned char *at = t->bytes + exec_memory_index(t, n) * exec_bytes_of(t->dtype);
-        if (!t->output)
-            exec_put(at, t->dtype, v);
-        else
-            exec_put(at, t->dtype, NAN); /* what is not written shows */
+        exec_put(at, t->dtype, t->output ? NAN : v); /* what is not written shows */
         t->values[n] = exec_get(at, t->dtype);
     }
     const AuAttn *a = r->attn;

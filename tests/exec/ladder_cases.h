@@ -657,6 +657,26 @@ static const ExecCase far_cases[] = {
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=64 E=64", "window=140", "forward"},
     {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=64 E=64", NULL, "poison forward"},
 };
+/* Operands by the lanes' own loads: whole tiles, tiles that an end, a range or a document cuts, rows that are no vectors, further products, values that
+ * are channels of keys, packed and padded rows, no keys, few queries. */
+static const char *const own_rungs[] = {"kernel-ir:metal9", "tiled-ir:metal9", "passed-ir:metal9"};
+static const ExecCase own_cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=40 T=128 D=64 E=64", NULL, "nan forward"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=37 T=131 D=128 E=128", NULL, "nan odd forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=0 D=64 E=64", NULL, "forward"},
+    {"mha.attn", "B=1 H=4 Hk=2 S=1 T=150 D=64 E=64", NULL, "few nan forward"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=16 T=300 D=32 E=64", "window=20", "few odd forward"},
+    {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=40 E=72", "window=50", "nan forward"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=41 T=150 D=64 E=64", "window=20", "unseen forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=90 T=37 D=64 E=64", NULL, "unseen forward"},
+    {"../../../attn_scripts/documents.attn", "B=1 H=1 S=150 D=64 E=64", NULL, "sorted forward"},
+    {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, "nan forward"},
+    {KEYS_AS_VALUES, "B=1 H=2 Hk=1 S=21 T=70 D=32", NULL, "odd forward"},
+    {FURTHER, "B=3 H=2 S=21 T=40 D=64 E=64 P=32", NULL, "forward packed seeded"},
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=40 D=64 E=64", NULL, "forward ragged padded"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=20 T=70 D=256 E=256", NULL, "forward"}, /* too wide for it */
+};
 /* What products of pairs must not take as it lies: odd widths, of further products too, and values that are channels of the keys. */
 static const char *const cores[] = {"kernel-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v3", "kernel-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx",
                                     "kernel-ir:aarch64", "tiled-ir:x86-64-v4-bf16"};

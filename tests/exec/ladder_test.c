@@ -228,6 +228,13 @@ static const char *of_far(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_own(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n) || !wants(r->only, r->name, &own_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_core(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -263,6 +270,7 @@ static const struct {
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
     {direct_rungs, COUNT(direct_rungs), 1, direct_cases, COUNT(direct_cases), of_direct},
     {far_rungs, COUNT(far_rungs), 1, far_cases, COUNT(far_cases), of_far},
+    {own_rungs, COUNT(own_rungs), 1, own_cases, COUNT(own_cases), of_own},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The linter over what aulec prints for Metal: lint.py LINTER AULEC FOLDER
-Of each script of a folder every operand type and width, forward and backward, with the script's lines in comments."""
+Of each script of a folder every architecture, operand type and width, forward and backward, with the script's lines in comments."""
 import os, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +13,7 @@ def wrong(script):
     """What is wrong with the text of one script, "" if nothing is; and how many kernels it has."""
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / (Path(script).stem + ".metal")
-        made = subprocess.run([aulec, script, "--emit=metal", "--lines", "-o", text], capture_output=True, text=True)
+        made = subprocess.run([aulec, script, "--target=metal", "--arch=apple7,apple9", "--emit=metal", "--lines", "-o", text], capture_output=True, text=True)
         if made.returncode:
             return made.stderr, 0
         found = subprocess.run([linter, text], capture_output=True, text=True)

@@ -136,7 +136,8 @@ static Answer to_device(const char *selector, const uint64_t *n)
     if (strcmp(selector, "name") == 0)
         return (Answer){(uintptr_t)metal_autorelease(metal_string("double of a GPU")), 0};
     if (strncmp(selector, "supports", 8) == 0)
-        return (Answer){(n[0] == 5001 && metal_macos() >= 13) || (n[0] == 1007 && !metal_told.old),
+        return (Answer){n[0] == 5001 ? metal_macos() >= 13
+                                     : n[0] > 1000 && n[0] - 1000 <= (uint64_t)metal_family(),
                         0};
     if (strcmp(selector, "maxThreadgroupMemoryLength") == 0) return (Answer){MOST_SHARED, 0};
     if (strncmp(selector, "recommended", 11) == 0) return (Answer){8ull << 30, 0};

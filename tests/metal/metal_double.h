@@ -12,10 +12,10 @@ typedef struct MetalDouble {
     int objects, pools; /* alive, with what holds the device; open */
     int keeps;          /* the last text that was compiled is not compiled again */
     int gpu_fails;      /* command buffers end with an error */
-    int old;            /* a family before Apple7 */
-    int width;          /* of simdgroups; 0: 32 */
-    int most_threads;   /* of pipelines; 0: 1024 */
-    int turned;         /* elements of matrices are in other places */
+    int family; /* of Apple's GPUs; 0: as METAL_DOUBLE_FAMILY of the environment says, else 7 */
+    int width;  /* of simdgroups; 0: 32 */
+    int most_threads; /* of pipelines; 0: 1024 */
+    int turned;       /* elements of matrices are in other places */
     int idle; /* messages do nothing, and answer that commands are done: what is left is the caller's own time */
     int built, found; /* pipelines that were compiled, for an archive too; that lay in an archive */
     const char *system; /* its version, as a text; NULL: one */

@@ -146,8 +146,11 @@ void metal_set_error(uint64_t place, const char *text)
     *(Object **)(uintptr_t)place = metal_autorelease(error);
 }
 
-int metal_macos(void)
+static int told(int by_test, const char *said, int usual)
 {
-    const char *said = getenv("METAL_DOUBLE_MACOS");
-    return metal_told.macos ? metal_told.macos : said ? atoi(said) : 14;
+    return by_test ? by_test : said ? atoi(said) : usual;
 }
+
+int metal_macos(void) { return told(metal_told.macos, getenv("METAL_DOUBLE_MACOS"), 14); }
+
+int metal_family(void) { return told(metal_told.family, getenv("METAL_DOUBLE_FAMILY"), 7); }

@@ -55,8 +55,8 @@ void metal_set_error(uint64_t place, const char *text);
 /* Texts that stay compiled where a test asks for the same again and again (keeps). */
 int metal_is_kept(const MetalText *text);
 
-/* The version of the system. */
-int metal_macos(void);
+int metal_macos(void);  /* the version of the system */
+int metal_family(void); /* of Apple's GPUs */
 
 /* What a device makes of arguments; what it cannot make is nil. */
 Object *metal_made(const char *selector, const uint64_t *n);

@@ -189,7 +189,7 @@ static void test_kept(void **state)
     char text[4096], why[4096] = "", path[METAL_PATH];
     (void)state;
     snprintf(text, sizeof text, HEAD FILL BARRIER GIVE "}\n// %ld\n", (long)getpid());
-    if (!metal_text_place(text, "", path, sizeof path))
+    if (!metal_text_place(text, "", ".so", path, sizeof path))
         skip(); /* a build folder that nobody may write */
     char *search = strdup(getenv("PATH"));
     metal_forget(metal_compile(text, 300, why, sizeof why));
@@ -207,12 +207,12 @@ static void test_places(void **state)
 {
     char one[METAL_PATH], other[METAL_PATH];
     (void)state;
-    if (!metal_text_place("a", "b", one, sizeof one)) skip();
-    metal_text_place("a", "b", other, sizeof other);
+    if (!metal_text_place("a", "b", ".so", one, sizeof one)) skip();
+    metal_text_place("a", "b", ".so", other, sizeof other);
     assert_string_equal(one, other);
-    metal_text_place("ab", "", other, sizeof other);
+    metal_text_place("ab", "", ".so", other, sizeof other);
     assert_string_not_equal(one, other);
-    metal_text_place("a", "c", other, sizeof other);
+    metal_text_place("a", "c", ".so", other, sizeof other);
     assert_string_not_equal(one, other);
 }
 
@@ -230,7 +230,7 @@ static void test_room(void **state)
     }
     snprintf(path, sizeof path, "%s/%d.so", folder, FILES - 1);
     metal_text_used(path); /* the oldest is the newest now */
-    metal_text_make_room(folder, STAY);
+    metal_text_make_room(folder, ".so", STAY);
     for (int n = 0; n < FILES; n++) {
         snprintf(path, sizeof path, "%s/%d.so", folder, n);
         assert_int_equal(access(path, F_OK) == 0, n < STAY - 1 || n == FILES - 1);

@@ -36,7 +36,8 @@ static int add_file(Sum *sum, const char *path)
     return 1;
 }
 
-int metal_text_place(const char *source, const char *command, char *path, size_t room)
+int metal_text_place(const char *source, const char *command, const char *ending, char *path,
+                     size_t room)
 {
     static const char *const files[] = {METAL_INCLUDE "/metal_stdlib", METAL_INCLUDE "/shim.h",
                                         METAL_INCLUDE "/metal_simdgroup_matrix", METAL_RUN};
@@ -48,8 +49,8 @@ int metal_text_place(const char *source, const char *command, char *path, size_t
         if (!add_file(&sum, files[n])) return 0;
     mkdir(METAL_KEPT, 0777);
     if (access(METAL_KEPT, W_OK) != 0) return 0;
-    snprintf(path, room, "%s/%016llx%016llx.so", METAL_KEPT, (unsigned long long)sum.one,
-             (unsigned long long)sum.two);
+    snprintf(path, room, "%s/%016llx%016llx%s", METAL_KEPT, (unsigned long long)sum.one,
+             (unsigned long long)sum.two, ending);
     return 1;
 }
 
@@ -63,21 +64,22 @@ int metal_text_folder(char *path, size_t room)
 
 void metal_text_used(const char *path) { utimensat(AT_FDCWD, path, NULL, 0); }
 
-static int is_text(const char *name)
+static int ends_so(const char *name, const char *ending)
 {
-    const size_t length = strlen(name);
-    return length < NAME && length > 3 && strcmp(name + length - 3, ".so") == 0;
+    const size_t length = strlen(name), of_ending = strlen(ending);
+    return length < NAME && length > of_ending && strcmp(name + length - of_ending, ending) == 0;
 }
 
 /* How many there are, and the name of the oldest. */
-static unsigned oldest(int folder, DIR *all, char *name)
+static unsigned oldest(int folder, DIR *all, const char *ending, char *name)
 {
     unsigned count = 0;
     struct timespec least = {0};
     rewinddir(all);
     for (const struct dirent *entry; (entry = readdir(all)) != NULL;) {
         struct stat of;
-        if (!is_text(entry->d_name) || fstatat(folder, entry->d_name, &of, 0) != 0) continue;
+        if (!ends_so(entry->d_name, ending) || fstatat(folder, entry->d_name, &of, 0) != 0)
+            continue;
         if (count++ && (of.st_mtim.tv_sec > least.tv_sec ||
                         (of.st_mtim.tv_sec == least.tv_sec && of.st_mtim.tv_nsec >= least.tv_nsec)))
             continue;
@@ -87,12 +89,12 @@ static unsigned oldest(int folder, DIR *all, char *name)
     return count;
 }
 
-void metal_text_make_room(const char *folder, unsigned most)
+void metal_text_make_room(const char *folder, const char *ending, unsigned most)
 {
     char name[NAME];
     DIR *all = opendir(folder);
     if (!all) return;
-    while (oldest(dirfd(all), all, name) > most)
+    while (oldest(dirfd(all), all, ending, name) > most)
         if (unlinkat(dirfd(all), name, 0) != 0) break;
     closedir(all);
 }

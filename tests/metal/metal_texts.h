@@ -5,14 +5,15 @@
 
 #include <stddef.h>
 
-enum { METAL_FOLDER = 480, METAL_PATH = 512, METAL_MOST_KEPT = 600 };
+enum { METAL_FOLDER = 480, METAL_PATH = 512, METAL_MOST_KEPT = 600, METAL_MOST_HEADERS = 6 };
 
-/* The file of a text. 0: nothing can be kept. */
-int metal_text_place(const char *source, const char *command, char *path, size_t room);
+/* The file of a text, with that ending. 0: nothing can be kept. */
+int metal_text_place(const char *source, const char *command, const char *ending, char *path,
+                     size_t room);
 /* A new folder to compile in, beside those files; where nothing can be kept, among temporary ones. */
 int metal_text_folder(char *path, size_t room);
 void metal_text_used(const char *path);
-/* Forgets those that were used longest ago where there are more than [most]. */
-void metal_text_make_room(const char *folder, unsigned most);
+/* Forgets those of that ending that were used longest ago where there are more than [most]. */
+void metal_text_make_room(const char *folder, const char *ending, unsigned most);
 
 #endif

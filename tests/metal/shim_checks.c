@@ -80,9 +80,16 @@ static void halve_units(void)
     for (size_t n = shim.job->shared_bytes >> unit_shift; n-- > 0;) shadow[n] = shadow[n / 2];
 }
 
-static void touch_unit(Shadow *s, int write)
+/* Read since the last barrier by others, too, and not written since: then nothing is new. */
+static int is_read_by_all(const Shadow *s, Touch now)
 {
-    const Touch now = shim.touch;
+    return (s->read & OTHERS) && turn_of(s->read) == turn_of(now) &&
+           turn_of(s->write) != turn_of(now) && s->write;
+}
+
+static inline void touch_unit(Shadow *s, Touch now, int write)
+{
+    if (!write && is_read_by_all(s, now)) return;
     if (!write && !s->write) shim_fail("threadgroup memory is read that nobody has written");
     if (meets(s->write, now) || (write && meets(s->read, now)))
         shim_fail(write ? "threadgroup memory is written that another thread uses, without a "
@@ -95,9 +102,10 @@ static void touch_unit(Shadow *s, int write)
 
 static inline void touch_shared(uint64_t from, size_t bytes, int write)
 {
+    const Touch now = shim.touch;
     while ((from | bytes) & ((1u << unit_shift) - 1)) halve_units();
     Shadow *s = shadow + (from >> unit_shift);
-    for (const Shadow *end = s + (bytes >> unit_shift); s < end; s++) touch_unit(s, write);
+    for (const Shadow *end = s + (bytes >> unit_shift); s < end; s++) touch_unit(s, now, write);
 }
 
 /* ---- any memory */

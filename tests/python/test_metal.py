@@ -120,6 +120,7 @@ class Calls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.runner = aule.compile(SCRIPT)._runner
+        cls.of_families = aule.compile(SCRIPT, archs="apple7,apple9")._runner
 
     def setUp(self):
         self.events = []
@@ -208,6 +209,14 @@ class Calls(unittest.TestCase):
             self.assertNotIn("torch", self.events)
             self.assertEqual(self.events[-1] == "device_synchronize", buffers is not refuse)
 
+    def test_kernels_of_the_family(self):
+        # Of an artifact with kernels for two families a device has those of its own, else of the older one; both are right.
+        seen, lib, x = [], abi.library(), values(14)
+        plain = lib.plan_variant
+        with mock.patch.object(lib, "plan_variant", lambda plan: (seen.append(plain(plan).contents.arch), plain(plan))[1]):
+            self.expect(self.of_families.run("forward", dict(zip("qkv", x)), {}, {}, ("o",), "metal:0", False)["o"], x)
+        self.assertEqual(seen, [b"apple9" if os.environ.get("METAL_DOUBLE_FAMILY") == "9" else b"apple7"])
+
     def test_host_tensors_at_odd_addresses(self):
         """Kernels cannot read them where they are: they are copied, as on devices without such buffers."""
         def odd(a):
@@ -223,6 +232,10 @@ class Calls(unittest.TestCase):
 class StandIn(unittest.TestCase):
     def test_stand_in(self):
         run_beside(self, FOLDER, "METAL_DOUBLE", "test_metal.Calls", "test_tensors_stay")
+
+    def test_newer_family(self):
+        with mock.patch.dict(os.environ, METAL_DOUBLE_FAMILY="9"):
+            run_beside(self, FOLDER, "METAL_DOUBLE", "test_metal.Calls.test_kernels_of_the_family", "test_kernels_of_the_family")
 
 
 if __name__ == "__main__":

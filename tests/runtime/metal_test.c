@@ -477,11 +477,27 @@ static void test_languages(void **state)
     metal_double()->macos = 0;
 }
 
+/* Newer families run what is compiled for older ones, and tell what they are. */
+static void test_families(void **state)
+{
+    static const char *const features[] = {"apple7 metal3 msl31", "apple7 metal3 msl31",
+                                           "apple9 apple7 metal3 msl31"};
+    aule_device *device;
+    for (int n = 0; n < 4; n++) {
+        metal_double()->family = 7 + n;
+        test_result(state);
+        assert_int_equal(aule_device_open("metal:0", NULL, &device, NULL), AULE_OK);
+        assert_string_equal(aule_device_get_info(device)->features, features[n < 2 ? n : 2]);
+        aule_device_close(device);
+    }
+    metal_double()->family = 0;
+}
+
 static void test_devices_that_cannot(void **state)
 {
     (void)state;
     MetalDouble *m = metal_double();
-    expect_refused(&m->old, 1, AULE_ERROR_DEVICE, "its family is older than Apple7 (M1)");
+    expect_refused(&m->family, 6, AULE_ERROR_DEVICE, "its family is older than Apple7 (M1)");
     expect_refused(&m->macos, 12, AULE_ERROR_DEVICE, "it has no Metal 3: macOS 13 is needed");
     expect_refused(&m->width, 16, AULE_ERROR_UNSUPPORTED, "simdgroups of 16 threads");
     expect_refused(&m->most_threads, 16, AULE_ERROR_UNSUPPORTED,
@@ -616,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_commands_of_the_caller),
         cmocka_unit_test(test_kinds_of_queues),
         cmocka_unit_test(test_languages),
+        cmocka_unit_test(test_families),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_code_that_is_not_taken),
         cmocka_unit_test(test_matrices_of_other_places),

@@ -350,6 +350,7 @@ static void test_numbers(void **state)
         assert_int_equal(c->direct_bytes > 0, (c->copies & TILE_COPIES_DIRECT) != 0);
         assert_int_equal(c->turned > 0,
                          (c->loads & (TILE_LOADS_TURNED | TILE_LOADS_TURNED_FAR)) != 0);
+        assert_int_equal(c->far_held > 0, tile_takes_tensors(c));
         assert_true(c->turned == 0 || c->turned == 4 || c->turned == 8);
         assert_true(!c->pipelines || c->copies & TILE_COPIES_BULK);
         if (!has_unit(c)) continue;
