@@ -56,8 +56,8 @@ static bool bad_option(const Check *check, const aule_expr *expr)
     return expr->code && bad_expr(check, expr);
 }
 
-/* A list of a layout is numbers that callers give; where a table begins for each sequence there is one. */
-/* A list says one thing, or the same of queries and keys. */
+/* A list of a layout is numbers that callers give, a row a sequence of a table that is no list of all pages; where a table begins for each sequence there
+ * is one. It says one thing, or the same of queries and keys. */
 static const uint32_t of_both[] = {AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K,
                                    AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_LENGTHS};
 /* What is said beside another list alone. */
@@ -80,7 +80,9 @@ static bool bad_list(const aule_attention_v1 *a, const aule_tensor_v1 *t)
 {
     const uint32_t said = t->flags & AULE_TENSOR_SEQUENCES;
     if (!said) return false;
-    if (t->role != AULE_ROLE_INPUT || t->dtype != AULE_I32 || !t->rank) return true;
+    const uint32_t rank =
+        said & AULE_TENSOR_TABLE && !has_flag(a, AULE_TENSOR_TABLE_STARTS) ? 2 : 1;
+    if (t->role != AULE_ROLE_INPUT || t->dtype != AULE_I32 || t->rank != rank) return true;
     bool one = !(said & (said - 1));
     for (uint32_t n = 0; n < sizeof of_both / sizeof *of_both; n++) one |= said == of_both[n];
     if (!one) return true;

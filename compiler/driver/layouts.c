@@ -62,6 +62,15 @@ static const AuTensor *input_with(const AuAttn *a, AuExpr axis)
     return NULL;
 }
 
+/* An input of which an axis is made of the length (`2*S - 1`), whose rows are no keys: the room of rows does not say how many elements it has. */
+static const AuTensor *input_made_of(AuArena *arena, const AuAttn *a, AuExpr length)
+{
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        for (uint32_t k = 0; k < a->tensors[n].rank && !a->tensors[n].as_keys; k++)
+            if (asks_for(arena, a, a->tensors[n].axes[k], length)) return &a->tensors[n];
+    return NULL;
+}
+
 /* Does a tensor that is not packed have as many elements along an axis as there are sequences: rows of queries or keys, an input? */
 static bool has_batch(const AuAttn *a, AuExpr batch)
 {
@@ -117,14 +126,15 @@ static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
     const bool of_queries = is_of_queries(a, axis);
     const AuExpr length = (of_queries ? q : k)->axes[2];
     const AuTensor *input =
-        of.positions && of.layout != AU_LAYOUT_PAGED ? input_with(a, length) : NULL;
+        of.positions && of.layout != AU_LAYOUT_PAGED ? input_made_of(arena, a, length) : NULL;
     if (input)
-        return refuse(diags, input->span, axis,
-                      au_format(arena,
-                                "the input '%s' has an element for each position, of which %s has "
-                                "fewer rows%s",
-                                input->name, of_queries ? "q" : "k",
-                                of_queries ? "" : "; keys in pages may have such inputs"));
+        return refuse(
+            diags, input->span, axis,
+            au_format(arena,
+                      "positions: the input '%s' has elements for all positions, of which "
+                      "%s has fewer rows%s",
+                      input->name, of_queries ? "q" : "k",
+                      of_queries ? "" : "; keys in pages may have such inputs"));
     return !is_asked_once(arena, diags, a, axis, length);
 }
 

@@ -243,7 +243,7 @@ static int64_t row_in_memory(const Laid *l, const char *axis, int side, int64_t 
     return is_packed(l, side) && strcmp(axis, l->axis[side]) == 0 ? l->starts[side][b] + row : row;
 }
 
-/* Element [at] of a sequence's tensor in the call's; -1: it is not there. */
+/* Element [at] of a sequence's tensor in the call's; -1: it is not there, also where the call's has fewer than the sequence says, which results then show. */
 static int64_t place_of(const Laid *l, uint32_t index, const aule_tensor_v1 *written, int64_t b,
                         const int64_t *at)
 {
@@ -260,7 +260,7 @@ static int64_t place_of(const Laid *l, uint32_t index, const aule_tensor_v1 *wri
             i = sequence_in_memory(l, is, b, key);
         else if (*was && strcmp(was, l->axis[side]) == 0)
             i = row_in_memory(l, is, side, b, at[d]);
-        if (i < 0) return -1;
+        if (i < 0 || i >= array->shape[d]) return -1;
         place += i * array->strides[d];
     }
     return place;

@@ -270,7 +270,7 @@ class Beside(unittest.TestCase):
             with self.assertRaisesRegex(aule.ArgumentError, f"requirement not met: T_every is from 1 to 65536: .*T_every = {every}"):
                 outputs(f, given, {"T_every": every})
         text = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[T]; score_mod(s) = s + x[kv_idx]; online softmax; }"
-        with self.assertRaisesRegex(aule.CompileError, "axis T: the input 'x' has an element for each position, of which k has fewer rows"):
+        with self.assertRaisesRegex(aule.CompileError, "axis T: positions: the input 'x' has elements for all positions, of which k has fewer rows"):
             aule.compile(text, layout="T=padded:positions")
         f, short = aule.compile(text, layout="T=paged:positions", optimize=1), np.zeros(95, np.float32)
         given |= {n: given[n][:, :1] for n in "qkv"}
@@ -508,8 +508,12 @@ class QueryPositions(unittest.TestCase):
     def test_refused(self):
         text = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[S]; score_mod(s) = s + x[q_idx]; online softmax; }"
         for layout in ("S=padded:positions", "S=dense:positions", "S=packed:positions,T=paged"):
-            with self.assertRaisesRegex(aule.CompileError, "(?m)axis S: the input 'x' has an element for each position, of which q has fewer rows$"):
+            with self.assertRaisesRegex(aule.CompileError, "(?m)axis S: positions: the input 'x' has elements for all positions, of which q has fewer rows$"):
                 aule.compile(text, layout=layout)
+        for extent, read, layout, axis in (("2 * S - 1", "q_idx", "S=dense:positions", "S"), ("S + T", "q_idx + kv_idx", "S=padded:positions", "S"), ("S + T", "kv_idx", "T=dense:positions", "T"), ("2 * T", "2 * kv_idx", "T=padded:positions", "T")):
+            made_of = text.replace("f32[S]", f"f32[{extent}]").replace("x[q_idx]", f"x[{read}]")
+            with self.subTest(extent), self.assertRaisesRegex(aule.CompileError, f"axis {axis}: positions: the input 'x' has elements for all positions, of which . has fewer rows"):
+                aule.compile(made_of, layout=layout)
         with self.assertRaisesRegex(aule.CompileError, "axis S: q and k have one axis; positions are those of queries or of keys"):
             compiled(SCRIPTS / "documents.attn", "S=padded:positions")
         with self.assertRaisesRegex(aule.CompileError, "axis S: what `groups` share is for queries that are the last of their sequences; beside it `positions` of queries are not carried yet"):

@@ -100,7 +100,7 @@ REFUSED: list[tuple[dict, str]] = [
     ({"script": "swin", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
     ({"script": "natten2d", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
     *(
-        ({"script": script, "keys": words(keys)}, "has an element for each position, of which k has fewer rows; keys in pages may have such inputs")
+        ({"script": script, "keys": words(keys)}, "has elements for all positions, of which k has fewer rows; keys in pages may have such inputs")
         for script in ("forgetting", "own_data") for keys in ("padded:positions", "dense:positions")
     ),
     ({"script": "mla_decode", "storage": some("v=")}, "--storage: v: values are channels of the keys and are stored as they are"),

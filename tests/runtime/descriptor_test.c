@@ -105,6 +105,7 @@ static void copy_sample(Copy *c)
     D(c->check.slice = 1)                                                                          \
     D(c->workspaces[c->check.region].align = 2)                                                    \
     D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_FIRST)                                             \
+    D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_TABLE)                                             \
     D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_GROUPS)                                            \
     D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_TABLE_STARTS)                                      \
     D(c->tensors[T_LENGTHS].flags = AULE_TENSOR_LENGTHS | AULE_TENSOR_TABLE)                       \
