@@ -15,7 +15,7 @@ enum {
     LINT_MOST_THREADS = 1024,
     LINT_BFLOATS = 310
 };
-enum { LINT_NAMES = 4096, LINT_FUNCTIONS = 512, LINT_PARAMETERS = 8 };
+enum { LINT_NAMES = 16384, LINT_FUNCTIONS = 2048, LINT_PARAMETERS = 8 };
 
 typedef enum LintKind { LINT_END, LINT_NAME, LINT_NUMBER, LINT_SIGN } LintKind;
 typedef struct LintToken {
