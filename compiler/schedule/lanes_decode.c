@@ -82,10 +82,6 @@ static void copy_rows(Lanes *x, uint32_t n, const char *to)
     if (codes) lanes_make_rows(x, n, to);
 }
 
-/* Of masks of data, but those that leave few queries nearly all keys, kernels for more queries have lists of tiles with pairs. Here a tile is asked before it is
- * brought: that reads what the mask does. */
-static bool asks_tiles(const Lanes *x) { return schedule_asks_data(x->p); }
-
 /* And of further products. */
 static void copy_further_rows(Lanes *x)
 {
@@ -113,7 +109,8 @@ static void fragments(Lanes *x)
     tile_frag(t, "raw", "%s[d:%d] @ along_lanes", x->operand, x->p->d);
     tile_frag(t, "query", "f32[d:%d] @ along_lanes", x->p->d);
     tile_frag(t, "score", "f32[q:1, kv:%d] @ a_row_along", x->shape->key_tile);
-    if (asks_tiles(x)) tile_frag(t, "seen", "f32[q:1, kv:%d] like score = 0.0", x->shape->key_tile);
+    if (schedule_asks_data(x->p))
+        tile_frag(t, "seen", "f32[q:1, kv:%d] like score = 0.0", x->shape->key_tile);
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like score = 0.0");
     const DecodeBundle all = decode_bundle(x, DECODE_TOGETHER), one = decode_bundle(x, 1);
@@ -256,10 +253,12 @@ static void weigh_rows(Lanes *x)
     tile_end(t);
 }
 
+/* Of masks of data, but those that leave few queries nearly all keys, kernels for more queries have lists of tiles with pairs. Here a tile is asked before it is
+ * brought: that reads what the mask does. */
 static void begin_seen_tile(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    if (!asks_tiles(x)) return;
+    if (!schedule_asks_data(x->p)) return;
     tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
     tile_set(t, "seen", "fill(seen, 0.0)");
     begin_rows(x);
@@ -282,7 +281,7 @@ static void walk_keys(Lanes *x)
     weigh_rows(x);
     if (x->own_v) copy_rows(x, 2, "V");
     of_all_rows(x, decode_sums);
-    if (asks_tiles(x)) tile_end(t);
+    if (schedule_asks_data(x->p)) tile_end(t);
     tile_end(t);
 }
 

@@ -97,7 +97,8 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = atom_of_many(p);
     if (p->hooks->has_v_mod && atom && atom->k > 2)
         return "changed values, which matrix units take as rows of their own";
-    if (schedule_heads_apart_refusal(p)) return schedule_heads_apart_refusal(p);
+    why = schedule_heads_apart_refusal(p);
+    if (why) return why;
     const AuProblem one = schedule_problem_for(p, AU_DECODE_QUERIES);
     return of_few(p)->shape(arena, &one, &few, &why) ? NULL : why;
 }

@@ -30,10 +30,13 @@ static const char *packed_rows(Lanes *x)
 
 const char *warps_part_place(const Lanes *x) { return x->p->balanced ? "slot, hk" : "span, b, hk"; }
 
-/* Beside many most sequences have one query: a block has what its rows are, one block after the other. */
+/* Beside many most sequences have one query: of matrix units a block has all rows of its sequence, a tile after the other. Of multiply-adds there are blocks for
+ * the rows of one query, which take those of others in turns. */
+static bool has_all_rows(const Lanes *x) { return x->only && x->atom->m > 1; }
+
 const char *warps_row_blocks(Lanes *x)
 {
-    if (x->only && x->atom->m > 1) return "1";
+    if (has_all_rows(x)) return "1";
     if (x->only) return tile_text(x->t, "cdiv(%s, %d)", heads_of_group(x), x->block);
     return tile_text(x->t, "cdiv(%s, %d)", packed_rows(x), x->block);
 }
@@ -202,7 +205,7 @@ static void keys_head(Lanes *x)
     if (x->ends_rows) lanes_result_arguments(x);
     if (x->p->balanced) {
         grid_of_list(x);
-    } else if (x->only && x->atom->m > 1) {
+    } else if (has_all_rows(x)) {
         tile_grid(t, "span: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
     } else {
         tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), warps_row_blocks(x),
@@ -326,7 +329,7 @@ static void row_grid(Lanes *x)
 /* Has the kernel beside it one, for the elements that it makes (lanes_forward.c)? */
 static bool has_row_layout(const Lanes *x)
 {
-    return x->only && x->atom->m == 1 && x->makes_elements;
+    return x->only && !has_all_rows(x) && x->makes_elements;
 }
 
 static void join_kernel(Lanes *given)
@@ -385,7 +388,7 @@ static void begin_own_rows(Lanes *x)
     const char *rows = tile_text(x->t, "%s * group", lanes_query_end(x));
     if (!x->only) {
         tile_if(t, "mb * %d < %s", x->block, rows);
-    } else if (x->atom->m > 1) {
+    } else if (has_all_rows(x)) {
         tile_for_range(t, "mb", "0", tile_text(t, "cdiv(%s, %d)", rows, x->block));
     } else {
         const char *blocks = warps_row_blocks(x);

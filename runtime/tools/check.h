@@ -40,6 +40,8 @@ int check_run(Trial *trial, aule_module *module);
 int check_case(Script *s, aule_device *device, const aulec_case *reference, aule_module *module);
 /* Element n of f32, f16 or bf16. */
 double check_element(const AuArray *array, uint64_t n);
+/* Nothing between the same infinities and between NaNs; infinity where one alone is NaN. */
+double check_apart(double a, double b);
 /* Prints how far a result is off at worst, beside the largest value. */
 void check_tell(const char *name, double worst, double size, double bound);
 

@@ -99,6 +99,11 @@ static int fetch(Trial *t)
     return 0;
 }
 
+double check_apart(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b)) ? 0 : isnan(a - b) ? INFINITY : fabs(a - b);
+}
+
 void check_tell(const char *name, double worst, double size, double bound)
 {
     const bool good = worst <= bound;
@@ -118,8 +123,7 @@ static bool compare(Trial *t, size_t n)
     double worst = 0, size = 0;
     for (uint64_t i = 0; i < tensor->elements; i++) {
         const double got = check_element(&t->arrays[n], i), want = tensor->want[i];
-        const double off = got == want || (isnan(got) && isnan(want)) ? 0 : fabs(got - want);
-        if (!(off <= worst)) worst = isnan(off) ? INFINITY : off;
+        worst = fmax(worst, check_apart(got, want));
         if (isfinite(want)) size = fmax(size, fabs(want));
     }
     check_tell(tensor->name, worst, size, tensor->bound);

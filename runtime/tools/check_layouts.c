@@ -107,14 +107,9 @@ static int64_t line_of(const Laid *l, int64_t b)
 
 /* ---- sizes and lists of the call */
 
-static void add_size(const Laid *l, char *shape, const char *axis, const char *suffix,
-                     int64_t value)
+static void add_size(Laid *l, const char *axis, const char *suffix, int64_t value)
 {
-    const size_t used = strlen(shape);
-    for (uint32_t i = 0; i < l->call.signature->size_count; i++)
-        if (is_named(l->call.signature->sizes[i].name, axis, suffix))
-            snprintf(shape + used, TEXT - used, "%s%s%s=%lld", used ? "," : "", axis, suffix,
-                     (long long)value);
+    session_add_size(&l->call, l->shape, sizeof l->shape, axis, suffix, value);
 }
 
 /* Rows that there is room for, some of nobody among them. */
@@ -138,11 +133,9 @@ static void add_own_sizes(Laid *l)
         for (uint32_t d = 0; index >= 0 && d < t->rank; d++) {
             const char *name =
                 session_axis_name(&l->written, session_tensor(&l->written, (uint32_t)index), d);
-            char known[256];
-            snprintf(known, sizeof known, ",%s=", name);
-            if (*name && strcmp(name, l->batch) != 0 && strcmp(name, l->axis[0]) != 0 &&
-                strcmp(name, l->axis[1]) != 0 && !strstr(l->shape, known))
-                add_size(l, l->shape, name, "", t->shape[d]);
+            if (strcmp(name, l->batch) != 0 && strcmp(name, l->axis[0]) != 0 &&
+                strcmp(name, l->axis[1]) != 0)
+                add_size(l, name, "", t->shape[d]);
         }
     }
 }
@@ -152,17 +145,17 @@ static void add_sizes(Laid *l)
     const bool is_one = strcmp(l->axis[0], l->axis[1]) == 0, csr = has(l, AULE_TENSOR_TABLE_STARTS);
     const char *keys = l->axis[1];
     snprintf(l->shape, sizeof l->shape, "%s", "");
-    add_size(l, l->shape, l->batch, "", l->sequences);
+    add_size(l, l->batch, "", l->sequences);
     for (int side = 0; side < (is_one ? 1 : 2); side++) {
-        add_size(l, l->shape, l->axis[side], "", room(l, side));
-        add_size(l, l->shape, l->axis[side], "_ends", (side && csr ? l->lines : l->sequences) + 1);
-        add_size(l, l->shape, l->axis[side], "_most", l->most[side]);
+        add_size(l, l->axis[side], "", room(l, side));
+        add_size(l, l->axis[side], "_ends", (side && csr ? l->lines : l->sequences) + 1);
+        add_size(l, l->axis[side], "_most", l->most[side]);
     }
-    add_size(l, l->shape, keys, "_pages", l->pages);
-    add_size(l, l->shape, keys, "_slots", PAGE);
-    add_size(l, l->shape, keys, "_entries", csr ? l->first[l->sequences] + 1 : l->entries);
-    add_size(l, l->shape, keys, "_lines", l->lines);
-    add_size(l, l->shape, keys, "_shares", l->sequences);
+    add_size(l, keys, "_pages", l->pages);
+    add_size(l, keys, "_slots", PAGE);
+    add_size(l, keys, "_entries", csr ? l->first[l->sequences] + 1 : l->entries);
+    add_size(l, keys, "_lines", l->lines);
+    add_size(l, keys, "_shares", l->sequences);
     add_own_sizes(l);
 }
 
@@ -381,11 +374,6 @@ static void put_results(Laid *l, int64_t b)
     }
 }
 
-static double apart(double a, double b)
-{
-    return a == b || (isnan(a) && isnan(b)) ? 0 : isnan(a - b) ? INFINITY : fabs(a - b);
-}
-
 /* What no sequence has is 0, but for finals, of which nothing is said here. */
 static bool compare(const Laid *l, uint32_t index, double *from_dense)
 {
@@ -394,14 +382,14 @@ static bool compare(const Laid *l, uint32_t index, double *from_dense)
     const Result *r = &l->results[index];
     double worst = 0, size = 0, bound = 0, over = 0;
     for (uint64_t i = 0; i < array->bytes / array_dtype_bytes(array->dtype); i++) {
-        const double got = check_element(array, i), off = apart(got, r->want[i]);
+        const double got = check_element(array, i), off = check_apart(got, r->want[i]);
         if (!r->there[i] && t->role == AULE_ROLE_FINAL) continue;
         if (off > worst) worst = off;
         if (off - r->bound[i] > over) over = off - r->bound[i];
         bound = fmax(bound, r->bound[i]);
         if (isfinite(r->want[i])) size = fmax(size, fabs(r->want[i]));
         if (t->role == AULE_ROLE_OUTPUT && r->there[i])
-            *from_dense = fmax(*from_dense, apart(got, r->dense[i]));
+            *from_dense = fmax(*from_dense, check_apart(got, r->dense[i]));
     }
     if (t->role == AULE_ROLE_OUTPUT) *from_dense /= size > 0 ? size : 1;
     check_tell(t->name, worst, size, over > 0 ? fmin(bound, nextafter(worst, 0)) : bound);
@@ -462,12 +450,8 @@ static void read_names(Laid *l)
         if (t->role == AULE_ROLE_Q) l->most[0] = t->shape[2], l->sequences = t->shape[0];
         if (t->role == AULE_ROLE_K) l->most[1] = t->shape[2];
     }
-    bool says_batch = false;
-    for (const char *at = values; at && *l->batch;
-         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        says_batch |= strncmp(at, l->batch, strlen(l->batch)) == 0 && at[strlen(l->batch)] == '=';
     snprintf(l->values, sizeof l->values, "%s", values ? values : "");
-    if (says_batch || !*l->batch) return;
+    if (!*l->batch || session_says_size(values, l->batch)) return;
     const size_t used = strlen(l->values);
     l->sequences = SEQUENCES;
     snprintf(l->values + used, sizeof l->values - used, "%s%s=%d", used ? "," : "", l->batch,

@@ -2,6 +2,7 @@
  * room for, and read to count pairs. */
 #include "session.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const AuArray *of_role(const AuSession *s, uint32_t role)
@@ -65,6 +66,26 @@ int64_t session_page(int64_t n, int64_t pages)
     int64_t step = (int64_t)(0.618 * (double)pages) | 1;
     while (common(step, pages) != 1) step++;
     return n * step % pages;
+}
+
+bool session_says_size(const char *shape, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = shape; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && at[length] == '=') return true;
+    return false;
+}
+
+void session_add_size(const AuSession *s, char *shape, size_t bytes, const char *axis,
+                      const char *suffix, int64_t value)
+{
+    const size_t used = strlen(shape);
+    char name[256];
+    snprintf(name, sizeof name, "%s%s", axis, suffix);
+    for (uint32_t i = 0; i < s->signature->size_count; i++)
+        if (strcmp(s->signature->sizes[i].name, name) == 0 && !session_says_size(shape, name))
+            snprintf(shape + used, bytes - used, "%s%s=%lld", used ? "," : "", name,
+                     (long long)value);
 }
 
 /* Operands and weights are rounded in both, sums are in another order. */

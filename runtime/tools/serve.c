@@ -80,23 +80,6 @@ static const aule_tensor_v1 *of_role(const AuSession *s, uint32_t role)
     return index < 0 ? NULL : session_tensor(s, (uint32_t)index);
 }
 
-/* Is "NAME=" in a list of sizes? */
-static bool names(const char *shape, const char *name)
-{
-    const size_t length = strlen(name);
-    for (const char *at = shape; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, length) == 0 && at[length] == '=') return true;
-    return false;
-}
-
-static void add_size(char *shape, const char *name, int64_t value)
-{
-    const size_t used = strlen(shape);
-    if (*name && !names(shape, name))
-        snprintf(shape + used, SHAPE_BYTES - used, "%s%s=%lld", used ? "," : "", name,
-                 (long long)value);
-}
-
 /* Names of the script's axes, and sizes that the command line gives; heads that it does not are 32, and 8 of keys. */
 static int read_names(Serve *s, AuOptions *options)
 {
@@ -118,14 +101,15 @@ static int read_names(Serve *s, AuOptions *options)
                              session_axis_name(&dense, k, 2)};
         for (int n = 0; n < 3; n++) snprintf(s->names[n], sizeof s->names[n], "%s", own[n]);
         for (int n = 0; !status && n < 3; n++)
-            if (names(s->shape, s->names[n]))
+            if (session_says_size(s->shape, s->names[n]))
                 status = command_fail(EXIT_USAGE, "--shape: %s is said by %s", s->names[n],
                                       n == 0   ? "--batch"
                                       : n == 1 ? "--queries and --chunk"
                                                : "--keys");
         const char *heads[] = {session_axis_name(&dense, q, 1), session_axis_name(&dense, k, 1)};
-        if (!names(s->shape, heads[0]) && !names(s->shape, heads[1]))
-            add_size(s->shape, heads[0], 32), add_size(s->shape, heads[1], 8);
+        if (!session_says_size(s->shape, heads[0]) && !session_says_size(s->shape, heads[1]))
+            session_add_size(&dense, s->shape, sizeof s->shape, heads[0], "", 32),
+                session_add_size(&dense, s->shape, sizeof s->shape, heads[1], "", 8);
         s->of.shape = s->shape, s->of.batch = s->names[0];
         s->of.queries = s->names[1], s->of.keys = s->names[2];
     }
@@ -133,28 +117,19 @@ static int read_names(Serve *s, AuOptions *options)
     return status;
 }
 
-/* Sizes of those that the signature has. */
-static void add_known(const AuSession *session, char *shape, const char *axis, const char *what,
-                      int64_t value)
-{
-    char name[192];
-    snprintf(name, sizeof name, "%s%s", axis, what);
-    for (uint32_t i = 0; i < session->signature->size_count; i++)
-        if (strcmp(session->signature->sizes[i].name, name) == 0) add_size(shape, name, value);
-}
-
 static void add_sizes(const Serve *s, const AuSession *session, char *shape, bool packed)
 {
     const AuServed *of = &s->of;
     snprintf(shape, SHAPE_BYTES, "%s", s->shape);
-    add_known(session, shape, of->batch, "", of->sequences);
-    add_known(session, shape, of->queries, "", packed ? s->total : (int64_t)s->queries);
-    add_known(session, shape, of->queries, "_ends", of->sequences + 1);
-    add_known(session, shape, of->queries, "_most", (int64_t)s->chunk);
-    add_known(session, shape, of->keys, "", of->entries * of->page);
-    add_known(session, shape, of->keys, "_pages", s->pages);
-    add_known(session, shape, of->keys, "_slots", of->page);
-    add_known(session, shape, of->keys, "_entries", of->entries);
+    session_add_size(session, shape, SHAPE_BYTES, of->batch, "", of->sequences);
+    session_add_size(session, shape, SHAPE_BYTES, of->queries, "",
+                     packed ? s->total : (int64_t)s->queries);
+    session_add_size(session, shape, SHAPE_BYTES, of->queries, "_ends", of->sequences + 1);
+    session_add_size(session, shape, SHAPE_BYTES, of->queries, "_most", (int64_t)s->chunk);
+    session_add_size(session, shape, SHAPE_BYTES, of->keys, "", of->entries * of->page);
+    session_add_size(session, shape, SHAPE_BYTES, of->keys, "_pages", s->pages);
+    session_add_size(session, shape, SHAPE_BYTES, of->keys, "_slots", of->page);
+    session_add_size(session, shape, SHAPE_BYTES, of->keys, "_entries", of->entries);
 }
 
 /* ---- arguments */

@@ -73,6 +73,11 @@ const char *session_axis_name(const AuSession *session, const aule_tensor_v1 *te
 
 /* A list of a layout that was not given: full sequences. The shapes of all arguments must be there. */
 void session_fill_list(AuSession *session, uint32_t index);
+/* Has a list of sizes ("B=2,T=9") this one? */
+bool session_says_size(const char *shape, const char *name);
+/* Adds the size AXIS SUFFIX to the list, which has room for so many bytes, if the signature has such a size and the list has not. */
+void session_add_size(const AuSession *session, char *shape, size_t bytes, const char *axis,
+                      const char *suffix, int64_t value);
 /* The n-th page that is given to a sequence, of so many: those of a sequence lie apart. */
 int64_t session_page(int64_t n, int64_t pages);
 /* By how much of the largest value o of rows in a layout may differ from that of dense calls of single sequences. */
