@@ -15,7 +15,7 @@ typedef struct Brief {
     LLVMTypeRef f32, bf16, i32, i16;
 } Brief;
 
-enum { QUIET = 0x7fc00000, UPPER = 16, JUST_BELOW_HALF = 0x7fff };
+enum { QUIET = 0x7fc00000, UPPER = 16, JUST_BELOW_HALF = 0x7fff, DEEPEST = 8 };
 
 static LLVMValueRef number(const Brief *x, unsigned long long n)
 {
@@ -43,13 +43,14 @@ static bool is_power(LLVMValueRef v)
     return length >= sizeof name - 1 && memcmp(text, name, sizeof name - 1) == 0;
 }
 
-/* Powers of two, products of them, choices between them: not negative, no -0, or NaN. */
-static bool is_positive(LLVMValueRef v)
+/* Powers of two, products of them, choices between them: not negative, no -0, or NaN. Not looked for further than [depth] operations on: values that
+ * are used twice, each in the next one, are as many ways as there are numbers. */
+static bool is_positive(LLVMValueRef v, unsigned depth)
 {
-    if (LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == LLVMFMul)
-        return is_positive(LLVMGetOperand(v, 0)) && is_positive(LLVMGetOperand(v, 1));
-    if (LLVMIsASelectInst(v))
-        return is_positive(LLVMGetOperand(v, 1)) && is_positive(LLVMGetOperand(v, 2));
+    const bool product = LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == LLVMFMul;
+    if (product || LLVMIsASelectInst(v))
+        return depth && is_positive(LLVMGetOperand(v, product ? 0 : 1), depth - 1) &&
+               is_positive(LLVMGetOperand(v, product ? 1 : 2), depth - 1);
     if (LLVMIsAConstantFP(v)) {
         LLVMBool loses;
         const double d = LLVMConstRealGetDouble(v, &loses);
@@ -70,7 +71,7 @@ static LLVMValueRef least(const Brief *x, LLVMValueRef a, LLVMValueRef b)
 static LLVMValueRef rounded(const Brief *x, LLVMValueRef v)
 {
     LLVMBuilderRef b = x->builder;
-    const bool positive = is_positive(v);
+    const bool positive = is_positive(v, DEEPEST);
     LLVMValueRef bits = LLVMBuildBitCast(b, v, x->i32, "");
     if (positive) bits = least(x, bits, number(x, QUIET));
     LLVMValueRef odd = LLVMBuildAnd(b, LLVMBuildLShr(b, bits, number(x, UPPER), ""), number(x, 1),
