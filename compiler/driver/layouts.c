@@ -53,21 +53,15 @@ static bool is_asked_once(AuArena *arena, AuDiags *diags, const AuAttn *a, const
     return false;
 }
 
-/* An input with the axis, whose rows are no keys; NULL: none has it. */
-static const AuTensor *input_with(const AuAttn *a, AuExpr axis)
+/* An input with the length as an axis, or with one that is [made] of it (`2*S - 1`), whose rows are no keys; NULL: there is none. The room of rows does not say
+ * how many elements it has. */
+static const AuTensor *input_with(AuArena *arena, const AuAttn *a, AuExpr length, bool made)
 {
     for (uint32_t n = 3; n < a->tensor_count; n++)
-        for (uint32_t k = 0; k < a->tensors[n].rank && !a->tensors[n].as_keys; k++)
-            if (a->tensors[n].axes[k].i == axis.i) return &a->tensors[n];
-    return NULL;
-}
-
-/* An input of which an axis is made of the length (`2*S - 1`), whose rows are no keys: the room of rows does not say how many elements it has. */
-static const AuTensor *input_made_of(AuArena *arena, const AuAttn *a, AuExpr length)
-{
-    for (uint32_t n = 3; n < a->tensor_count; n++)
-        for (uint32_t k = 0; k < a->tensors[n].rank && !a->tensors[n].as_keys; k++)
-            if (asks_for(arena, a, a->tensors[n].axes[k], length)) return &a->tensors[n];
+        for (uint32_t k = 0; k < a->tensors[n].rank && !a->tensors[n].as_keys; k++) {
+            const AuExpr axis = a->tensors[n].axes[k];
+            if (made ? asks_for(arena, a, axis, length) : axis.i == length.i) return &a->tensors[n];
+        }
     return NULL;
 }
 
@@ -126,7 +120,7 @@ static bool is_carried(AuArena *arena, AuDiags *diags, AuAttn *a, AuAxisLayout o
     const bool of_queries = is_of_queries(a, axis);
     const AuExpr length = (of_queries ? q : k)->axes[2];
     const AuTensor *input =
-        of.positions && of.layout != AU_LAYOUT_PAGED ? input_made_of(arena, a, length) : NULL;
+        of.positions && of.layout != AU_LAYOUT_PAGED ? input_with(arena, a, length, true) : NULL;
     if (input)
         return refuse(
             diags, input->span, axis,
@@ -257,7 +251,7 @@ static void add_positions(AuAttn *a, AuAxisLayout of, AuRowLayout *rows)
     ask(a, AU_OP_LE, one, value, says);
     ask(a, AU_OP_LE, value, attn_i32(a, MOST_EVERY, at), says);
     /* Inputs with an element a position, whose number no room of rows says. */
-    const AuTensor *input = input_with(a, length);
+    const AuTensor *input = input_with(a->arena, a, length, false);
     if (input) ask_for_more(a, 0, (uint32_t)attn_at(a, length)->integer, input->name, "a position");
 }
 
