@@ -237,8 +237,8 @@ static aule_status check_operation(const aule_attention_v1 *a, const char *opera
     aule_status status = rt_fail(
         sink, AULE_ERROR_UNSUPPORTED, "%s: no operation '%s', the artifact has %s%s", a->name,
         operation, names.at ? rt_text_str(&names) : "none",
-        strcmp(operation, "backward") == 0
-            ? ": the script has no gradient, or was compiled with --no-grad"
+        strcmp(operation, "backward") == 0 ? ": the script has no gradient, or was compiled with "
+                                             "--no-grad or in a layout that has none"
         : strcmp(operation, "schedule") == 0
             ? ": lists of work are of rows in layouts (aulec --layout), from version 1.19 on"
             : "");

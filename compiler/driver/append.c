@@ -29,7 +29,9 @@ const char *driver_append_refusal(const AuAttn *a)
     if (a->keys.layout == AU_LAYOUT_PACKED) return "packed keys are no cache: they have no room";
     if (a->keys.is_csr || a->keys.has_positions)
         return "it takes no caches by `csr` or `positions` yet";
-    if (a->queries.layout == AU_LAYOUT_PADDED) return "it takes no padded rows yet";
+    if (a->queries.layout == AU_LAYOUT_PADDED)
+        return "beside it queries are dense or packed: no padded ones, no positions of dense ones "
+               "yet";
     if (lie_otherwise(a))
         return "rows of keys of a further product (`dot`) are no [B, heads, T, channels]";
     if (is_modified(a) && (attn_stores_parts(&a->storage[0]) || attn_stores_parts(&a->storage[1])))

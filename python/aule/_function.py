@@ -628,7 +628,7 @@ class AttentionFunction(Schedules):
 
     def _check_backward(self) -> None:
         if not self._names.has_backward:
-            raise Error(f"{self._as_compiled()} has no backward pass: the script has no gradient, or was compiled without", "unsupported")
+            raise Error(f"{self._as_compiled()} has no backward pass: the script has no gradient, or was compiled without or in a layout that has none", "unsupported")
 
     def _check_differentiable(self, name: str) -> None:
         known = name in self._names.differentiable
