@@ -143,8 +143,8 @@ void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 bool warps_forward_stages_rows(const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
-    return atom && atom->by_place && s->query_in_registers && !s->keys_apart && s->stages == 1 &&
-           !p->hooks->dot_count && !warps_has_any_codes(p) &&
+    return atom && atom->by_place && !s->far && s->query_in_registers && !s->keys_apart &&
+           s->stages == 1 && !p->hooks->dot_count && !warps_has_any_codes(p) &&
            s->key_tile >= s->rows * s->executors && p->e <= p->d &&
            warps_padded(atom, p->e) == p->e;
 }
