@@ -146,6 +146,7 @@ def shader_faults(instructions):
     constants = {words[1]: words[2] for op, words in instructions if op == 43}
     ints = {words[0]: words[1] for op, words in instructions if op == 21}
     floats = {words[0] for op, words in instructions if op == 22}
+    halves = set()
     vectors = {words[0]: words[1] for op, words in instructions if op == 23}
     arrays = {words[0]: words[1] for op, words in instructions if op == 28}
     exact = {words[0] for op, words in instructions if op == 71 and words[1] == NO_CONTRACTION}
@@ -159,6 +160,7 @@ def shader_faults(instructions):
     for op, words in instructions:
         needed |= operations.get(op, set())
         if op == 22 and words[1] == 16:
+            halves.add(words[0])
             needed |= {BRAIN, BRAIN_MATRICES} if len(words) > 2 else {FLOAT16}
         if op == 4456:
             uses[words[0]] = constants[words[5]] if words[5] in constants else None
@@ -183,6 +185,8 @@ def shader_faults(instructions):
             while inner in vectors or inner in arrays:
                 inner = vectors.get(inner) or arrays.get(inner)
             bits = ints.get(inner, 32)
+            if words[1] == FAR and inner in halves:
+                needed.add(BITS16)
             if words[1] == FAR and bits in (8, 16):
                 needed.add(BITS16 if bits == 16 else BITS8)
             if words[1] == WORKGROUP and laid_out:
