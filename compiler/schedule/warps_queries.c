@@ -3,7 +3,8 @@
  *
  *     S = Q K'   dP = dO V'   dQ += dS K        queries of a warp as rows, as in the forward; dS is operand A as it lies
  *
- * Tiles of keys and values come a tile ahead with two stages, and between two barriers with one. */
+ * Tiles of keys and values come a tile ahead with two stages, and between two barriers with one. Where matrices come straight from tensors (shape:
+ * far) there are no tiles: queries and output gradients stay in registers, and nobody waits. */
 #include "key_layout.h"
 #include "lanes_back.h"
 
@@ -37,7 +38,7 @@ void warps_queries_head(Lanes *x, bool row_pass)
     lanes_key_tiles(x, TILE_DOWN);
 }
 
-static void memories(Lanes *x, Kind kind)
+static void tiles(Lanes *x, Kind kind)
 {
     const int32_t keys = x->shape->key_tile, stages = x->shape->stages;
     warps_tile(x, TILE_NAME("Q"), "q", x->block, "d", keys_width(x), 1);
@@ -45,6 +46,11 @@ static void memories(Lanes *x, Kind kind)
     warps_tile(x, TILE_NAME("K"), "kv", keys, "d", keys_width(x), stages);
     if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", keys, "e", values_width(x), stages);
     if (x->via_shared && kind == DQ) warps_tile(x, TILE_NAME("dS"), "q", x->block, "kv", keys, 1);
+}
+
+static void memories(Lanes *x, Kind kind)
+{
+    if (!x->shape->far) tiles(x, kind);
     tile_barrier(x->t, "all", 0, x->shape->executors);
     tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
@@ -75,15 +81,23 @@ static void begin_rows(Lanes *x, Kind kind)
                   x->atom->name);
     if (kind == ROW_PASS) warps_declare_passes(x);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-    warps_issue(x, TILE_NAME("tq"),
-                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
-                tile_part(t, "Q[self * %d +: %d, :]", x->rows, x->rows));
-    warps_issue(
-        x, TILE_NAME("to"),
-        lanes_at(x, lanes_rows(x, back_output_gradient(x), "h", warps_columns(x, x->p->e)), rows),
-        tile_part(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
+    const AuTileHandle queries =
+                           lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
+                       gradients = lanes_at(
+                           x,
+                           lanes_rows(x, back_output_gradient(x), "h", warps_columns(x, x->p->e)),
+                           rows);
+    if (x->shape->far) {
+        tile_load(t, TILE_NAME("queries"), "%v @ %s.A pad 0", queries, x->atom->name);
+        tile_load(t, TILE_NAME("gradients"), "%v @ %s.A pad 0", gradients, x->atom->name);
+    } else {
+        warps_issue(x, TILE_NAME("tq"), queries,
+                    tile_part(t, "Q[self * %d +: %d, :]", x->rows, x->rows));
+        warps_issue(x, TILE_NAME("to"), gradients,
+                    tile_part(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
+    }
     back_load_statistics(x, kind != ROW_PASS);
-    warps_wait(x, "tq, to");
+    if (!x->shape->far) warps_wait(x, "tq, to");
 }
 
 /* ---- what pairs add to sums of the row, or to the gradient of the query; also of matrices_backward.c */
@@ -124,6 +138,14 @@ void warps_query_pairs(Lanes *x)
     tile_set(t, "ds_operand", "%s(ds)", x->held);
 }
 
+/* Keys or values of the tile, straight from their tensor. */
+static const char *far_operand(Lanes *x, bool values)
+{
+    const LanesRows view =
+        lanes_operand_rows(x, values ? 2 : 1, warps_columns(x, values ? x->p->e : x->p->d));
+    return warps_far_rows(x, view, "n", x->shape->key_tile, !values).text;
+}
+
 static void results(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
@@ -134,9 +156,18 @@ static void results(Lanes *x, Kind kind)
     warps_query_pairs(x);
     const char *own = tile_text(t, "dS[self * %d +: %d, :]", x->rows, x->rows);
     if (x->via_shared) tile_store(t, "ds_operand -> %s", own);
-    tile_product(t, "dq_acc", x->atom, TILE_ADD,
-                 x->via_shared ? own : warps_as_rows(x, "ds_operand"),
-                 tile_text(t, "K[%s:, :]", warps_stage(x, false)));
+    tile_product(
+        t, "dq_acc", x->atom, TILE_ADD, x->via_shared ? own : warps_as_rows(x, "ds_operand"),
+        x->shape->far ? far_operand(x, false) : tile_text(t, "K[%s:, :]", warps_stage(x, false)));
+}
+
+static void step_of_far_operands(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    tile_product(t, "score", x->atom, TILE_START, "queries", far_operand(x, false));
+    tile_product(t, "dp", x->atom, TILE_START, "gradients", far_operand(x, true));
+    tile_set(t, "j", "n * %d + iota(kv:%d)", x->shape->key_tile, x->shape->key_tile);
+    results(x, kind);
 }
 
 static void step(Lanes *x, Kind kind)
@@ -178,6 +209,10 @@ static void finish(Lanes *x, Kind kind)
         tile_store(t, "dq_acc -> dq_sum[%s, 0 +: %d] clip", place, keys_width(x));
         return;
     }
+    if (x->shape->far) {
+        tile_store(t, "%s(dq_acc) -> dq[%s, 0 +: %d] clip", x->operand, place, keys_width(x));
+        return;
+    }
     tile_store(t, "%s(dq_acc) -> %s", x->operand, own);
     tile_copy(t, "%s -> dq[%s, 0 +: %d] clip", own, place, keys_width(x));
 }
@@ -185,17 +220,17 @@ static void finish(Lanes *x, Kind kind)
 static void kernel(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const bool ahead = warps_are_async(x);
+    const bool ahead = warps_are_async(x), far = x->shape->far;
     warps_queries_head(x, kind == ROW_PASS);
     memories(x, kind);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
     if (ahead) issue_keys(x, "first(keys)", warps_stage(x, false));
     begin_rows(x, kind);
     tile_for_tiles(t, "n", "keys", NULL);
-    step(x, kind);
+    (far ? step_of_far_operands : step)(x, kind);
     tile_end(t);
-    wait_for_keys(x);
-    tile_sync(t, "all");
+    if (!far) wait_for_keys(x);
+    if (!far) tile_sync(t, "all");
     finish(x, kind);
     tile_end(t);
     tile_end(t);
@@ -205,8 +240,27 @@ static void kernel(Lanes *x, Kind kind)
 
 enum { FRAGMENT_SHARE = 48 }; /* 64ths of a lane's registers */
 
+/* Matrices straight from tensors, whose rows lie one behind the other. */
+static bool far_shape(const AuProblem *p, AuShape *out)
+{
+    const AuTileAtom *atom = warps_atom(p);
+    const int32_t d = warps_padded(atom, p->d), e = warps_padded(atom, p->e);
+    if (!(p->caps->loads & TILE_LOADS_TENSOR) || attn_is_packed(p->attn)) return false;
+    for (int32_t keys = 64; keys >= 16; keys /= 2) {
+        *out = (AuShape){.executors = p->caps->schedulers,
+                         .rows = 16,
+                         .key_tile = keys,
+                         .stages = 1,
+                         .far = true};
+        const int32_t registers = out->rows * (d + (d + e) / 2 + 5 * keys / 2) / p->caps->lanes;
+        if (registers <= tile_share(p->caps, FRAGMENT_SHARE)) return true;
+    }
+    return false;
+}
+
 bool warps_queries_shape(const AuProblem *p, AuShape *out)
 {
+    if (far_shape(p, out)) return true;
     const AuTileAtom *atom = warps_atom(p);
     const int32_t d = warps_padded(atom, p->d),
                   d_bytes = warps_row_bytes(p, warps_back_swizzle_span(p), d);
