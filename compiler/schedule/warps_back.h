@@ -84,7 +84,10 @@ void warps_back_layouts(Lanes *x);
 void warps_load_queries(Lanes *x, const char *m);
 void warps_store_queries(Lanes *x);
 void warps_back_memories(Lanes *x); /* and the role */
-void warps_issue_keys(Lanes *x);    /* keys and values, once; waited for */
+/* Shape `far`: queries, or output gradients, and a statistic of theirs, of that span of the tile. */
+AuTileHandle warps_far_queries(Lanes *x, bool gradients, const char *queries);
+AuTileHandle warps_far_statistic(Lanes *x, uint32_t n, const char *queries);
+void warps_issue_keys(Lanes *x); /* keys and values, once; waited for */
 /* The warp's share of tile [m] of queries and of what belongs to them; the tokens of all of it. */
 void warps_issue_queries(Lanes *x, const char *m, const char *stage);
 const char *warps_query_tokens(Lanes *x);

@@ -94,6 +94,7 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
                              : warps_back_via_shared(x) || warps_dq_is_late(x)
                                  ? 2
                                  : 1; /* dS, and P or dS again */
+    if (s->far) return 0;
     if (warps_back_turns(x)) return warps_turned_bytes(x);
     return WARPS_ALIGNMENT + (warps_keys_are_shared(x) ? x->block * d_bytes : 0) +
            (warps_keys_are_direct(x) ? 0 : x->block * w->own_e_bytes) +
@@ -207,6 +208,10 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
         why = "gradients' operands by way of memory";
     if (!why) why = warps_back_refusal(arena, p);
     if (why) return why;
+    if (shape->far && (!(p->caps->loads & TILE_LOADS_TENSOR) || attn_is_packed(p->attn) ||
+                       p->attn->v_in_k || p->hooks->dot_count || shape->column_parts > 1 ||
+                       !shape->keys_in_registers || shape->stages > 1))
+        return "operands straight from tensors, which this machine, attention or shape has not";
     Lanes x = warps_back_begin(arena, NULL, p, &scratch);
     return refusal(&x);
 }
@@ -279,11 +284,30 @@ static bool candidate(uint32_t number, AuShape *out)
     return number == 0;
 }
 
+/* Matrices straight from tensors: keys and values that a warp's registers hold, and the most queries beside them. */
+static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
+{
+    for (int32_t queries = 64; queries >= 16; queries /= 2) {
+        *out = (AuShape){.executors = p->caps->schedulers,
+                         .rows = warps_atom(p) ? warps_atom(p)->m : 0,
+                         .query_tile = queries,
+                         .stages = 1,
+                         .column_parts = 1,
+                         .query_parts = 1,
+                         .keys_in_registers = true,
+                         .far = true,
+                         .swizzle_span = warps_back_swizzle_span(p)};
+        if (!schedule_warps_back_refusal(arena, p, out)) return true;
+    }
+    return false;
+}
+
 bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     double best = 0, forecast = 0;
     AuShape s;
     *why = NULL;
+    if (far_shape(arena, p, out)) return true;
     for (uint32_t n = 0; candidate(n, &s); n++) {
         const char *refused = schedule_warps_back_refusal(arena, p, &s);
         if (refused) {

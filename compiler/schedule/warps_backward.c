@@ -11,6 +11,8 @@
  * Where a warp has its keys for itself, dQ is made a tile late, from the other of two buffers of dS: then one barrier orders all, and
  * the sums of dQ go out under the products of the next tile.
  *
+ * Where matrices come straight from tensors (shape: far) a warp holds its keys and values, and queries and output gradients are operands as they lie.
+ *
  * Queries and output gradients come by asynchronous copies, a tile ahead with two stages, under the product dQ with one. Heads of a
  * group are a loop around it all, so that dK and dV are sums in registers; where they have values or masks of their own, each has
  * its blocks, which add to sums in memory. Where values are channels of the keys, dO is put where those channels are, with zeros
@@ -22,6 +24,10 @@
 static void step(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    if (x->shape->far) { /* nothing is shared, and nobody waits */
+        warps_walk_pairs(x);
+        return;
+    }
     const bool ahead = warps_are_async(x), two = x->shape->stages > 1;
     const bool passing = warps_back_passes(x), early = passing && warps_passes_ahead(x->p);
     if (passing && !early) warps_load_queries(x, "m");
@@ -77,7 +83,8 @@ static void walk_queries(Lanes *x)
     step(x);
     tile_end(t);
     warps_wait(x, warps_query_tokens(x));
-    tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
+    if (!x->shape->far)
+        tile_sync(t, "all"); /* before copies for the next head; before K and V hold gradients */
     warps_add_totals(x);
     warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows));
     warps_end_heads(x);

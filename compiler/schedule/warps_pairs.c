@@ -45,6 +45,13 @@ void warps_hold_keys(Lanes *x)
         tile_load(x->t, keys_operand(x, values), "%s @ %s.A", own_tile(x, values), x->atom->name);
 }
 
+/* Queries or output gradients: straight from their tensor those of [span] of the tile; else of that part of shared memory. */
+static const char *queries_operand(Lanes *x, bool gradients, const char *span, const char *part)
+{
+    if (x->shape->far) return warps_far_queries(x, gradients, span).text;
+    return tile_text(x->t, gradients ? "dO%s" : "Q%s", part);
+}
+
 /* S', dP' and from them the weights and dS', as operands of products; of some queries of the tile. */
 static void pairs(Lanes *x, const char *from)
 {
@@ -52,16 +59,21 @@ static void pairs(Lanes *x, const char *from)
     const int32_t m = warps_pair_columns(x);
     const char *rows = warps_own_keys(x);
     const char *queries = tile_text(t, "[%s%s +: %d, :]", warps_stage(x, false), from, m);
+    const char *span = tile_text(t, "%s +: %d", from, m);
     tile_product(t, "score", x->atom, TILE_START, keys_operand(x, false),
-                 tile_text(t, "Q%s", queries));
+                 queries_operand(x, false, span, queries));
     tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
-                 tile_text(t, "dO%s", queries));
+                 queries_operand(x, true, span, queries));
     warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
     if (warps_is_split(x)) warps_issue_next(x);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
-                  warps_stage(x, false), from, m);
+        if (x->shape->far)
+            tile_load(t, back_row_variable(x, n), "%v like score pad 0",
+                      warps_far_statistic(x, n, span));
+        else
+            tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
+                      warps_stage(x, false), from, m);
     warps_pair_gradients(x, NULL);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
     const bool turned = warps_back_turns(x);
@@ -89,15 +101,18 @@ void warps_key_gradients(Lanes *x, const char *queries)
     const int32_t d = warps_keys_width(x), e = warps_values_width(x);
     const char *channels_d = tile_text(t, "%s +: %d", warps_part_from(x, d), warps_part_of(x, d)),
                *channels_e = tile_text(t, "%s +: %d", warps_part_from(x, e), warps_part_of(x, e));
+    const char *span = queries;
     queries = tile_text(t, "%s%s", warps_stage(x, false), queries);
     const char *weight = pairs_operand(x, "weight", "P");
-    tile_product(t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD, weight,
-                 turned ? tile_text(t, "dOT[%s, %s]", channels_e, queries)
-                        : tile_text(t, "dO[%s, %s]", queries, channels_e));
+    tile_product(
+        t, x->own_v ? "dv_acc" : "dk_acc", x->atom, TILE_ADD, weight,
+        turned ? tile_text(t, "dOT[%s, %s]", channels_e, queries)
+               : queries_operand(x, true, span, tile_text(t, "[%s, %s]", queries, channels_e)));
     const char *ds_operand = pairs_operand(x, "ds_operand", "dS");
-    tile_product(t, "dk_acc", x->atom, TILE_ADD, ds_operand,
-                 turned ? tile_text(t, "QT[%s, %s]", channels_d, queries)
-                        : tile_text(t, "Q[%s, %s]", queries, channels_d));
+    tile_product(
+        t, "dk_acc", x->atom, TILE_ADD, ds_operand,
+        turned ? tile_text(t, "QT[%s, %s]", channels_d, queries)
+               : queries_operand(x, false, span, tile_text(t, "[%s, %s]", queries, channels_d)));
     if (!turned) warps_dot_key_gradients(x, ds_operand, queries);
 }
 

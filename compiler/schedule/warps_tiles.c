@@ -104,7 +104,7 @@ int32_t warps_turned_bytes(const Lanes *x)
 /* Do keys and values that registers hold come there past shared memory, and their gradients leave so? */
 bool warps_keys_are_direct(const Lanes *x)
 {
-    return warps_back_passes(x) && x->shape->keys_in_registers;
+    return (x->shape->far || warps_back_passes(x)) && x->shape->keys_in_registers;
 }
 
 /* Do keys lie in shared memory as in the tensor: for S', or for dQ where nothing turns them on their way there? */
@@ -141,7 +141,7 @@ static void turned_memories(Lanes *x)
     warps_tile(x, TILE_NAME("dST"), "q", m, "kv", x->block, 1);
 }
 
-void warps_back_memories(Lanes *x)
+static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
@@ -161,8 +161,13 @@ void warps_back_memories(Lanes *x)
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         tile_shared(t, tile_numbered(t, "row", n), "f32[%sq:%d]", stages, m);
     warps_dot_memories(x);
-    tile_barrier(t, "all", 0, x->shape->executors);
-    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+}
+
+void warps_back_memories(Lanes *x)
+{
+    if (!x->shape->far) memories(x);
+    tile_barrier(x->t, "all", 0, x->shape->executors);
+    tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
 
 /* "tq, to, t0, t1": what a tile of queries consists of. */
@@ -196,6 +201,27 @@ static AuTileHandle output_gradients(Lanes *x, const char *rows)
     return tile_part(x->t, "%s[%s, h, %s, %s] as [q, %s]", back_output_gradient(x),
                      lanes_row_b(x, LANES_QUERIES), rows,
                      x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d");
+}
+
+/* ---- straight from their tensors: those of [queries], a span of the tile */
+
+static const char *far_span(Lanes *x, const char *queries)
+{
+    return tile_text(x->t, "m * %d + %s", x->shape->query_tile, queries);
+}
+
+AuTileHandle warps_far_queries(Lanes *x, bool gradients, const char *queries)
+{
+    const char *rows = tile_text(x->t, "%s%s%s", lanes_row_start(x, LANES_QUERIES),
+                                 far_span(x, queries), lanes_limits(x, "q"));
+    if (gradients) return output_gradients(x, rows);
+    return lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows);
+}
+
+AuTileHandle warps_far_statistic(Lanes *x, uint32_t n, const char *queries)
+{
+    return tile_part(x->t, "%s[%s]", back_row_name(x, n),
+                     lanes_place(x, LANES_QUERIES, "h", far_span(x, queries)));
 }
 
 static void issue_statistics(Lanes *x, const WarpsShare *share)
@@ -253,6 +279,7 @@ void warps_issue_next(Lanes *x)
 void warps_issue_keys(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    if (x->shape->far) return; /* registers hold them (warps_hold_keys) */
     const WarpsShare share = warps_share(x, "nb", x->block, "", lanes_limits(x, "k"));
     const char *rows = tile_text(x->t, "%s%s", lanes_row_start(x, LANES_KEYS), share.rows);
     const AuTileHandle keys =
