@@ -160,6 +160,8 @@ void emit_instr(AuEmit *e, AuVal v)
     case AU_K_MATRIX_FILL:
     case AU_K_MATRIX_LOAD:
     case AU_K_MATRIX_STORE:
+    case AU_K_MATRIX_BLOCK_LOAD:
+    case AU_K_MATRIX_BLOCK_GATHER:
     case AU_K_MATRIX_MUL:
     case AU_K_MATRIX_MAP:
     case AU_K_MATRIX_SCALE:

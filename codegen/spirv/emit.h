@@ -160,6 +160,8 @@ void spirv_product(SpvEmit *e, AuVal v);
 /* ---- blocks.c: blocks of matrices in global memory; [flavour->blocks] */
 void spirv_block_load(SpvEmit *e, AuVal v);
 void spirv_block_ahead(SpvEmit *e, const AuInstr *in);
+/* ---- surface.c: matrices straight from tensors; [flavour->by_place] */
+void spirv_surface(SpvEmit *e, const AuInstr *in);
 /* ---- element.c: functions of an element of a matrix; [flavour->by_place] */
 void spirv_each(SpvEmit *e, const AuInstr *in);
 void spirv_place(SpvEmit *e, AuVal v); /* what stands in one and is about the element */
@@ -169,6 +171,7 @@ SpvId spirv_extreme(SpvModule *m, AuKOp op, AuScalar of, SpvId a, SpvId b); /* v
 /* The variable's matrix; a matrix into it. */
 SpvId spirv_matrix_variable(SpvEmit *e, AuMem mem, AuVal index);
 SpvId spirv_get_matrix(SpvEmit *e, AuMem mem, AuVal index);
+SpvId spirv_zero_matrix(SpvEmit *e, AuMem mem);
 void spirv_set_matrix(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix);
 
 /* ---- memory.c */

@@ -72,14 +72,14 @@ const SpvFlavour spirv_shader_laid_out = {
 const SpvFlavour spirv_shader_components = {
     SHADER(0x10500, shader_has, [AU_K_EXP] = 27, [AU_K_EXP2] = 29), NON_UNIFORM,
     .native_coarse = coarse_has, .by_component = true};
-const SpvFlavour spirv_shader_places = {
-    SHADER(0x10600,
-           places_have_exact, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),
-    NON_UNIFORM,
-    .native_coarse = places_have,
-    .wide = true,
-    .laid_out = true,
-    .by_place = true};
+#define PLACES                                                                                     \
+    SHADER(                                                                                        \
+        0x10600,                                                                                   \
+        places_have_exact, [AU_K_EXP] = 27, [AU_K_EXP2] = 29, [AU_K_MIN] = 79, [AU_K_MAX] = 80),   \
+        NON_UNIFORM, .native_coarse = places_have, .wide = true, .laid_out = true,                 \
+                     .by_place = true
+const SpvFlavour spirv_shader_places = {PLACES};
+const SpvFlavour spirv_shader_tensors = {PLACES, .tensors = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
  * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,

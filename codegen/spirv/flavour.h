@@ -70,7 +70,9 @@ typedef struct SpvFlavour {
     bool adds_floats;  /* to f32 in global memory, by an instruction; else a loop does */
     bool by_component; /* components of matrices, a loop over those of a lane */
     bool by_place;     /* functions of elements of matrices, their reductions and conversions */
-    uint32_t far;      /* storage class of global memory */
+    bool
+        tensors; /* then: matrices straight from tensors, by their bounds (surface.c); else element by element */
+    uint32_t far;                               /* storage class of global memory */
     uint32_t far_bits16, far_bits8;             /* capabilities of elements there */
     uint32_t seen;                              /* Memory Operands of what others see */
     uint32_t everywhere;                        /* the scope of all blocks of a launch */
@@ -89,6 +91,7 @@ extern const SpvFlavour spirv_shader_laid_out; /* or of a layout, with both */
 extern const SpvFlavour
     spirv_shader_components; /* and where components of matrices are reached one by one */
 extern const SpvFlavour spirv_shader_places;    /* and where its matrices are NV2's */
+extern const SpvFlavour spirv_shader_tensors;   /* and come straight from tensors */
 extern const SpvFlavour spirv_kernel;           /* OpenCL, Level Zero */
 extern const SpvFlavour spirv_kernel_subgroups; /* and with subgroups of so many lanes */
 extern const SpvFlavour spirv_kernel_products;  /* and with Intel's matrix units */

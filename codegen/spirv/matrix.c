@@ -98,6 +98,13 @@ void spirv_set_matrix(SpvEmit *e, AuMem mem, AuVal index, SpvId matrix)
     spirv_do(e->m, SPV_Store, SPV_WORDS(to, matrix));
 }
 
+SpvId spirv_zero_matrix(SpvEmit *e, AuMem mem)
+{
+    const SpvId element = spirv_matrix_element(e->m, e->k->mems[mem.i].scalar);
+    return spirv_make1(e->m, SPV_CompositeConstruct, e->mems[mem.i].element,
+                       spirv_null(e->m, element));
+}
+
 /* A number as an element of the memory's matrices. */
 static SpvId number(SpvEmit *e, AuMem mem, AuVal v)
 {
@@ -187,6 +194,8 @@ void spirv_matrix(SpvEmit *e, const AuInstr *in)
         return;
     if (in->op == AU_K_MATRIX_LOAD || in->op == AU_K_MATRIX_STORE)
         move(e, in);
+    else if (in->op == AU_K_MATRIX_BLOCK_LOAD || in->op == AU_K_MATRIX_BLOCK_GATHER)
+        spirv_surface(e, in);
     else
         spirv_set_matrix(e, in->mem, kernel_operand(e->k, in, 0), result(e, in));
 }

@@ -175,6 +175,13 @@ static SpvId brain_float(SpvModule *m)
     return spirv_type(m, SPV_TypeFloat, SPV_WORDS(BITS, ENCODING));
 }
 
+SpvId spirv_matrix_element(SpvModule *m, AuScalar scalar)
+{
+    return scalar == AU_F16    ? spirv_half(m)
+           : scalar == AU_BF16 ? brain_float(m)
+                               : spirv_scalar(m, AU_F32);
+}
+
 SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
 {
     /* ORDER AuMatrixOperand; the numbers are those of Cooperative Matrix Use */
@@ -182,9 +189,7 @@ SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
     if (memory->scalar != AU_F32 && memory->scalar != AU_F16 && memory->scalar != AU_BF16) return 0;
     spirv_capability(m, SPV_CAP_CooperativeMatrixKHR);
     spirv_extension(m, "SPV_KHR_cooperative_matrix");
-    const SpvId element = memory->scalar == AU_F16    ? spirv_half(m)
-                          : memory->scalar == AU_BF16 ? brain_float(m)
-                                                      : spirv_scalar(m, AU_F32);
+    const SpvId element = spirv_matrix_element(m, memory->scalar);
     const SpvId scope = spirv_u32(m, SPV_SCOPE_SUBGROUP), use = spirv_u32(m, uses[memory->use]);
     const SpvId rows = spirv_u32(m, memory->rows), columns = spirv_u32(m, memory->columns);
     return spirv_type(m, SPV_TypeCooperativeMatrixKHR,
@@ -209,6 +214,8 @@ SpvId spirv_bits(SpvModule *m, AuScalar scalar, uint64_t bits)
         return once(m, bits & 1 ? SPV_ConstantTrue : SPV_ConstantFalse, words, 1, 1);
     return once(m, SPV_Constant, words, scalar == AU_I64 ? 3 : 2, 1);
 }
+
+SpvId spirv_null(SpvModule *m, SpvId type) { return once(m, SPV_ConstantNull, SPV_WORDS(type), 1); }
 
 SpvId spirv_u32(SpvModule *m, uint32_t value) { return spirv_bits(m, AU_I32, value); }
 SpvId spirv_u64(SpvModule *m, uint64_t value) { return spirv_bits(m, AU_I64, value); }

@@ -62,7 +62,7 @@ typedef struct SpvKnown {
     uint32_t at, id, hash;
 } SpvKnown;
 
-enum { SPV_HELPERS = 16, SPV_ASKED = 4, SPV_PLACES = 5, SPV_PRODUCTS = 2, SPV_BLOCKS = 7 };
+enum { SPV_HELPERS = 16, SPV_ASKED = 6, SPV_PLACES = 5, SPV_PRODUCTS = 2, SPV_BLOCKS = 7 };
 typedef struct SpvModule {
     AuArena *arena;
     const struct SpvFlavour *flavour; /* flavour.h */
@@ -80,6 +80,7 @@ typedef struct SpvModule {
     SpvId products[SPV_PRODUCTS]; /* the same (dpas.c) */
     SpvId blocks[SPV_BLOCKS],
         gathers[SPV_BLOCKS]; /* and (blocks.c): of the device, of the module */
+    SpvId surfaces[4];       /* and (surface.c), of f16 and bf16 */
     SpvId *files;            /* by source, where lines are asked for */
     const AuSource *sources;
     uint32_t source_count;
@@ -111,9 +112,11 @@ SpvId spirv_scalar(SpvModule *m, AuScalar scalar);
 SpvId spirv_stored(SpvModule *m, AuScalar scalar);
 /* A matrix whose elements lie as the device likes, shared by the lanes of a subgroup. 0: elements of that type have none. */
 SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory);
+SpvId spirv_matrix_element(SpvModule *m, AuScalar scalar);
 SpvId spirv_half(SpvModule *m); /* f16 that is computed with */
 SpvId spirv_pointer(SpvModule *m, uint32_t storage, SpvId type);
 SpvId spirv_array(SpvModule *m, SpvId element, uint32_t count);
+SpvId spirv_null(SpvModule *m, SpvId type); /* all of it 0 */
 SpvId spirv_u32(SpvModule *m, uint32_t value);
 SpvId spirv_u64(SpvModule *m, uint64_t value);
 SpvId spirv_f32(SpvModule *m, float value);

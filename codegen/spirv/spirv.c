@@ -14,7 +14,8 @@
 /* From plain to special. Of `simt` and plain names nothing is known of lanes: their number is that of a work-group, or (simt8) of a device's subgroups where
  * nobody can ask for that, and what they tell each other goes through shared memory, with barriers of the work-group; of simt1 each lane is alone. The lanes of
  * others (lanes8, coop16, coop16x8x16) are subgroups, which the loader asks for, and exchange values; `coop` has KHR's matrices, through shared memory that moves by words
- * alone (words) or that is there as elements and as words (layout), or with matrices of positions (at); nv2 NVIDIA's functions of them. */
+ * alone (words) or that is there as elements and as words (layout), or with matrices of positions (at); nv2 NVIDIA's functions of them, which tensors loads straight
+ * from tensors, where devices take them so, and bodies element by element, for devices that do not. */
 static const AuArch archs[] = {
     {ROW("vulkan12-simt1", "simt1", "shared32k", true, true, &spirv_shader)},
     {ROW("vulkan12", "simt32", "shared32k", true, true, &spirv_shader), .by_default = true},
@@ -64,10 +65,18 @@ static const AuArch archs[] = {
          false, &spirv_shader_places)},
     {ROW("vulkan13-coop16-nv2-bf16", "vulkan_nv", "shared48k lanes32 coopmat16x16x16_bf16 nv2",
          false, true, &spirv_shader_places)},
+    {ROW("vulkan13-coop16-nv2-tensors", "vulkan_nv_tensors",
+         "shared48k lanes32 coopmat16x16x16_f16 nv2 tensors", true, false, &spirv_shader_tensors)},
+    {ROW("vulkan13-coop16-nv2-tensors-bf16", "vulkan_nv_tensors",
+         "shared48k lanes32 coopmat16x16x16_bf16 nv2 tensors", false, true, &spirv_shader_tensors)},
     {ROW("vulkan12-coop16-bf16", "vulkan", "shared48k lanes32 coopmat16x16x16_bf16", false, true,
          &spirv_shader_subgroups)},
     {ROW("vulkan13-coop8-nv2", "vulkan8_nv", "shared32k lanes8 coopmat8x8x8_f16 nv2", true, false,
          &spirv_shader_places)},
+    {ROW("vulkan13-coop8-nv2-tensors", "vulkan8_nv_tensors",
+         "shared32k lanes8 coopmat8x8x8_f16 nv2 tensors", true, false, &spirv_shader_tensors)},
+    {ROW("vulkan13-coop8-nv2-bodies", "vulkan8_nv_tensors", "shared32k lanes8 coopmat8x8x8_f16 nv2",
+         true, false, &spirv_shader_places)},
     {ROW("vulkan12-coop8", "vulkan8", "shared32k lanes8 coopmat8x8x8_f16", true, false,
          &spirv_shader_subgroups)}};
 

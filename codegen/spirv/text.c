@@ -101,6 +101,7 @@ static uint32_t operand(char form, const uint32_t *words, uint32_t left, AuText 
         if (left == 2) au_text_add(out, "%08x", words[0]);
         return left;
     case 'I': return numbers(words, left, true, out);
+    case 'V': return numbers(words, 1, false, out) + numbers(words + 1, left - 1, true, out);
     }
     return numbers(words, left, false, out);
 }

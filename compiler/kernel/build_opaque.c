@@ -18,6 +18,21 @@ void kernel_matrix_move(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque from, AuVal
          (AuVal[]){to.at, from.at, stride}, 3);
 }
 
+void kernel_matrix_block(AuKernel *k, AuOpaque to, const AuSurface *of, AuVal column, AuVal row,
+                         bool columns)
+{
+    const AuInstr in = {.op = of->step.i ? AU_K_MATRIX_BLOCK_GATHER : AU_K_MATRIX_BLOCK_LOAD,
+                        .mem = to.mem,
+                        .also = {of->mem},
+                        .imm = columns};
+    AuVal operands[8] = {to.at, of->first, of->columns, of->rows, of->pitch};
+    uint32_t count = 5;
+    if (of->step.i) operands[count++] = of->step;
+    operands[count++] = column;
+    operands[count++] = row;
+    emit(k, in, operands, count);
+}
+
 void kernel_matrix_mul(AuKernel *k, AuOpaque c, AuOpaque a, AuOpaque b)
 {
     emit(k, (AuInstr){.op = AU_K_MATRIX_MUL, .mem = c.mem, .also = {a.mem, b.mem}},

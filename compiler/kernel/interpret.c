@@ -223,6 +223,8 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_MATRIX_FILL:
     case AU_K_MATRIX_LOAD:
     case AU_K_MATRIX_STORE:
+    case AU_K_MATRIX_BLOCK_LOAD:
+    case AU_K_MATRIX_BLOCK_GATHER:
     case AU_K_MATRIX_MUL:
     case AU_K_MATRIX_MAP:
     case AU_K_MATRIX_SCALE:

@@ -132,6 +132,60 @@ static void move(AuMachine *m, AuExecutor *e, const AuStep *s)
     }
 }
 
+/* ---- blocks of surfaces: what is outside of them is 0, and no access */
+
+typedef struct Surface {
+    int64_t first, columns, rows, pitch, step, column, row;
+} Surface;
+
+static Surface surface_of(const AuMachine *m, const AuExecutor *e, const AuStep *s)
+{
+    const uint32_t gathers = s->op == AU_K_MATRIX_BLOCK_GATHER;
+    return (Surface){.first = operand(m, e, s, 1),
+                     .columns = operand(m, e, s, 2),
+                     .rows = operand(m, e, s, 3),
+                     .pitch = operand(m, e, s, 4),
+                     .step = gathers ? operand(m, e, s, 5) : 1,
+                     .column = operand(m, e, s, 5 + gathers),
+                     .row = operand(m, e, s, 6 + gathers)};
+}
+
+/* What the unit takes; NULL: it takes this one. */
+static const char *wrong_surface(const Surface *x, uint32_t bytes)
+{
+    if (x->first * bytes % AU_TENSOR_ALIGN) return "begins at no multiple of 16 bytes";
+    if (x->rows < 0 || x->columns < 0) return "has less than no rows, or columns";
+    if (x->pitch < x->columns) return "has rows that overlap";
+    if (x->rows * x->pitch > AU_TENSOR_MOST) return "is larger than units count";
+    return NULL;
+}
+
+static void take_block(AuMachine *m, AuExecutor *e, const AuStep *s)
+{
+    const AuInstr *in = &m->k->instrs[s->instr];
+    const AuMem from = in->also[0];
+    const Surface of = surface_of(m, e, s);
+    const char *wrong = s->op == AU_K_MATRIX_BLOCK_LOAD
+                            ? wrong_surface(&of, kernel_scalar_bytes(m->k->mems[from.i].scalar))
+                            : NULL;
+    Matrix x;
+    if (wrong) {
+        kernel_fail(m, e, s, 0, "surface: @%s[%" PRId64 "] %s", m->k->mems[from.i].name, of.first,
+                    wrong);
+        return;
+    }
+    if (!matrix(m, e, s, in->mem, 0, false, &x)) return;
+    for (uint32_t n = 0; n < x.count; n++) {
+        const int64_t r = n / x.mem->columns, c = n % x.mem->columns,
+                      row = of.row + (s->imm ? c : r), column = of.column + (s->imm ? r : c);
+        const bool inside = row >= 0 && row < of.rows && column >= 0 && column < of.columns;
+        const int64_t at = of.first + row * of.pitch + column * of.step;
+        const char *there = inside ? seen_by_all(m, e, s, from, at, false) : NULL;
+        if (inside && !there) return;
+        set(m, &x, n, inside ? get(x.mem->scalar, there) : 0);
+    }
+}
+
 /* ---- values */
 
 static void multiply(AuMachine *m, const AuExecutor *e, const AuStep *s)
@@ -268,6 +322,8 @@ void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s)
     switch ((int)s->op) {
     case AU_K_MATRIX_LOAD:
     case AU_K_MATRIX_STORE: move(m, e, s); return;
+    case AU_K_MATRIX_BLOCK_LOAD:
+    case AU_K_MATRIX_BLOCK_GATHER: take_block(m, e, s); return;
     case AU_K_MATRIX_MUL: multiply(m, e, s); return;
     case AU_K_MATRIX_REDUCE: reduce(m, e, s); return;
     case AU_K_MATRIX_ANY: ask(m, e, s); return;

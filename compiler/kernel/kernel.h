@@ -328,8 +328,8 @@ void kernel_store_matrix(AuKernel *k, AuMem mem, AuVal index, AuVal value, bool 
 /* core.def, BLOCK_LOAD: what blocks are cut out of, all but the first i32. */
 typedef struct AuSurface {
     AuMem mem;
-    AuVal first, columns, rows, pitch; /* pitch: i32, for BLOCK_GATHER i64 */
-    AuVal step;                        /* BLOCK_GATHER: from column to column, i64; else none */
+    AuVal first, columns, rows, pitch; /* pitch: i32, where elements are gathered i64 */
+    AuVal step;                        /* then: from column to column, i64; else none */
 } AuSurface;
 enum {
     AU_BLOCK_LANES =
@@ -339,9 +339,16 @@ enum {
     AU_BLOCK_PITCH = 16,    /* and its rows are multiples of so many bytes apart */
     AU_BLOCK_MOST = 1 << 24 /* bytes of a row, and rows */
 };
+enum {
+    AU_TENSOR_ALIGN = 16,    /* bytes: of MATRIX_BLOCK_LOAD, where a surface begins */
+    AU_TENSOR_MOST = 1 << 30 /* elements, its rows times its pitch: units count in 32 bits */
+};
 /* [width] elements a lane; [across]: of a row, else of a column. With a step: BLOCK_GATHER. */
 AuVal kernel_block_load(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t width,
                         bool across);
+/* A matrix whose elements lie nobody knows how; [columns]: of the matrix are rows of the surface. With a step: MATRIX_BLOCK_GATHER. */
+void kernel_matrix_block(AuKernel *k, AuOpaque to, const AuSurface *of, AuVal column, AuVal row,
+                         bool columns);
 void kernel_block_ahead(AuKernel *k, const AuSurface *of, AuVal column, AuVal row, uint32_t rows);
 void kernel_copy_async(AuKernel *k, AuMem to, AuVal to_at, AuMem from, AuVal from_at,
                        AuVal bytes_valid, uint32_t bytes, AuVal mask); /* mask may be none */

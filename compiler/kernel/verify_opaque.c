@@ -74,6 +74,31 @@ static void check_move(AuVerifier *v, uint32_t i)
                      load ? "read" : "written");
 }
 
+/* A surface of a tensor and a place in it. */
+static void check_block(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    const AuMemory *m = memory(v, in->also[0]);
+    const bool gathers = in->op == AU_K_MATRIX_BLOCK_GATHER;
+    if (!check_matrix(v, i, 0, in->mem)) return;
+    verify_wants(v, i, 1, INT, 1, "an index, i32 or i64");
+    for (uint32_t n = 2; n < in->count; n++) {
+        const bool apart = gathers && (n == 4 || n == 5); /* elements from row to row, .. */
+        verify_wants(v, i, n, apart ? I64 : I32, 1, apart ? "i64" : "i32");
+    }
+    for (uint32_t n = 1; n < in->count; n++)
+        if (v->lanes.kind[kernel_operand(v->k, in, n).i] != AU_UNIFORM)
+            verify_wrong(v, AU_E0806, i, "operand %u must be the same in all lanes", n + 1);
+    if (m->space != AU_GLOBAL || !(HALF >> m->scalar & 1) || !m->reads || m->writes)
+        verify_wrong(v, AU_E0807, i, "@%s must be global memory of f16 or bf16 that is only read",
+                     m->name);
+    else if (m->scalar != memory(v, in->mem)->scalar)
+        verify_wrong(v, AU_E0807, i, "@%s holds %s, not %s", m->name, kernel_scalar_name(m->scalar),
+                     kernel_scalar_name(memory(v, in->mem)->scalar));
+    else if (in->imm & ~1)
+        verify_wrong(v, AU_E0808, i, "#%lld is none of 0, 1", (long long)in->imm);
+}
+
 static void check_mul(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
@@ -194,6 +219,8 @@ void verify_opaque(AuVerifier *v, uint32_t i)
     case AU_K_MATRIX_FILL: check_fill(v, i); return;
     case AU_K_MATRIX_LOAD:
     case AU_K_MATRIX_STORE: check_move(v, i); return;
+    case AU_K_MATRIX_BLOCK_LOAD:
+    case AU_K_MATRIX_BLOCK_GATHER: check_block(v, i); return;
     case AU_K_MATRIX_MUL: check_mul(v, i); return;
     case AU_K_MATRIX_MAP:
     case AU_K_MATRIX_SCALE:

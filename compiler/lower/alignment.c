@@ -31,7 +31,7 @@ void lower_vector_condition(AuLower *l, AuLowerMemory *place, const AuLowerTenso
     if (!from || from->slot != AULE_SLOT_TENSOR) { /* all elements side by side, or rows spread */
         const AuVal pitch = last ? place->strides[last - 1] : kernel_i64(k, 0);
         const AuInstr *in = kernel_at(k, pitch);
-        if (l->module->caps->loads & TILE_LOADS_BLOCK) /* regions begin at multiples of 64 bytes */
+        if (tile_takes_surfaces(l->module->caps)) /* regions begin at multiples of 64 bytes */
             place->address = kernel_i64(k, 0);
         place->by_vectors = kernel_i1(k, in->op == AU_K_CONST && in->imm * bytes % VECTOR == 0);
         return;

@@ -1,4 +1,5 @@
-/* blocks.c - operands of products that come straight from tensors, for machines that load blocks of a matrix by coordinates (TILE_LOADS_BLOCK).
+/* blocks.c - operands of products that come straight from tensors, for machines that load blocks of a matrix by coordinates (TILE_LOADS_BLOCK), or
+ * whole matrices that lie nobody knows how (TILE_LOADS_TENSOR).
  *
  * The two dimensions of a view that are no scalars are a surface: the last one its columns, the other one its rows, and it begins where the scalars
  * say. What is before the view's limits or behind them is outside of the surface, and 0, so that no lane tests an index. A surface must be aligned as
@@ -24,8 +25,9 @@ static bool find_dimensions(const AuTileExpr *ref, uint32_t *rows, uint32_t *col
     return found == 2 && *columns == count - 1;
 }
 
-/* Where a row of so many bytes begins when the tensor does, and how far rows are apart, as the launch passes them. */
-static AuVal is_aligned(AuLower *l, const AuTileExpr *ref, uint32_t rows, uint32_t columns)
+/* Does the surface begin at a multiple of so many bytes, and its rows at one of as many, as the launch passes them? */
+static AuVal is_aligned(AuLower *l, const AuTileExpr *ref, uint32_t rows, uint32_t columns,
+                        int32_t align, int32_t apart)
 {
     AuKernel *k = l->k;
     const AuLowerMemory *place = lower_memory(l, ref->memory);
@@ -38,8 +40,8 @@ static AuVal is_aligned(AuLower *l, const AuTileExpr *ref, uint32_t rows, uint32
         if (n != rows || cut)
             whole =
                 kernel_op2(k, AU_K_OR, whole, kernel_op2(k, AU_K_MUL, place->strides[n], bytes));
-    const AuVal lines = kernel_op2(k, AU_K_AND, whole, kernel_i64(k, AU_BLOCK_ALIGN - 1)),
-                parts = kernel_op2(k, AU_K_AND, pitch, kernel_i64(k, AU_BLOCK_PITCH - 1));
+    const AuVal lines = kernel_op2(k, AU_K_AND, whole, kernel_i64(k, align - 1)),
+                parts = kernel_op2(k, AU_K_AND, pitch, kernel_i64(k, apart - 1));
     return lower_both(l, kernel_op2(k, AU_K_EQ, lines, zero), kernel_op2(k, AU_K_EQ, parts, zero));
 }
 
@@ -60,11 +62,38 @@ static AuVal is_in_range(AuLower *l, const AuTileExpr *ref, uint32_t rows, uint3
                       kernel_op2(k, AU_K_LE, place->extents[rows], kernel_i32(k, AU_BLOCK_MOST)));
 }
 
+/* The same where units count elements in 32 bits, and take as many rows of any length. */
+static AuVal is_countable(AuLower *l, const AuTileExpr *ref, uint32_t rows, uint32_t columns)
+{
+    AuKernel *k = l->k;
+    const AuLowerMemory *place = lower_memory(l, ref->memory);
+    const AuVal pitch = place->strides[rows], most = kernel_i64(k, AU_TENSOR_MOST),
+                width = lower_as(l, place->extents[columns], AU_I64),
+                all = kernel_op2(k, AU_K_MUL, lower_as(l, place->extents[rows], AU_I64), pitch);
+    AuVal good = kernel_op2(k, AU_K_EQ, place->strides[columns], kernel_i64(k, 1));
+    good = lower_both(l, good, kernel_op2(k, AU_K_LE, width, pitch));
+    good = lower_both(l, good, kernel_op2(k, AU_K_LE, pitch, most));
+    return lower_both(l, good, kernel_op2(k, AU_K_LE, all, most));
+}
+
+/* Can loads of whole matrices see the view as a surface: i1; none: they never can. */
+static AuVal suits_matrices(AuLower *l, const AuTileExpr *ref)
+{
+    uint32_t rows, columns;
+    const AuLowerMemory *place = lower_memory(l, ref->memory);
+    if (tile_elem(ref->memory->type.elem)->bytes != 2 || !place->address.i || place->packed ||
+        !find_dimensions(ref, &rows, &columns))
+        return (AuVal){0};
+    return lower_both(l, is_aligned(l, ref, rows, columns, AU_TENSOR_ALIGN, 1),
+                      is_countable(l, ref, rows, columns));
+}
+
 /* Can the unit see the view as a surface: i1; none: it never can. */
 static AuVal suits(AuLower *l, const AuTileExpr *ref)
 {
     uint32_t rows, columns;
     const AuVal none = {0};
+    if (l->module->caps->loads & TILE_LOADS_TENSOR) return suits_matrices(l, ref);
     const AuTileMemory *m = ref->memory;
     const AuLowerMemory *place = lower_memory(l, m);
     enum { EVEN = 2 };
@@ -74,7 +103,8 @@ static AuVal suits(AuLower *l, const AuTileExpr *ref)
         m->type.axes[columns].size % EVEN ||
         !lower_starts_at(ref->has_index ? ref->args.at[columns] : NULL, EVEN))
         return none;
-    return lower_both(l, is_aligned(l, ref, rows, columns), is_in_range(l, ref, rows, columns));
+    return lower_both(l, is_aligned(l, ref, rows, columns, AU_BLOCK_ALIGN, AU_BLOCK_PITCH),
+                      is_in_range(l, ref, rows, columns));
 }
 
 typedef struct Surface {
@@ -120,6 +150,28 @@ static void place_in(AuLower *l, const AuTileExpr *ref, const Surface *x, int32_
     *at_row = lower_position(l, ref, x->rows, &p);
     *at_column = lower_position(l, ref, x->columns, &p);
     if (x->begin.i) *at_row = kernel_op2(l->k, AU_K_SUB, *at_row, x->begin);
+}
+
+/* ---- matrices that lie nobody knows how */
+
+void lower_matrix_of_tensor(AuLower *l, AuOpaque matrix, const AuTileExpr *ref, const AuCut *cut,
+                            int32_t row, int32_t column)
+{
+    AuKernel *k = l->k;
+    const AuLowerMemory *place = lower_memory(l, ref->memory);
+    const AuVal none = kernel_i32(k, 0);
+    AuVal at_row, at_column;
+    uint32_t rows, columns;
+    if (place->packed || !find_dimensions(ref, &rows, &columns)) {
+        lower_refuse(l, "a matrix in a tensor that is read like %s", ref->memory->name);
+        return;
+    }
+    Surface s = surface_of(l, ref, l->r.by_blocks);
+    const bool turned = lower_view_axis(ref, columns) == cut->row_axis;
+    place_in(l, ref, &s, turned ? column : row, turned ? row : column, &at_row, &at_column);
+    s.of.rows = kernel_op2(k, AU_K_MAX, s.of.rows, none);
+    if (place->present.i) s.of.rows = kernel_op3(k, AU_K_SELECT, place->present, s.of.rows, none);
+    kernel_matrix_block(k, matrix, &s.of, at_column, at_row, turned);
 }
 
 /* ---- operands */
@@ -233,7 +285,8 @@ static AuVal also_suits(AuLower *l, const AuTileExpr *e, AuVal so_far, bool *nev
 static AuVal statement_suits(AuLower *l, const AuTileStmt *s, AuVal so_far, bool *never)
 {
     MatrixOperand x;
-    if (s->kind == TILE_S_LOAD && is_operand(l, s, &x))
+    if (s->kind == TILE_S_LOAD &&
+        (lower_is_opaque(s) ? lower_is_of_tensor(s) : is_operand(l, s, &x)))
         return also_suits(l, s->load.source, so_far, never);
     if (s->kind != TILE_S_PRODUCT || !tile_is_of_warp(s->product.atom)) return so_far;
     for (uint32_t side = 0; side < 2; side++) {
@@ -276,7 +329,7 @@ AuVal lower_blocks_suit(AuLower *l, const AuTileStmts *body, bool *any)
 {
     const AuVal none = {0};
     bool never = false;
-    *any = l->module->caps->loads & TILE_LOADS_BLOCK && takes_tensors(body);
+    *any = tile_takes_surfaces(l->module->caps) && takes_tensors(body);
     if (!*any) return none;
     const AuVal suit = all_suit(l, body, none, &never);
     return never || !suit.i || lower_is_known(l, suit, false) ? none : suit;

@@ -332,6 +332,12 @@ AuMem lower_matrices(AuLower *l, const char *name, const AuCut *cut, AuTileUse u
 void lower_matrix_move(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *ref,
                        const AuCut *cut, int32_t n);
 
+/* Is the operand loaded straight from a tensor? */
+bool lower_is_of_tensor(const AuTileStmt *s);
+/* blocks.c: the matrix of the tensor's view at that row and column; what is outside is 0. */
+void lower_matrix_of_tensor(AuLower *l, AuOpaque matrix, const AuTileExpr *ref, const AuCut *cut,
+                            int32_t row, int32_t column);
+
 /* ---- by_place.c, by_place_move.c: the same where functions of an element know its row and column */
 AuCut lower_cut_by_place(AuLower *l, const AuTileType *type);
 /* Those of a variable that is operand A: what it holds, or, where that are sums, taken there by way of memory. */

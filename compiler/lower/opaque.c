@@ -67,6 +67,10 @@ static void move_at(AuLower *l, AuKOp op, AuOpaque matrix, const AuTileExpr *ref
     const bool vector = view->count == 1; /* each row, or column, is this one */
     const bool turned =
         vector ? view->axes[0].name == cut->row_axis : view->axes[1].name == cut->row_axis;
+    if (ref->memory->space == TILE_GLOBAL && op == AU_K_MATRIX_LOAD && view->count == 2) {
+        lower_matrix_of_tensor(l, matrix, ref, cut, row, column);
+        return;
+    }
     AuPoint p = {.at = {{.axis = cut->row_axis, .index = kernel_i32(k, row)},
                         {.axis = cut->column_axis, .index = kernel_i32(k, column)}},
                  .count = 2};
@@ -194,6 +198,14 @@ static void assign(AuLower *l, const AuTileStmt *s)
         const Tiles y = tiles_of(l, e->args.at[1]->var);
         kernel_matrix_map(l->k, op, at(l, &to, n), at(l, &x, n), at(l, &y, n));
     }
+}
+
+bool lower_is_of_tensor(const AuTileStmt *s)
+{
+    const AuTileExpr *e = s->load.source;
+    const AuTileElem elem = s->var->type->elem;
+    return e->op == TILE_X_REF && e->memory->space == TILE_GLOBAL && !s->load.when &&
+           (elem == TILE_F16 || elem == TILE_BF16);
 }
 
 bool lower_is_opaque(const AuTileStmt *s)

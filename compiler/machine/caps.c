@@ -6,7 +6,7 @@
 // clang-format off
 enum { CPU = 1 << TILE_ON_THREAD, GPU = 1 << TILE_ON_WARP | 1 << TILE_ON_BLOCK, GROUPS = 1 << TILE_ON_WARPGROUP };
 enum { SMALL = 1 << TILE_E4M3 | 1 << TILE_E5M2 };
-enum { MATRIX = TILE_LOADS_MATRIX, TURNED = TILE_LOADS_TURNED, TURNED_FAR = TILE_LOADS_TURNED_FAR, BLOCK = TILE_LOADS_BLOCK, OWN = TILE_LOADS_OWN };
+enum { MATRIX = TILE_LOADS_MATRIX, TURNED = TILE_LOADS_TURNED, TURNED_FAR = TILE_LOADS_TURNED_FAR, BLOCK = TILE_LOADS_BLOCK, OWN = TILE_LOADS_OWN, TENSOR_LOADS = TILE_LOADS_TENSOR };
 enum { LANES = TILE_COPIES_LANES, BULK = TILE_COPIES_BULK, TENSOR = TILE_COPIES_TENSOR, DIRECT = TILE_COPIES_DIRECT };
 enum { ANY = TILE_EXCHANGE_ANY, VOTE = TILE_EXCHANGE_VOTE };
 #define KB(n) ((n) << 10)
@@ -64,7 +64,12 @@ int32_t tile_exchange_words(const AuTileCaps *caps)
 
 bool tile_takes_tensors(const AuTileCaps *caps)
 {
-    return caps->loads & (TILE_LOADS_BLOCK | TILE_LOADS_OWN);
+    return caps->loads & (TILE_LOADS_BLOCK | TILE_LOADS_OWN | TILE_LOADS_TENSOR);
+}
+
+bool tile_takes_surfaces(const AuTileCaps *caps)
+{
+    return caps->loads & (TILE_LOADS_BLOCK | TILE_LOADS_TENSOR);
 }
 
 const AuTileCaps *tile_rates(const AuTileCaps *caps)

@@ -11,7 +11,8 @@ typedef enum AuTileLoads {
     TILE_LOADS_TURNED = 2,     /* from shared memory, rows and columns exchanged */
     TILE_LOADS_TURNED_FAR = 4, /* the same from global memory */
     TILE_LOADS_BLOCK = 8,      /* a block of a matrix in global memory, by its coordinates */
-    TILE_LOADS_OWN = 16, /* plain loads, of global memory too: no tile in shared memory pays */
+    TILE_LOADS_OWN = 16,    /* plain loads, of global memory too: no tile in shared memory pays */
+    TILE_LOADS_TENSOR = 32, /* matrices that lie nobody knows how, from a tensor by its bounds */
 } AuTileLoads;
 
 /* Copies from global to shared memory that run beside their executor. */
@@ -119,6 +120,8 @@ int32_t tile_share(const AuTileCaps *caps, int32_t part);
 int32_t tile_exchange_words(const AuTileCaps *caps);
 /* Does a warp's unit take operands straight from tensors? */
 bool tile_takes_tensors(const AuTileCaps *caps);
+/* Does it see them as surfaces of rows and columns, by their bounds? */
+bool tile_takes_surfaces(const AuTileCaps *caps);
 /* The row whose rates cost models take for this one. */
 const AuTileCaps *tile_rates(const AuTileCaps *caps);
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);

@@ -172,7 +172,8 @@ const char *warps_forward_key_tokens(Lanes *x);
 const char *warps_forward_tokens(Lanes *x); /* of a tile of keys and values */
 /* The rows of a tile of keys or values that this warp multiplies, an index. */
 const char *warps_forward_keys(Lanes *x);
-/* Shape `far`: the values that the warp multiplies, and what of tile [n] will be read soon. */
+/* Shape `far`: rows of keys of tile [n], of which the warp has [share]; the values that it multiplies, and what of tile [n] will be read soon. */
+AuTileHandle warps_far_rows(Lanes *x, LanesRows view, const char *n, int32_t share, bool by_weight);
 AuTileHandle warps_forward_far_values(Lanes *x);
 void warps_forward_ask_for(Lanes *x, const char *n);
 /* Operands of the score of that term. */

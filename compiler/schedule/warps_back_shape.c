@@ -176,7 +176,7 @@ static const char *refusal_of_far(const Lanes *x)
     const AuProblem *p = x->p;
     const AuShape *s = x->shape;
     AuShape of_queries;
-    if (!(p->caps->loads & TILE_LOADS_BLOCK))
+    if (!tile_takes_surfaces(p->caps))
         return au_format(x->arena, "operands straight from tensors, which %s has no loads for",
                          p->caps->name);
     if (p->attn->keys.layout || p->attn->queries.layout)
@@ -336,7 +336,7 @@ bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out,
     double best = 0, forecast = 0;
     AuShape s;
     *why = NULL;
-    if (p->caps->loads & TILE_LOADS_BLOCK && warps_atom(p) && far_shape(arena, p, out)) return true;
+    if (tile_takes_surfaces(p->caps) && warps_atom(p) && far_shape(arena, p, out)) return true;
     for (uint32_t n = 0; candidate(n, &s); n++) {
         const char *refused = schedule_warps_back_refusal(arena, p, &s);
         if (refused) {

@@ -25,7 +25,7 @@
 /* Nothing is copied and nobody waits: the next tile is asked for while this one is computed on. */
 static void step_of_far_operands(Lanes *x)
 {
-    warps_ask_for_queries(x, "next(m)");
+    if (x->p->caps->loads & TILE_LOADS_BLOCK) warps_ask_for_queries(x, "next(m)");
     warps_walk_pairs(x);
 }
 

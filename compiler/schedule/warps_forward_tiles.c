@@ -143,8 +143,8 @@ void warps_forward_issue_values(Lanes *x, const char *n, const char *stage)
 bool warps_forward_stages_rows(const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
-    return atom && atom->by_place && s->query_in_registers && !s->keys_apart && s->stages == 1 &&
-           !p->hooks->dot_count && !warps_has_any_codes(p) &&
+    return atom && atom->by_place && !s->far && s->query_in_registers && !s->keys_apart &&
+           s->stages == 1 && !p->hooks->dot_count && !warps_has_any_codes(p) &&
            s->key_tile >= s->rows * s->executors && p->e <= p->d &&
            warps_padded(atom, p->e) == p->e;
 }
@@ -194,7 +194,7 @@ const char *warps_forward_keys(Lanes *x)
 /* ---- operands straight from tensors */
 
 /* Rows of tile [n], from the first that the warp multiplies or asks for on, of which it has [share]. */
-static AuTileHandle far_rows(Lanes *x, LanesRows view, const char *n, int32_t share, bool by_weight)
+AuTileHandle warps_far_rows(Lanes *x, LanesRows view, const char *n, int32_t share, bool by_weight)
 {
     const char *own = share == x->shape->key_tile ? "" : tile_text(x->t, " + self * %d", share),
                *rows = tile_text(x->t, "%s * %d%s +: %d", n, x->shape->key_tile, own, share);
@@ -207,12 +207,12 @@ static AuTileHandle far_keys(Lanes *x, uint32_t term, const char *n, int32_t sha
 {
     const LanesRows keys =
         lanes_term_rows(x, term, LANES_KEYS, warps_columns(x, lanes_term(x, term).width));
-    return far_rows(x, keys, n, share, term == 0 && !x->own_v);
+    return warps_far_rows(x, keys, n, share, term == 0 && !x->own_v);
 }
 
 static AuTileHandle far_values(Lanes *x, const char *n, int32_t share)
 {
-    return far_rows(x, lanes_operand_rows(x, 2, ":"), n, share, true);
+    return warps_far_rows(x, lanes_operand_rows(x, 2, ":"), n, share, true);
 }
 
 AuTileHandle warps_forward_far_values(Lanes *x) { return far_values(x, "n", lanes_keys(x)); }

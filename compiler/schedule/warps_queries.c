@@ -60,22 +60,18 @@ static void issue_keys(Lanes *x, const char *n, const char *stage)
 
 static void wait_for_keys(Lanes *x) { warps_wait(x, x->own_v ? "tk, tv" : "tk"); }
 
-/* Keys (1) or values (2) of tile [n] from row [from] on, as operands straight from their tensor. */
-static AuTileHandle far_rows(Lanes *x, uint32_t operand, const char *n, const char *from,
-                             int32_t count)
+/* Keys (1) or values (2) of tile [n], or the warp's share of them, straight from their tensor. */
+static AuTileHandle far_rows(Lanes *x, uint32_t operand, const char *n, int32_t share)
 {
-    const char *columns = warps_columns(x, operand == 1 ? x->p->d : x->p->e),
-               *rows = tile_text(x->t, "%s * %d%s +: %d", n, x->shape->key_tile, from, count);
-    const LanesRows view = lanes_operand_rows(x, operand, columns);
-    return lanes_at(x, view, lanes_view_span(x, LANES_KEYS, view, rows, LANES_TO_RANGE));
+    const char *columns = warps_columns(x, operand == 1 ? x->p->d : x->p->e);
+    return warps_far_rows(x, lanes_operand_rows(x, operand, columns), n, share, true);
 }
 
 static void ask_for_keys(Lanes *x, const char *n)
 {
     const int32_t share = x->shape->key_tile / x->shape->executors;
-    const char *from = tile_text(x->t, " + self * %d", share);
     for (uint32_t operand = 1; operand <= 2; operand++)
-        tile_prefetch(x->t, "%v", far_rows(x, operand, n, from, share));
+        tile_prefetch(x->t, "%v", far_rows(x, operand, n, share));
 }
 
 /* The warp's queries (0) or output gradients (2), in their tensor. */
@@ -180,7 +176,7 @@ static void results(Lanes *x, Kind kind)
     if (x->via_shared) tile_store(t, "ds_operand -> %s", own);
     tile_product(t, "dq_acc", x->atom, TILE_ADD,
                  x->via_shared ? own : warps_as_rows(x, "ds_operand"),
-                 x->shape->far ? far_rows(x, 1, "n", "", x->shape->key_tile).text
+                 x->shape->far ? far_rows(x, 1, "n", x->shape->key_tile).text
                                : tile_text(t, "K[%s:, :]", warps_stage(x, false)));
 }
 
@@ -188,11 +184,10 @@ static void step_of_far_operands(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    ask_for_keys(x, "next(n)");
+    if (x->p->caps->loads & TILE_LOADS_BLOCK) ask_for_keys(x, "next(n)");
     tile_product(t, "score", x->atom, TILE_START, row_operand(x, 0),
-                 far_rows(x, 1, "n", "", keys).text);
-    tile_product(t, "dp", x->atom, TILE_START, row_operand(x, 2),
-                 far_rows(x, 2, "n", "", keys).text);
+                 far_rows(x, 1, "n", keys).text);
+    tile_product(t, "dp", x->atom, TILE_START, row_operand(x, 2), far_rows(x, 2, "n", keys).text);
     tile_set(t, "j", "n * %d + iota(kv:%d)", keys, keys);
     results(x, kind);
 }

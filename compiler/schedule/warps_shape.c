@@ -157,7 +157,7 @@ static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuSh
     if (p->attn->keys.layout == AU_LAYOUT_PAGED || warps_has_any_codes(p))
         return "operands straight from tensors, of pages or of codes";
     if (attn_is_packed(p->attn) &&
-        p->caps->loads & TILE_LOADS_BLOCK) /* a sequence without rows is no surface */
+        tile_takes_surfaces(p->caps)) /* a sequence without rows is no surface */
         return "operands straight from tensors, of packed rows";
     return s->query_in_registers && s->stages == 1 && !s->via_shared && !s->direct
                ? NULL

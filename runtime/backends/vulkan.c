@@ -42,8 +42,11 @@ static aule_status make_device(Vulkan *v, AuSink sink)
     if (bf16) extensions[extension_count++] = VULKAN_BF16_EXTENSION;
     if (places) extensions[extension_count++] = VULKAN_PLACES_EXTENSION;
     if (v->facts.layout) extensions[extension_count++] = VULKAN_SHARED_EXTENSION;
-    VkPhysicalDeviceCooperativeMatrix2Features has_places = {
-        .type = VK_TYPE_FEATURES_MATRIX_2, .reduces = 1, .converts = 1, .by_element = 1};
+    VkPhysicalDeviceCooperativeMatrix2Features has_places = {.type = VK_TYPE_FEATURES_MATRIX_2,
+                                                             .reduces = 1,
+                                                             .converts = 1,
+                                                             .by_element = 1,
+                                                             .by_tensors = v->facts.tensors};
     void *const after_bf16 = places ? &has_places : NULL;
     VkPhysicalDeviceShaderBfloat16Features has_bf16 = {
         .type = VK_TYPE_FEATURES_BF16, .next = after_bf16, .numbers = 1, .matrices = 1};

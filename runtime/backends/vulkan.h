@@ -45,6 +45,7 @@ typedef struct VulkanFacts {
     bool
         positions; /* of f16 there are sums of f16, too, and rounding to nearest (word positions) */
     bool places;   /* functions of their elements, reductions, conversions (word nv2) */
+    bool tensors;  /* then: loads straight from tensors, by their bounds (word tensors) */
     bool layout;   /* shared memory in blocks with offsets, 16 and 8 bits too (word layout16) */
     uint32_t family, timestamp_bits; /* of a queue that computes; UINT32_MAX: there is none */
     uint32_t units;                  /* 0: unknown */

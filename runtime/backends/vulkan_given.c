@@ -32,6 +32,7 @@ enum {
     REDUCES,
     CONVERTS,
     BY_ELEMENT,
+    BY_TENSORS,
     SUMS,
     THINGS
 };
@@ -75,7 +76,7 @@ static void only_of_f16(VulkanFacts *f)
 static void limit_to_least(VulkanFacts *f)
 {
     f->lanes_least = f->lanes_most = f->matrix_count = 0;
-    f->bf16 = f->places = f->positions = f->shares = f->sums = f->layout = false;
+    f->bf16 = f->places = f->tensors = f->positions = f->shares = f->sums = f->layout = false;
 }
 
 static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
@@ -107,6 +108,7 @@ static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
         only_of_f16(f);
     f->places = f->places && f->matrix_count && layout && on[REDUCES] && on[CONVERTS] &&
                 on[BY_ELEMENT] && is_extended(made, VULKAN_PLACES_EXTENSION);
+    f->tensors = f->tensors && f->places && on[BY_TENSORS];
 }
 
 static aule_status take_family(const AuVulkan *vk, const aule_vulkan_device *given, uint32_t index,

@@ -2,7 +2,8 @@
  * `lanes8` is a subgroup of 8 whose lanes exchange values, all of them there; `coopmat8x8x8_f16` a matrix of f16 with sums of f32, `_bf16` of bf16;
  * `atomic_f32` is an instruction that adds to f32 in buffers; `positions` are components reached one by one, whose sums are rounded to f16 where they lie (vulkan_positions.c);
  * `layout16` is shared memory whose blocks say where they lie, so that it is read in several widths;
- * `nv2` are functions of the elements of matrices, which know their row and column, reductions of rows, and sums that become operands. */
+ * `nv2` are functions of the elements of matrices, which know their row and column, reductions of rows, and sums that become operands; `tensors` beside them are
+ * matrices straight from tensors, by their bounds. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -88,13 +89,14 @@ static void find_matrices(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice devi
 }
 
 /* Modules with them are of version 1.6, which Vulkan 1.3 takes, and round sums that become operands to nearest. */
-static bool has_places(const AuVulkan *vk, VkPhysicalDevice device, const VulkanFacts *facts)
+static void find_places(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *facts)
 {
     VkPhysicalDeviceCooperativeMatrix2Features has = {.type = VK_TYPE_FEATURES_MATRIX_2};
     VkPhysicalDeviceFeatures2 features = {.type = VK_TYPE_FEATURES, .next = &has};
     vk->vkGetPhysicalDeviceFeatures2(device, &features);
-    return facts->layout && has.reduces && has.converts && has.by_element &&
-           facts->of_12.rounds_half_even && facts->of.api_version >= VK_VERSION_1_3;
+    facts->places = facts->layout && has.reduces && has.converts && has.by_element &&
+                    facts->of_12.rounds_half_even && facts->of.api_version >= VK_VERSION_1_3;
+    facts->tensors = facts->places && has.by_tensors;
 }
 
 static bool has_layout(const AuVulkan *vk, VkPhysicalDevice device)
@@ -123,9 +125,8 @@ void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
         find_lanes(vk, device, facts);
     if (facts->lanes_most && rt_vulkan_has_extension(vk, heap, device, VULKAN_MATRIX_EXTENSION))
         find_matrices(vk, heap, device, facts);
-    facts->places = facts->matrix_count &&
-                    rt_vulkan_has_extension(vk, heap, device, VULKAN_PLACES_EXTENSION) &&
-                    has_places(vk, device, facts);
+    if (facts->matrix_count && rt_vulkan_has_extension(vk, heap, device, VULKAN_PLACES_EXTENSION))
+        find_places(vk, device, facts);
 }
 
 void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
@@ -140,6 +141,7 @@ void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
     if (facts->positions) rt_text_add(words, " positions");
     if (facts->layout) rt_text_add(words, " layout16");
     if (facts->places) rt_text_add(words, " nv2");
+    if (facts->tensors) rt_text_add(words, " tensors");
 }
 
 uint32_t rt_vulkan_asked_lanes(const aule_variant_v1 *variant)

@@ -20,6 +20,7 @@ WORKGROUP, FUNCTION, FAR = 4, 7, 5349
 NO_CONTRACTION, FMA, QUEUE_FAMILY = 42, 50, 5
 FLOAT16, SUBGROUPS, VOTE, SHUFFLE, MATRICES = 9, 61, 62, 65, 6022
 LAID_OUT, LAID_OUT_8, LAID_OUT_16, REDUCES, CONVERTS, BY_ELEMENT, ADDS_FLOATS = 4428, 4429, 4430, 5430, 5431, 5432, 6033
+FROM_TENSORS, TENSORS = 5433, 5439
 BRAIN, BRAIN_MATRICES, ROUND_MODE = 5116, 5118, 4462
 KERNEL, CROSS_WORKGROUP, DEVICE, CONTRACTION_OFF = 6, 5, 1, 31
 LINKAGE, VECTOR16, GROUPS, SUBGROUP_SIZES, SHUFFLE_INTEL = 5, 7, 18, 58, 5568
@@ -145,6 +146,7 @@ def shader_faults(instructions):
     constants = {words[1]: words[2] for op, words in instructions if op == 43}
     ints = {words[0]: words[1] for op, words in instructions if op == 21}
     floats = {words[0] for op, words in instructions if op == 22}
+    halves = set()
     vectors = {words[0]: words[1] for op, words in instructions if op == 23}
     arrays = {words[0]: words[1] for op, words in instructions if op == 28}
     exact = {words[0] for op, words in instructions if op == 71 and words[1] == NO_CONTRACTION}
@@ -152,16 +154,17 @@ def shader_faults(instructions):
     storage = {}
     needed = {1, 5347, 5345, 4466, 4467}
     operations = {335: {SUBGROUPS, VOTE}, 345: {SUBGROUPS, SHUFFLE}, 346: {SUBGROUPS, SHUFFLE}, 4456: {MATRICES},
-                  5366: {REDUCES}, 5369: {BY_ELEMENT}, 5293: {CONVERTS}, 6035: {ADDS_FLOATS}}
+                  5366: {REDUCES}, 5369: {BY_ELEMENT}, 5367: {FROM_TENSORS}, 5370: {TENSORS}, 5371: {TENSORS}, 5293: {CONVERTS}, 6035: {ADDS_FLOATS}}
     laid_out = LAID_OUT in capabilities
     uses, kinds = {}, {}  # of types of matrices; types of values
     for op, words in instructions:
         needed |= operations.get(op, set())
         if op == 22 and words[1] == 16:
+            halves.add(words[0])
             needed |= {BRAIN, BRAIN_MATRICES} if len(words) > 2 else {FLOAT16}
         if op == 4456:
             uses[words[0]] = constants[words[5]] if words[5] in constants else None
-        if op in (61, 115, 4457, 4459, 5366, 5369) and words[0] in uses:
+        if op in (61, 115, 4457, 4459, 5366, 5367, 5369) and words[0] in uses:
             kinds[words[1]] = uses[words[0]]
         if op == 115 and words[2] in kinds and kinds[words[1]] != kinds[words[2]]:
             needed.add(CONVERTS)
@@ -173,11 +176,17 @@ def shader_faults(instructions):
             place, mask = (words[2], words[5:]) if op == 4457 else (words[0], words[4:])
             if storage.get(place) == WORKGROUP and not (mask and mask[0] & 0x20):
                 yield f"a matrix in shared memory at %{place} that others need not see"
+        if op == 5367 and words[5:7] != (2, 16) and words[5:7] != [2, 16]:
+            yield f"a matrix from a tensor at %{words[2]} that is not said to be aligned to 16 bytes"
+        if op == 5370 and constants.get(words[2]) != 1:
+            yield "a tensor layout whose outside is no constant"
         if op == 32:
             inner = words[2]
             while inner in vectors or inner in arrays:
                 inner = vectors.get(inner) or arrays.get(inner)
             bits = ints.get(inner, 32)
+            if words[1] == FAR and inner in halves:
+                needed.add(BITS16)
             if words[1] == FAR and bits in (8, 16):
                 needed.add(BITS16 if bits == 16 else BITS8)
             if words[1] == WORKGROUP and laid_out:
@@ -349,6 +358,10 @@ def self_test():
         "capability 6033 is needed": ins(6035, 4, 5, 6, 7, 7, 8),
         "capability 5430 is needed": ins(5366, 4, 5, 6, 1, 7),
         "capability 5432 is needed": ins(5369, 4, 5, 6, 7),
+        "capability 5433 is needed": ins(5367, 4, 6, 7, 8, 9, 2, 16, 0),
+        "capability 5439 is needed": ins(5372, 4, 5) + ins(5370, 4, 2, 3),
+        "not said to be aligned to 16": ins(5367, 4, 6, 7, 8, 9, 2, 2, 0),
+        "outside is no constant": ins(21, 1, 32, 0) + ins(43, 1, 2, 2) + ins(43, 1, 3, 2) + ins(5370, 4, 2, 3),
         "capability 5431 is needed": ins(43, 1, 2, 2) + ins(43, 1, 3, 0) + ins(4456, 4, 9, 2, 2, 2, 2) + ins(4456, 5, 9, 2, 2, 2, 3)
         + ins(61, 4, 6, 7) + ins(115, 5, 8, 6),
         "capability 5116 is needed": ins(22, 4, 16, 0),

@@ -267,7 +267,7 @@ static const char scattered[] =
     "}\n";
 
 /* The text on numbers of few bits, so that products and sums are exact; the factor is a parameter. */
-static void of_elements(const Trial *t, const char *name, const char *text)
+static void emit_and_run(const Trial *t, const char *name, const char *text)
 {
     enum { N = 256 };
     static uint16_t a[N], h[N];
@@ -286,6 +286,11 @@ static void of_elements(const Trial *t, const char *name, const char *text)
     const AuKRun run = {.buffers = buffers, .slots = slots, .grid = {2, 1, 1}};
     on_device(&s, t, k, &run);
     session_end(&s);
+}
+
+static void of_elements(const Trial *t, const char *name, const char *text)
+{
+    emit_and_run(t, name, text);
     if (!t->runs) skip();
 }
 
@@ -332,6 +337,48 @@ static const char widths[] =
     "  %43 = load.f16 @t[%42]\n  %44 = load.f16x8 @s[%7]\n  store @h[%9], %44\n"
     "  %45 = add.i32 %9, 1\n  barrier #0\n  store @h[%9], %43\n  store @h[%45], %41\n"
     "}\n";
+
+/* Matrices straight from a tensor, cut at each of its borders, by rows and by columns; of any surface: steps, and one row that repeats. */
+static const char surfaces[] =
+    "kernel surfaces lanes 8 warps 2\n"
+    "memory @a: global f16 align 16 reads\nmemory @b: global f32 reads\n"
+    "memory @o: global f32 writes\nmemory @h: global f16 align 16 writes\n"
+    "memory @x: matrix f16[2] shape 8 8 a\nmemory @y: matrix f16[2] shape 8 8 b\n"
+    "memory @c: matrix f32[2] shape 8 8 c\n"
+    "arg a: pointer @a\narg b: pointer @b\narg o: pointer @o\narg h: pointer @h\narg f: f32\n{\n"
+    "  %1 = lane.i32\n  %2 = warp.i32\n  %3 = block.i32 #0\n"
+    "  %4 = mul.i32 %3, 2\n  %5 = add.i32 %4, %2\n  %6 = mul.i32 %5, 64\n"
+    "  %7 = mul.i32 %1, 8\n  %8 = add.i32 %6, %7\n"
+    "  %9 = load.f16x8 @a[%8]\n  store @h[%8], %9\n"
+    "  %10 = mul.i32 %5, 4\n  %11 = sub.i32 %10, 3\n  %12 = mul.i32 %5, 3\n  %13 = sub.i32 5, %12\n"
+    "  matrix_block_load @x[0], @a[0], 13, 15, 16, %11, %13 #0\n"
+    "  matrix_block_load @y[0], @a[8], 11, 14, 17, %13, %11 #1\n"
+    "  matrix_block_gather @x[1], @a[3], 5, 7, 31l, 3l, %13, %11 #0\n"
+    "  matrix_block_gather @y[1], @a[5], 9, 12, 0l, 2l, %11, %13 #1\n"
+    "  matrix_fill @c[0], 0.0\n  matrix_mul @c[0], @x[0], @y[0]\n"
+    "  matrix_fill @c[1], 1.0\n  matrix_mul @c[1], @x[1], @y[1]\n"
+    "  matrix_map @c[0], @c[0], @c[1] #sub\n"
+    "  matrix_store @o[%6], @c[0], 8 #0\n"
+    "}\n";
+
+static void matrices_of_tensors(void **state)
+{
+    (void)state;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16 nv2";
+    const Trial t = {"surfaces", needs, is_open && vulkan_has(&device, needs),
+                     &spirv_shader_places};
+    of_elements(&t, "surfaces", surfaces);
+}
+
+/* By the instruction, where a device has it; else it is emitted, for the validator. */
+static void matrices_of_tensors_by_the_unit(void **state)
+{
+    (void)state;
+    static const char needs[] = "lanes8 coopmat8x8x8_f16 nv2 tensors";
+    const Trial t = {"tensors", needs, is_open && vulkan_has(&device, needs),
+                     &spirv_shader_tensors};
+    emit_and_run(&t, "surfaces", surfaces);
+}
 
 static void words_in_shared_memory(void **state)
 {
@@ -391,6 +438,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(matrices_of_8),
                                        cmocka_unit_test(matrices_of_16),
                                        cmocka_unit_test(functions_of_an_element),
+                                       cmocka_unit_test(matrices_of_tensors),
+                                       cmocka_unit_test(matrices_of_tensors_by_the_unit),
                                        cmocka_unit_test(loops_over_components),
                                        cmocka_unit_test(components_that_are_stored),
                                        cmocka_unit_test(words_in_shared_memory),

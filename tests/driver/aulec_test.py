@@ -48,7 +48,7 @@ OPTIONS = {
     "tf32 beside a target that is not asked for its architecture": (["--target=cuda,cpu", "--arch=sm_80", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),
     "unknown type": (["--dtype", "f128"], 2, "expected f32, f16 or bf16"),
     "a type that no architecture asked for takes": (["--target=vulkan", "--arch=vulkan12-coop16,vulkan12-coop8", "--dtype=f16,bf16"], 2,
-        "no architecture of target vulkan that was asked for takes bf16; there are vulkan12-simt1, vulkan12, vulkan12-sums, vulkan12-shared16, vulkan12-simt8, vulkan12-simt16, vulkan12-simt64, vulkan12-lanes8, vulkan12-lanes16, vulkan12-lanes32, vulkan12-lanes64, vulkan12-coop16x8x16-bf16, vulkan12-coop8x16x16-bf16, vulkan12-coop8x8x16-bf16, vulkan12-coop16-words-bf16, vulkan12-coop16-layout-bf16, vulkan12-coop16-at-bf16, vulkan13-coop16-nv2-bf16, vulkan12-coop16-bf16"),
+        "no architecture of target vulkan that was asked for takes bf16; there are vulkan12-simt1, vulkan12, vulkan12-sums, vulkan12-shared16, vulkan12-simt8, vulkan12-simt16, vulkan12-simt64, vulkan12-lanes8, vulkan12-lanes16, vulkan12-lanes32, vulkan12-lanes64, vulkan12-coop16x8x16-bf16, vulkan12-coop8x16x16-bf16, vulkan12-coop8x8x16-bf16, vulkan12-coop16-words-bf16, vulkan12-coop16-layout-bf16, vulkan12-coop16-at-bf16, vulkan13-coop16-nv2-bf16, vulkan13-coop16-nv2-tensors-bf16, vulkan12-coop16-bf16"),
     "the same of a stage": (["--arch=vulkan12-coop8", "--dtype=bf16", "--emit=spirv-text"], 2, "vulkan that was asked for takes bf16"),
     "an unknown way to multiply f32": (["--f32=fast"], 2, "expected exact or tf32"),
     "tf32 on a target that has no unit for it": (["--target", "cpu", "--f32=tf32"], 2, "target cpu has no matrix unit for tf32"),

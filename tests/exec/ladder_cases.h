@@ -619,8 +619,7 @@ static const char *const processors[] = {"kernel-ir:x86-64-v4", "tiled-ir:x86-64
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
                                     "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942", "tiled-ir:xe2",
                                     "kernel-ir:vulkan", "kernel-ir:vulkan_at", "kernel-ir:vulkan8", "tiled-ir:vulkan8", "kernel-ir:vulkan_nv", "kernel-ir:vulkan8_nv",
-                                    "tiled-ir:vulkan_nv", "passed-ir:gfx942", "passed-ir:gfx1200",
-                                    "tiled-ir:gfx908", "tiled-ir:gfx90a", "tiled-ir:gfx950", "tiled-ir:gfx1100", "tiled-ir:gfx1200", "tiled-ir:metal"};
+                                    "tiled-ir:vulkan_nv", "kernel-ir:vulkan_nv_tensors", "passed-ir:gfx942", "passed-ir:gfx1200", "tiled-ir:gfx908", "tiled-ir:gfx90a", "tiled-ir:gfx950", "tiled-ir:gfx1100", "tiled-ir:gfx1200", "tiled-ir:metal"};
 static const ExecCase wave_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan odd dfinals"},
     {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=32", NULL, "sorted dfinals"},
@@ -670,6 +669,8 @@ static const ExecCase far_cases[] = {
 /* Operands by the lanes' own loads: whole tiles, tiles that an end, a range or a document cuts, rows that are no vectors, further products, values that
  * are channels of keys, packed and padded rows, no keys, few queries. */
 static const char *const own_rungs[] = {"kernel-ir:metal9", "tiled-ir:metal9", "passed-ir:metal9"};
+/* The same by loads of whole matrices: by bounds, and where a tensor does not lie so, element by element. */
+static const char *const tensor_rungs[] = {"kernel-ir:vulkan_nv_tensors", "kernel-ir:vulkan8_nv_tensors", "tiled-ir:vulkan_nv_tensors"};
 static const ExecCase own_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan forward"},
     {"mha.attn", "B=1 H=1 Hk=1 S=40 T=128 D=64 E=64", NULL, "nan forward"},

@@ -271,6 +271,8 @@ static const struct {
     {direct_rungs, COUNT(direct_rungs), 1, direct_cases, COUNT(direct_cases), of_direct},
     {far_rungs, COUNT(far_rungs), 1, far_cases, COUNT(far_cases), of_far},
     {own_rungs, COUNT(own_rungs), 1, own_cases, COUNT(own_cases), of_own},
+    {tensor_rungs, COUNT(tensor_rungs), 1, own_cases, COUNT(own_cases), of_own},
+    {tensor_rungs, COUNT(tensor_rungs), 1, far_cases, COUNT(far_cases), of_far},
     {cores, COUNT(cores), COUNT(cores), core_cases, COUNT(core_cases), of_core},
 };
 

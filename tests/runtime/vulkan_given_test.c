@@ -467,6 +467,11 @@ static void test_made_with_matrices(void **state)
             expect_words(&c, OF_BF16);
         *needed_by_nv2[n] = 1;
     }
+    places.by_tensors = 1;
+    expect_words(&c, OF_BF16 " layout16 nv2 tensors");
+    places.by_element = 0;
+    expect_words(&c, OF_BF16 " layout16");
+    places.by_tensors = 0, places.by_element = 1;
     bf16.matrices = 0;
     expect_words(&c, OF_F16 " layout16 nv2");
     matrices.matrices = 0;

@@ -169,7 +169,7 @@ void vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatu
         if (next->type == VK_TYPE_FEATURES_MATRIX_2) {
             VkPhysicalDeviceCooperativeMatrix2Features *places = (void *)next;
             places->reduces = has(MOCK_REDUCES), places->converts = has(MOCK_CONVERTS);
-            places->by_element = has(MOCK_BY_ELEMENT);
+            places->by_element = has(MOCK_BY_ELEMENT), places->by_tensors = has(MOCK_BY_TENSORS);
         }
         if (next->type != VK_TYPE_FEATURES_12) continue;
         VkPhysicalDeviceVulkan12Features *f12 = (void *)next;

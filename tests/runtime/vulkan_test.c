@@ -301,9 +301,11 @@ static void test_newer_matrices(void **state)
     vulkan_mock.least = vulkan_mock.most = 32, vulkan_mock.newer = true;
     expect_words("vulkan1.2 " OLD " coopmat64x64x64_bf16 layout16");
     vulkan_mock.version = VK_VERSION_1_3;
-    expect_words("vulkan1.3 " OLD " coopmat64x64x64_bf16 layout16 nv2");
+    expect_words("vulkan1.3 " OLD " coopmat64x64x64_bf16 layout16 nv2 tensors");
     vulkan_mock.lacks = 1u << MOCK_BF16;
-    expect_words("vulkan1.3 " OLD " layout16 nv2");
+    expect_words("vulkan1.3 " OLD " layout16 nv2 tensors");
+    vulkan_mock.lacks = 1u << MOCK_BY_TENSORS;
+    expect_words("vulkan1.3 " OLD " coopmat64x64x64_bf16 layout16 nv2");
     static const int needed[] = {MOCK_REDUCES, MOCK_CONVERTS, MOCK_BY_ELEMENT, MOCK_LAYOUT,
                                  MOCK_ROUNDS_HALF};
     for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
