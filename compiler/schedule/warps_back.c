@@ -77,14 +77,15 @@ bool warps_dq_is_apart(const AuProblem *p)
     return p->deterministic || (atom && atom->by_place);
 }
 
-/* Intel's compiler copies what a loop carries once a turn, so that sums take their registers twice; pairs are numbers, and operands beside them. Seen
- * without spills up to 212 of 256 by this count, and with from 224 on (docs/dev/blocks.md, 8). */
+/* Pairs are numbers, and operands beside them. Intel's compiler copies what a loop carries once a turn, so that sums take their registers twice there:
+ * seen without spills up to 212 of 256 by this count, and with from 224 on (docs/dev/blocks.md, 8). */
 bool warps_far_fits(const AuProblem *p, const WarpsFar *needs)
 {
     enum { SHARE = 54 };
     const int32_t bytes = tile_elem(p->operand)->bytes, word = (int32_t)sizeof(float),
-                  operands = needs->held + needs->made;
-    return 2 * needs->sums + needs->pairs + operands * bytes / word <=
+                  operands = needs->held + needs->made,
+                  copies = p->caps->loads & TILE_LOADS_BLOCK ? 2 : 1;
+    return copies * needs->sums + needs->pairs + operands * bytes / word <=
            tile_share(p->caps, SHARE) * p->caps->lanes;
 }
 
