@@ -1,6 +1,6 @@
 /* matrices_test.c - scripts whose kernels are of cooperative matrices:
  *
- *     matrices_test DEVICE/ARCHITECTURE SCRIPTS [backward|one [CASE]] on a device, or that case alone; widths are small, for a compiler that takes long over matrices
+ *     matrices_test DEVICE/ARCHITECTURE|RUNG SCRIPTS [backward|one [CASE]] on a device, or that case alone; widths are small, for a compiler that takes long over matrices
  *     matrices_test interpreters SCRIPTS [quick]               results and gradients by matrices_forward and matrices_backward on each rung */
 #include "exec.h"
 
