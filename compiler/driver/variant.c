@@ -327,9 +327,10 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t 
                      most = attn_op2(a, AU_OP_MUL, attn_i32(a, rows_of_group, at),
                                      a->tensors[1].axes[1], at);
         test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
-        if (schedule_has_value_heads(a))
-            test = attn_op2(a, AU_OP_AND, test, have_one_value_head(a), at);
     }
+    if ((v->queries == AU_DECODE_QUERIES || v->queries == AU_MIXED_QUERIES) &&
+        schedule_has_value_heads(a))
+        test = attn_op2(a, AU_OP_AND, test, have_one_value_head(a), at);
     if (v->form == AU_FEW_CROWDED || v->form == AU_FEW_TALL)
         test = attn_op2(a, AU_OP_AND, test, has_form(a, v->form), at);
     if (leaves_mixed) test = attn_op2(a, AU_OP_AND, test, are_mixed(a, v->invariant, false), at);

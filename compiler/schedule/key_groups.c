@@ -22,11 +22,11 @@ static const char *shares(Lanes *x)
     return hooks_name(x->arena, x->p->attn->sizes[layout(x)->shares].name);
 }
 
-/* Rows that a kernel before them changes are each sequence's. Where a head's keys begin and end kernels of warps do not ask for each row. */
+/* Rows that a kernel before them changes are each sequence's. */
 bool lanes_may_share_keys(Lanes *x)
 {
-    return layout(x)->has_groups && !x->p->invariant && (x->on_cpu || !lanes_mask_by_head(x)) &&
-           !lanes_changed_type(x, 1) && !lanes_changed_type(x, 2);
+    return layout(x)->has_groups && !x->p->invariant && !lanes_changed_type(x, 1) &&
+           !lanes_changed_type(x, 2);
 }
 
 bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }

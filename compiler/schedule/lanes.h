@@ -110,8 +110,8 @@ bool lanes_mask_by_head(const Lanes *x);     /* does the mask ask for the head? 
 /* "key_range(..)" of the rows of block mb, or of all rows; its results are k_low, k_high, k_full_low, k_full_high. */
 const char *lanes_range_of_rows(Lanes *x, int32_t rows);
 const char *lanes_range_of_all(Lanes *x, const char *head);
-/* Lets them for all rows of the heads that share `hk`: what some of these see, and what all do. */
-void lanes_let_range_of_group(Lanes *x);
+/* Lets them for the rows of a block of a few queries, of heads that share `hk`, in kernels that have `group`: what some of these see, and what all do. */
+void lanes_let_range_of_block(Lanes *x);
 
 /* lanes_rows.c: queries (0), keys (1) or values (2) with their row mod applied, once a row, or values transposed; into
  * NAME_changed. */

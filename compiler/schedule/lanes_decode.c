@@ -325,10 +325,35 @@ static void let_value_head(Lanes *x)
     if (x->own_v) tile_let(x->t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
 }
 
-static void keys_kernel(Lanes *x)
+/* Names what it walks: in the role, where that finds the range. */
+static void put_tiles_of_part(Lanes *x, const char *all)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
+    const char *first = tile_text(t, "max(%s, part * %d) / %d", lanes_own_low(x), PART, keys),
+               *last = tile_text(t, "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART,
+                                 PART, keys);
+    x->in_role = lanes_mask_by_head(x);
+    lanes_put(x, "first", first);
+    lanes_put(x, "last", last);
+    x->in_role = false;
+}
+
+static void set_range_of_heads(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "k_low", "%s", lanes_key_end(x));
+    tile_set(t, "k_high", "0");
+    begin_rows(x);
+    tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "h"));
+    tile_set(t, "k_low", "min(k_low, max(low, 0))");
+    tile_set(t, "k_high", "max(k_high, high)");
+    tile_end(t);
+}
+
+static void keys_kernel(Lanes *x)
+{
+    AuTileBuild *t = x->t;
     const char *s = lanes_query_end(x), *all = lanes_key_end(x);
     if (x->p->attn->queries.layout) all = tile_text(t, "where(q_length > 0, %s, 0)", all);
     const char *own = tile_text(t, "%s * %s", s, heads_of_group(x));
@@ -344,14 +369,19 @@ static void keys_kernel(Lanes *x)
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
     let_value_head(x);
-    lanes_let_range_of_group(x);
-    tile_let(t, "first", "max(%s, part * %d) / %d", lanes_own_low(x), PART, keys);
-    tile_let(t, "last", "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART, PART, keys);
+    if (!lanes_mask_by_head(x)) {
+        tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
+        put_tiles_of_part(x, all);
+    }
     tile_role(t, "core", 0, lanes_executor(x), 0);
     memories(x);
     fragments(x);
     const char *rows = rows_of_part(x, own);
     tile_set(t, "rows", "%s", has_blocks(x) ? tile_text(t, "clamp(%s, 0, %d)", rows, ROWS) : rows);
+    if (lanes_mask_by_head(x)) {
+        set_range_of_heads(x);
+        put_tiles_of_part(x, all);
+    }
     walk_keys(x);
     store_rows(x, "part", "part, b, h, mb +: 1");
     tile_end(t);

@@ -97,8 +97,7 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     const AuTileAtom *atom = atom_of_many(p);
     if (p->hooks->has_v_mod && atom && atom->k > 2)
         return "changed values, which matrix units take as rows of their own";
-    why = schedule_heads_apart_refusal(p);
-    if (why) return why;
+    if (schedule_asks_data(p)) return "a mask that depends on data";
     const AuProblem one = schedule_problem_for(p, AU_DECODE_QUERIES);
     return of_few(p)->shape(arena, &one, &few, &why) ? NULL : why;
 }

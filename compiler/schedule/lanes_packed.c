@@ -50,6 +50,17 @@ static int32_t brought(const Lanes *x)
 /* Channels of values at a time: all, but where they are many channels of the keys, whose blocks have as many rows as others all the same. */
 static int32_t cut(const AuProblem *p) { return p->attn->v_in_k && p->e % CUT == 0 ? CUT : p->e; }
 
+/* Channels of queries that are brought at a time: all, but where they are many, and nothing asks for all of a row, since drivers take long over what is
+ * written out for each. */
+static int32_t query_width(const AuProblem *p)
+{
+    const int32_t some = channels(p->caps);
+    if (cut(p) == p->e || p->hooks->has_q_mod) return p->d;
+    int32_t width = CUT / some * some;
+    while (p->d % width) width -= some;
+    return width;
+}
+
 static bool has_cuts(const Lanes *x) { return cut(x->p) < x->p->e; }
 
 /* Keys whose values are brought together. */
@@ -66,11 +77,15 @@ static const char *loaded(Lanes *x, uint32_t n)
     return lanes_is_stored(x, n) && !lanes_changed_type(x, n) ? "f32" : x->operand;
 }
 
-/* Rows of the tile of keys are a number longer than they need, so that lanes, each at a key of its own, do not meet in a bank. */
+/* Rows of the tile of keys are a number longer than they need, so that lanes, each at a key of its own, do not meet in a bank. Pieces of all products pass through it. */
 static void memories(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_shared(t, TILE_NAME("Q"), "f32[q:%d, d:%d]", x->rows, x->p->d);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) {
+        const LanesTerm term = lanes_term(x, n);
+        tile_shared(t, lanes_term_name(x, "Q", n), "f32[q:%d, %s:%d]", x->rows, term.axis,
+                    term.width);
+    }
     tile_shared(t, TILE_NAME("K"), "f32[kv:%d, d:%d]", x->shape->key_tile,
                 channels(x->p->caps) + 1);
     tile_shared(t, TILE_NAME("P"), "f32[q:%d, kv:%d]", x->rows, x->shape->key_tile);
@@ -82,20 +97,38 @@ static const char *sums_called(Lanes *x, int32_t n)
     return has_cuts(x) ? tile_text(x->t, "acc%d", n) : "acc";
 }
 
+/* Of a product: its queries, and a piece of its keys as it is brought and as it is multiplied. */
+static void fragments_of_term(Lanes *x, uint32_t n)
+{
+    AuTileBuild *t = x->t;
+    const LanesTerm term = lanes_term(x, n);
+    const int32_t some = channels(x->p->caps), keys = x->shape->key_tile,
+                  width = n ? term.width : query_width(x->p);
+    const char *atom = x->atom->name,
+               *queries = n ? lanes_elem(x, lanes_dot_tensor(x->p, n - 1, false)) : x->operand,
+               *brought_keys =
+                   n ? lanes_elem(x, lanes_dot_tensor(x->p, n - 1, true)) : loaded(x, 1);
+    tile_frag(t, lanes_term_name(x, "raw", n), "%s[q:%d, %s:%d] @ in_rows", queries, x->rows,
+              term.axis, width);
+    if (n == 0 && width == x->p->d)
+        tile_frag(t, "query", "f32[q:%d, d:%d] @ in_rows", x->rows, width);
+    tile_frag(t, lanes_term_name(x, "keys_brought", n), "%s[kv:%d, %s:%d] @ in_rows", brought_keys,
+              brought(x), term.axis, some);
+    tile_frag(t, lanes_term_name(x, "key", n), "f32[%s:%d, kv:%d] @ %s.B", term.axis, some, keys,
+              atom);
+}
+
 static void fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *atom = x->atom->name;
     const uint32_t of = x->own_v ? 2 : 1;
-    tile_frag(t, "score", "f32[q:%d, kv:%d] @ %s.C = 0.0", x->rows, x->shape->key_tile, atom);
+    lanes_declare_scores(
+        x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C = 0.0", x->rows, x->shape->key_tile, atom));
     for (int32_t n = 0; n < x->p->e / cut(x->p); n++)
         tile_frag(t, sums_called(x, n), "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, cut(x->p), atom);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    tile_frag(t, "raw", "%s[q:%d, d:%d] @ in_rows", x->operand, x->rows, x->p->d);
-    tile_frag(t, "query", "f32[q:%d, d:%d] @ in_rows", x->rows, x->p->d);
-    tile_frag(t, "keys_brought", "%s[kv:%d, d:%d] @ in_rows", loaded(x, 1), brought(x),
-              channels(x->p->caps));
-    tile_frag(t, "key", "f32[d:%d, kv:%d] @ %s.B", channels(x->p->caps), x->shape->key_tile, atom);
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) fragments_of_term(x, n);
     tile_frag(t, "values_brought", "%s[kv:%d, e:%d] @ %s.B", loaded(x, of), values(x), cut(x->p),
               atom);
 }
@@ -149,6 +182,24 @@ static void bring(Lanes *x, const Columns *of, const char *to, const char *first
     make_elements(x, of, to, first, count);
 }
 
+/* Of further products, whose tiles are those of K by their own channels' name. */
+static const char *as_keys_of(Lanes *x, uint32_t n)
+{
+    return n ? tile_text(x->t, " as [kv, %s]", lanes_term(x, n).axis) : "";
+}
+
+static void load_further_queries(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    for (uint32_t n = 1; n < lanes_term_count(x); n++) {
+        const LanesRows view = lanes_term_rows(x, n, LANES_QUERIES, ":");
+        const bool apart = lanes_is_packed(x, LANES_QUERIES) && !view.in_sequence;
+        tile_load(t, lanes_term_name(x, "raw", n), "%v pad 0",
+                  lanes_at(x, view, apart ? "q_start + i" : "i"));
+        tile_store(t, "f32(%v) -> %v", lanes_term_name(x, "raw", n), lanes_term_name(x, "Q", n));
+    }
+}
+
 /* Rows behind the last one are zeros or another sequence's, and nobody takes what comes of them. They are read behind the barrier of the first piece of keys. */
 static void load_queries(Lanes *x)
 {
@@ -157,31 +208,66 @@ static void load_queries(Lanes *x)
         warps_prefix_name_rows(x);
     else
         warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
-    tile_load(t, "raw", "q[%s, :] pad 0", lanes_row_place(x, LANES_QUERIES, "h", "i"));
+    const char *place = lanes_row_place(x, LANES_QUERIES, "h", "i");
+    const int32_t some = query_width(x->p);
+    if (some < x->p->d) {
+        tile_for_range(t, "part_of_query", "0", tile_text(t, "%d", x->p->d / some));
+        tile_load(t, "raw", "q[%s, part_of_query * %d +: %d] pad 0", place, some, some);
+        tile_store(t, "f32(raw) -> Q[:, part_of_query * %d +: %d]", some, some);
+        tile_end(t);
+        return;
+    }
+    tile_load(t, "raw", "q[%s, :] pad 0", place);
     tile_set(t, "c", "iota(d:%d)", x->p->d);
     tile_set(t, "query", x->p->hooks->has_q_mod ? lanes_modified_query(x, "i") : "f32(raw)");
     tile_store(t, "query -> Q");
+    load_further_queries(x);
+}
+
+/* Keys [first] and on of the tile, so many channels of them, of further products as they lie. */
+static void bring_keys(Lanes *x, uint32_t n, const Columns *of, const char *first, int32_t count)
+{
+    if (n == 0) {
+        bring(x, of, "keys_brought", first, count);
+        return;
+    }
+    const char *columns = tile_text(x->t, "%s +: %d", of->first, of->width);
+    const LanesSome some =
+        lanes_some_of(x, lanes_term_rows(x, n, LANES_KEYS, columns), first, count);
+    tile_load(x->t, lanes_term_name(x, "keys_brought", n), "%v pad 0%s", some.rows, some.when);
 }
 
 /* Added up one after the other, as backward does: where both have the same scores, errors of these are none of weights. */
-static void scores(Lanes *x)
+static void add_scores(Lanes *x, uint32_t n)
 {
     AuTileBuild *t = x->t;
+    const LanesTerm term = lanes_term(x, n);
     const int32_t some = channels(x->p->caps), some_keys = brought(x);
-    tile_set(t, "score", "fill(score, 0.0)");
-    tile_for_range(t, "part_of_row", "0", tile_text(t, "%d", x->p->d / some));
-    const Columns of_piece = {1, tile_text(t, "part_of_row * %d", some), 0, some};
-    const char *columns = tile_text(t, "%s +: %d", of_piece.first, some);
+    const char *part = tile_text(t, "part_of_row%s", term.number);
+    tile_set(t, term.score, "fill(%s, 0.0)", term.score);
+    tile_for_range(t, part, "0", tile_text(t, "%d", term.width / some));
+    const Columns of_piece = {1, tile_text(t, "%s * %d", part, some), 0, some};
     tile_for_range(t, "slice", "0", tile_text(t, "%d", x->shape->key_tile / some_keys));
-    bring(x, &of_piece, "keys_brought", tile_text(t, "slice * %d", some_keys), some_keys);
-    tile_store(t, "f32(keys_brought) -> K[slice * %d +: %d, 0 +: %d]", some_keys, some_keys, some);
+    bring_keys(x, n, &of_piece, tile_text(t, "slice * %d", some_keys), some_keys);
+    tile_store(t, "f32(%v) -> K[slice * %d +: %d, 0 +: %d]%s",
+               lanes_term_name(x, "keys_brought", n), some_keys, some_keys, some, as_keys_of(x, n));
     tile_end(t);
     tile_sync(t, "self");
-    tile_load(t, "key", "K[:, 0 +: %d]", some);
-    tile_product(t, "score", x->atom, TILE_ADD_SERIAL, tile_text(t, "Q[:, %s]", columns), "key");
+    tile_load(t, lanes_term_name(x, "key", n), "K[:, 0 +: %d]%s", some, as_keys_of(x, n));
+    tile_product(t, term.score, x->atom, TILE_ADD_SERIAL,
+                 tile_text(t, "Q%s[:, %s +: %d]", term.number, of_piece.first, some),
+                 tile_text(t, "key%s", term.number));
     tile_sync(t, "self"); /* before the next piece comes to where this one was */
     tile_end(t);
-    lanes_scores(x);
+}
+
+static void scores(Lanes *x)
+{
+    for (uint32_t n = 0; n < lanes_term_count(x); n++) add_scores(x, n);
+    if (has_cuts(x)) /* pairs of many channels: code for all tiles once */
+        lanes_scores_of(x, "n", LANES_MASK_ALWAYS);
+    else
+        lanes_scores(x);
 }
 
 static void add_values(Lanes *x, int32_t n)
@@ -256,10 +342,18 @@ static void kernels(Lanes *x)
     lanes_packed_kernels(x);
 }
 
+/* Channels of further products. */
+static int32_t further_width(const AuProblem *p)
+{
+    int32_t sum = 0;
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++) sum += lanes_dot_width(p, n);
+    return sum;
+}
+
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
-    return 4 * (s->rows * (p->d + s->key_tile) + s->key_tile * (channels(p->caps) + 1) +
-                tile_exchange_words(p->caps));
+    return 4 * (s->rows * (p->d + further_width(p) + s->key_tile) +
+                s->key_tile * (channels(p->caps) + 1) + tile_exchange_words(p->caps));
 }
 
 /* Has a block registers and shared memory for the rows of a group, and keys enough for all lanes? */
@@ -321,9 +415,17 @@ static const char *refusal(const AuProblem *p)
     if (p->caps->lanes == 1) return "lanes that are alone";
     if (atom && atom->m > 1) return "matrix units";
     if (p->tf32) return "f32 as it is, where tf32 is asked for";
-    if (p->hooks->dot_count) return "further products";
     const char *why = schedule_parts_refusal(p);
+    if (!why) why = schedule_shared_dots_refusal(p);
     return why ? why : schedule_rows_refusal(p);
+}
+
+/* Are the widths of further products, too, so many channels? */
+static bool are_pieces(const AuProblem *p)
+{
+    for (uint32_t n = 0; n < p->hooks->dot_count; n++)
+        if (lanes_dot_width(p, n) % channels(p->caps)) return false;
+    return true;
 }
 
 const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShape *s)
@@ -332,7 +434,7 @@ const char *schedule_lanes_packed_fit(AuArena *arena, const AuProblem *p, AuShap
     const int32_t bytes = shared_bytes(p, s);
     const char *why = refusal(p);
     if (why) return why;
-    if (p->d % some || p->e % p->caps->lanes)
+    if (p->d % some || p->e % p->caps->lanes || !are_pieces(p))
         return au_format(arena, "widths that are no multiples of %d and %d", some, p->caps->lanes);
     if (s->key_tile % p->caps->lanes || s->key_tile % BROUGHT)
         return au_format(arena, "tiles of %d keys, no multiple of %d", s->key_tile,

@@ -5,7 +5,7 @@
 #include "key_storage.h"
 
 enum {
-    HEADS_ASKED = 8 /* of a group, of whose masks the range is known; of more it is all keys */
+    HEADS_ASKED = 8 /* of a group, by blocks that have rows in turns; of more it may be all keys */
 };
 
 const char *lanes_tensor(Lanes *x, uint32_t n)
@@ -165,34 +165,50 @@ const char *lanes_range_of_all(Lanes *x, const char *head)
     return tile_text(x->t, "key_range(b, %s, 0, %s)", head, lanes_query_end(x));
 }
 
-/* The ends of the ranges of all heads of a group joined by [join], where it has no more than are asked for, else [all]. */
-static const char *end_of_heads(Lanes *x, const char *end, const char *join, const char *all)
+/* Heads that a block of such rows asks for their ranges: [count] of the group's from number [first] on, which are those of its rows where [known] holds, NULL:
+ * always. Beside many a block has rows in turns, which are of the same heads where a query's rows are whole blocks, and of other ones where they are not. */
+typedef struct Asked {
+    const char *first, *known;
+    int32_t count;
+} Asked;
+
+static Asked heads_asked(Lanes *x)
 {
-    const char *of_all = tile_text(x->t, "%s0", end);
-    for (int32_t n = 1; n < HEADS_ASKED; n++)
-        of_all = tile_text(x->t, "%s(%s, %s%d)", join, of_all, end, n);
-    return tile_text(x->t, "where(%s <= %d * %s, %s, %s)", lanes_axis(x, 0, 1), HEADS_ASKED,
-                     lanes_axis(x, 1, 1), of_all, all);
+    AuTileBuild *t = x->t;
+    if (!x->only) return (Asked){tile_text(t, "mb * %d", x->block), NULL, x->block};
+    const char *few = tile_text(t, "group <= %d", HEADS_ASKED);
+    return (Asked){tile_text(t, "where(%s, 0, first_block * %d)", few, x->block),
+                   tile_text(t, "(%s || group %% %d == 0)", few, x->block), HEADS_ASKED};
 }
 
-void lanes_let_range_of_group(Lanes *x)
+/* The ends of their ranges joined by [join], where these are known, else [all]. */
+static const char *end_of_heads(Lanes *x, const Asked *asked, const char *end, const char *join,
+                                const char *all)
+{
+    const char *of_all = tile_text(x->t, "%s0", end);
+    for (int32_t n = 1; n < asked->count; n++)
+        of_all = tile_text(x->t, "%s(%s, %s%d)", join, of_all, end, n);
+    return asked->known ? tile_text(x->t, "where(%s, %s, %s)", asked->known, of_all, all) : of_all;
+}
+
+void lanes_let_range_of_block(Lanes *x)
 {
     AuTileBuild *t = x->t;
     if (!lanes_mask_by_head(x)) {
         tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
         return;
     }
-    const char *group = tile_text(t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1)),
-               *end = lanes_key_end(x);
-    for (int32_t n = 0; n < HEADS_ASKED; n++)
+    const char *end = lanes_key_end(x);
+    const Asked asked = heads_asked(x);
+    for (int32_t n = 0; n < asked.count; n++)
         tile_let(t, tile_text(t, "low_of%d, high_of%d, full_low_of%d, full_high_of%d", n, n, n, n),
                  "%s",
                  lanes_range_of_all(
-                     x, tile_text(t, "hk * %s + max(min(%d, %s - 1), 0)", group, n, group)));
-    tile_let(t, "k_low", "%s", end_of_heads(x, "low_of", "min", "0"));
-    tile_let(t, "k_high", "%s", end_of_heads(x, "high_of", "max", end));
-    tile_let(t, "k_full_low", "%s", end_of_heads(x, "full_low_of", "max", end));
-    tile_let(t, "k_full_high", "%s", end_of_heads(x, "full_high_of", "min", "0"));
+                     x, tile_text(t, "hk * group + (%s + %d) %% max(group, 1)", asked.first, n)));
+    tile_let(t, "k_low", "%s", end_of_heads(x, &asked, "low_of", "min", "0"));
+    tile_let(t, "k_high", "%s", end_of_heads(x, &asked, "high_of", "max", end));
+    tile_let(t, "k_full_low", "%s", end_of_heads(x, &asked, "full_low_of", "max", end));
+    tile_let(t, "k_full_high", "%s", end_of_heads(x, &asked, "full_high_of", "min", "0"));
 }
 
 void lanes_bounds(Lanes *x, int32_t rows, int32_t keys)

@@ -150,7 +150,7 @@ void warps_part_tiles(Lanes *x, const WarpsSegments *has)
 static void key_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    lanes_let_range_of_group(x);
+    lanes_let_range_of_block(x);
     tile_let(t, "n_low, f_low, f_high, n_high",
              "key_tiles(%s, k_high, k_full_low, k_full_high, %s, %d)", lanes_own_low(x),
              lanes_key_end(x), x->shape->key_tile);

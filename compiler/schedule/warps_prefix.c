@@ -134,8 +134,15 @@ void warps_prefix_name_rows(Lanes *x)
 static void range_argument(Lanes *x, AuTileMode mode)
 {
     if (!has_ranges(x)) return;
-    tile_arg(x->t, "item_range", mode, "i32[item:%s, end:4, copy:%d]", lanes_group_items(x),
-             x->p->caps->lanes);
+    const char *heads = lanes_mask_by_head(x) ? tile_text(x->t, ", h:%s", lanes_axis(x, 1, 1)) : "";
+    tile_arg(x->t, "item_range", mode, "i32[item:%s%s, end:4, copy:%d]", lanes_group_items(x),
+             heads, x->p->caps->lanes);
+}
+
+/* Whose it is: of masks by head that of an item's rows of the heads that share one of keys. */
+static const char *range_place(const Lanes *x)
+{
+    return lanes_mask_by_head(x) ? "item, hk" : "item";
 }
 
 /* An item's rows along the lanes, of which a block may have fewer than there are lanes. */
@@ -160,23 +167,29 @@ static void store_end(Lanes *x, int32_t n, const char *of, const char *value, co
              nothing);
     tile_set(t, tile_part(t, "%s", end), "%si32(reduce_max(%s, row))", of, all);
     tile_set(t, "number", "iota(copy:%d) * 0 + %s", x->p->caps->lanes, end);
-    tile_store(t, "number -> item_range[item, %d, :]", n);
+    tile_store(t, "number -> item_range[%s, %d, :]", range_place(x), n);
 }
 
 static void ranges_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    const bool by_head = lanes_mask_by_head(x);
     if (!has_ranges(x)) return;
     tile_kernel(t, "ranges");
     lanes_arguments(x);
     lanes_group_items_argument(x);
     range_argument(x, TILE_OUT);
-    tile_grid(t, "item: %s", lanes_group_blocks(x));
+    if (by_head) {
+        tile_grid(t, "item: %s, hk: %s", lanes_group_blocks(x), lanes_axis(x, 1, 1));
+        tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    } else
+        tile_grid(t, "item: %s", lanes_group_blocks(x));
     lanes_let_item(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "number", "i32[copy:%d] @ along_lanes = 0", x->p->caps->lanes);
     name_sequences(x, "first_row", "row", rows_along_lanes(x));
-    tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
+    if (by_head) tile_set(t, "h", "hk * group + %s %% group", lanes_row_in_sequence(x, "r"));
+    tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, by_head ? "h" : "0"));
     tile_set(t, "takes_part", "r < %s && %s", last_of_item(x), lanes_takes_part(x));
     store_end(x, 0, "-", "clamp(low, 0, prefix_end)", "prefix_end");
     store_end(x, 1, "", "clamp(high, 0, prefix_end)", "0");
@@ -191,7 +204,7 @@ static void ranges_kernel(Lanes *x)
 static void let_end(Lanes *x, const char *name, int32_t n, const char *whole)
 {
     if (has_ranges(x))
-        tile_let(x->t, name, "clamp(item_range[item, %d, 0], 0, prefix_end)", n);
+        tile_let(x->t, name, "clamp(item_range[%s, %d, 0], 0, prefix_end)", range_place(x), n);
     else
         tile_let(x->t, name, "%s", whole);
 }

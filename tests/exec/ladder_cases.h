@@ -328,6 +328,9 @@ static const ExecCase group_cases[] = {
     {"mha.attn", "B=5 H=2 Hk=1 S=60 T=170 D=32 E=32 slots=4 shared=64", NULL, "forward paged groups pages"},
     {"../../../attn_scripts/mla_decode.attn", "B=3 H=5 S=1 T=150 slots=16 shared=128", NULL, "decode forward paged groups e4m3"},
     {"../../exec/scripts/latent.attn", "B=5 H=7 S=2 T=200 D=416 slots=8 shared=128", NULL, "decode forward paged groups shares"},
+    {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=2 T=200 D=32 E=32 slots=8 shared=128", NULL, "decode forward paged groups by_head shares"},
+    {HEAD_WINDOWS, "B=6 H=10 Hk=1 Hv=1 S=1 T=600 D=32 E=32 slots=16 shared=512", NULL, "decode forward paged groups by_head"},
+    {HEAD_WINDOWS, "B=6 H=6 Hk=2 Hv=1 S=3 T=300 D=32 E=64 slots=4 shared=256", NULL, "decode packed most forward paged groups by_head"},
 };
 /* Few queries that are packed, or padded, over keys in all layouts: with rows of their own, none too, against kernels for any number (exec_rows.c); groups of
  * 1 to 7 heads, rows in several blocks, one row, no keys; windows, sinks, slopes, changed queries and keys, values in keys, inputs that are packed too.
@@ -368,6 +371,10 @@ static const ExecCase few_cases[] = {
     {SHARED_FURTHER, "B=3 H=4 Hk=2 S=3 T=130 D=64 E=64 P=32 slots=1", NULL, "decode packed most forward paged crowded further"},
     {FURTHER, "B=3 H=2 S=3 T=70 D=32 E=32 P=16", NULL, "decode packed most forward further"},
     {ODD_FURTHER, "B=3 H=2 S=3 T=300 D=32 E=32 P=16 slots=16", NULL, "decode packed most forward paged positions further"},
+    {SHARED_FURTHER, "B=4 H=10 Hk=2 S=3 T=150 D=64 E=32 P=96 slots=16", NULL, "decode packed most forward paged further"},
+    {FURTHER, "B=3 H=2 S=3 T=70 D=32 E=32 P=64", NULL, "decode packed most forward further"},
+    {ODD_FURTHER, "B=3 H=2 S=3 T=300 D=32 E=32 P=32 slots=16", NULL, "decode packed most forward paged positions further"},
+    {HEAD_WINDOWS, "B=4 H=9 Hk=1 Hv=1 S=3 T=290 D=32 E=32 slots=24", NULL, "decode packed most forward paged by_head"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
 };
@@ -421,6 +428,11 @@ static const ExecCase mixed_cases[] = {
     {"mha.attn", "B=9 H=4 Hk=2 S=40 T=200 D=32 E=32 slots=4 shared=128", NULL, "mixed packed most forward paged groups work"},
     {"mha.attn", "B=14 H=8 Hk=1 S=4 T=200 D=32 E=32 slots=16 shared=128", NULL, "mixed packed most forward paged groups shares"},
     {"mha.attn", "B=9 H=4 Hk=2 S=20 T=140 D=64 E=64 slots=8 shared=128", NULL, "mixed packed most forward paged groups e4m3"},
+    /* masks by head, of more heads than are asked for their ranges, whose blocks have the same heads in all turns or not; values of other heads; further products by pieces */
+    {HEAD_WINDOWS, "B=6 H=6 Hk=2 Hv=1 S=40 T=90 D=32 E=32 slots=16", NULL, "mixed packed most forward paged by_head"},
+    {HEAD_WINDOWS, "B=6 H=12 Hk=1 Hv=1 S=10 T=150 D=32 E=32", NULL, "mixed packed most forward padded by_head"},
+    {HEAD_WINDOWS, "B=6 H=10 Hk=1 Hv=1 S=12 T=130 D=32 E=32 slots=7", NULL, "mixed packed most forward paged by_head work"},
+    {SHARED_FURTHER, "B=6 H=6 Hk=2 S=40 T=70 D=32 E=64 P=32 slots=7", NULL, "mixed packed most forward paged further"},
 };
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
 static const ExecCase row_cases[] = {

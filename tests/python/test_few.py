@@ -24,9 +24,9 @@ COUNTS = [3, 0, 1, 2, 4, 0, 4]  # of the sequences of Case
 FEW = "alibi rope attention_sink sliding_window gated".split()
 
 
-def of_packed(case, counts):
+def of_packed(case, counts, name="q"):
     """Queries of a Case, the first of each sequence, one behind the other, and NaN behind them; and their starts."""
-    q, starts = case.tensors["q"], starts_of(counts)
+    q, starts = case.tensors[name], starts_of(counts)
     rows = np.full((1, q.shape[1], starts[-1] + REST, q.shape[3]), np.nan, np.float32)
     for b, count in enumerate(counts):
         rows[0, :, starts[b] : starts[b + 1]] = q[b, :, :count]
@@ -263,20 +263,21 @@ class Mixed(test_decode.VarlenOverPages):
                 np.testing.assert_array_equal(x[:, :, one], z if queries and queries <= 8 else y[:, :, one], err_msg=f"{pairs[b]}")
         self.assertFalse(mixed[0][:, :, starts[-1] :].any())
 
-    def check_device(self, path, counts, lengths, slots, device, params=None):
-        """Packed rows over pages beside the same without a number, which has the kernel for any: of many rows the same, of few near it."""
-        wide = SIZES | {"D": 64, "E": 64}
+    def check_device(self, path, counts, lengths, slots, device, params=None, sizes=None, most=32):
+        """Packed rows over pages beside the same without a number, which has the kernel for any: of many rows the same, of few, at most [most], near it."""
+        wide = SIZES | {"D": 64, "E": 64} | (sizes or {})
         with mock.patch.dict(SIZES, wide):
             few, any_number, dense = (compiled(path, layout) for layout in ("S=packed:most,T=paged", "S=packed,T=paged", None))
             case = Case(dense, slots, queries=max(counts), lengths=np.array(lengths, np.int32), most=-(-max(lengths) // slots) * slots, paged=few)
-        q, starts = of_packed(case, counts)
-        given = case.tensors | case.pools | {"q": q, "S_starts": starts, "T_lengths": case.lengths, "T_table": case.table}
+        starts = starts_of(counts)
+        rows = {t.name: of_packed(case, counts, t.name)[0] for t in case.given if "S" in t.axes}
+        given = case.tensors | case.pools | rows | {"S_starts": starts, "T_lengths": case.lengths, "T_table": case.table}
         params = case.params | (params or {})
         got, want = outputs(few, given, params | {"S_most": max(counts)}, device), outputs(any_number, given, params, device)
         for x, y in zip(got, want):
             for b, count in enumerate(counts):
                 own, say = np.s_[:, :, starts[b] : starts[b + 1]], f"{count} queries of {lengths[b]} keys on {device}"
-                if count > 32:  # two heads share one of keys: 64 rows
+                if count > most:  # of two heads that share one of keys: 64 rows
                     np.testing.assert_array_equal(x[own], y[own], err_msg=say)
                 else:
                     np.testing.assert_allclose(x[own], y[own], rtol=2e-5, atol=2e-5, err_msg=say)
@@ -296,6 +297,14 @@ class Mixed(test_decode.VarlenOverPages):
         starts = np.sort(r.integers(-(2**31), 2**31 - 1, given["S_starts"].shape)).astype(np.int32)
         (o, *_) = outputs(few, finite | wild | {"S_starts": starts}, params | {"S_most": 100}, OTHERS[-1])
         self.assertTrue(np.isfinite(o).all())
+
+    @unittest.skipIf(not OTHERS, "no device but processors")
+    def test_heads_apart_and_further_products(self):
+        """Windows of a head's own and values of other heads than the keys'; a further product, whose keys lie in the pages, too."""
+        counts, lengths = [1, 60, 0, 13, 3, 1, 2, 1, 1], [700, 400, 9, 40, 300, 17, 1, 0, 33]
+        windows = SCRIPTS.parent / "tests/exec/scripts/head_windows.attn"
+        self.check_device(windows, counts, lengths, 16, OTHERS[0], sizes={"H": 10, "Hk": 2, "Hv": 1}, most=12)
+        self.check_device(SCRIPTS / "mla_prefill.attn", counts, lengths, 7, OTHERS[-1], sizes={"P": 32}, most=48)
 
 
 if __name__ == "__main__":
