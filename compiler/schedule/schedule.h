@@ -127,7 +127,7 @@ typedef struct AuShape {
     bool
         direct; /* tiles of keys and values come to shared memory by copies that no register sees */
     bool
-        far; /* keys and values are operands straight from their tensors, without tiles in shared memory */
+        far; /* operands come straight from their tensors, without tiles in shared memory: keys and values; backward's queries, too */
     bool
         exchanges; /* lanes exchange sums that become operands, or could: a rule's choice (via_shared) */
     bool

@@ -77,6 +77,17 @@ bool warps_dq_is_apart(const AuProblem *p)
     return p->deterministic || (atom && atom->by_place);
 }
 
+/* Intel's compiler copies what a loop carries once a turn, so that sums take their registers twice; pairs are numbers, and operands beside them. Seen
+ * without spills up to 212 of 256 by this count, and with from 224 on (docs/dev/blocks.md, 8). */
+bool warps_far_fits(const AuProblem *p, const WarpsFar *needs)
+{
+    enum { SHARE = 54 };
+    const int32_t bytes = tile_elem(p->operand)->bytes, word = (int32_t)sizeof(float),
+                  operands = needs->held + needs->made;
+    return 2 * needs->sums + needs->pairs + operands * bytes / word <=
+           tile_share(p->caps, SHARE) * p->caps->lanes;
+}
+
 /* Kernels that own queries have neither further products nor values that begin anywhere in the keys. */
 static const char *refusal_of_queries(const AuProblem *p)
 {
@@ -128,7 +139,7 @@ Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSch
     x.block = x.rows * out->shape.executors / out->shape.column_parts;
     x.values_joined = true;
     x.heads_apart = warps_heads_apart(p);
-    x.with_dq = !warps_dq_is_apart(p);
+    x.with_dq = !warps_dq_is_apart(p) && !out->shape.far;
     return x;
 }
 

@@ -16,7 +16,7 @@ const char *back_row_variable(Lanes *x, uint32_t n); /* the fragment */
 const char *back_output_gradient(Lanes *x);          /* dO', as [b, h, q, e] */
 void back_load_statistics(Lanes *x, bool adjoints); /* of the executor's own queries, from memory */
 
-/* Is dQ summed by a kernel whose blocks own queries? In one order; or since nobody adds to memory where elements lie nobody knows where. */
+/* Is dQ summed by a kernel whose blocks own queries, whatever the shape? In one order; or since nobody adds to memory where elements lie nobody knows where. */
 bool warps_dq_is_apart(const AuProblem *p);
 /* Heads that share keys, but not their values or their tiles of queries. */
 bool warps_heads_apart(const AuProblem *p);
@@ -29,6 +29,13 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
 /* The same for kernels whose blocks own queries, of that shape; lists of work of packed queries are then of such blocks. */
 Lanes warps_back_of_queries(Lanes *x, const AuShape *shape);
+/* Of a warp whose operands come straight from tensors: numbers of sums, of operands that stay in registers, of what pairs have, and of operands made
+ * of them. */
+typedef struct WarpsFar {
+    int32_t sums, held, pairs, made;
+} WarpsFar;
+/* Does a lane hold them, so that nothing is spilled? */
+bool warps_far_fits(const AuProblem *p, const WarpsFar *needs);
 /* The pieces of a gradient of queries, [query_tile, width], of which each warp makes one a turn. */
 typedef struct WarpsPieces {
     int32_t rows, channels, beside, count; /* of each; pieces beside each other, all */
@@ -63,7 +70,10 @@ void warps_store_gradient(Lanes *x, uint32_t n, const char *columns, AuTileHandl
 /* Do weights and dS' become operands in shared memory? Other warps take them too, or they do not lie as operands do. */
 bool warps_back_via_shared(const Lanes *x);
 bool warps_has_ds(const Lanes *x);
-bool warps_is_split(const Lanes *x); /* do several warps share keys? */
+bool warps_is_split(
+    const Lanes *x); /* do several warps share keys, and each makes some of their pairs? */
+/* Do several have the same keys, and each makes all their pairs, for its part of the channels? */
+bool warps_repeats_pairs(const Lanes *x);
 int32_t warps_part_of(const Lanes *x, int32_t whole);
 const char *warps_part_from(Lanes *x,
                             int32_t whole); /* where the warp's part of so many columns begins */
@@ -83,6 +93,11 @@ void warps_back_layouts(Lanes *x);
 /* Where warps_back_passes: the warp's share of tile [m] to registers, and of the tile at hand from there to shared memory. */
 void warps_load_queries(Lanes *x, const char *m);
 void warps_store_queries(Lanes *x);
+/* Shape `far`, as operands: so many rows from [from] on of the tile of queries (0) or output gradients (2); of them, the warp's part of the
+ * channels. And asks for the warp's share of tile [m]. */
+AuTileHandle warps_far_queries(Lanes *x, uint32_t n, const char *from, int32_t count);
+AuTileHandle warps_far_part(Lanes *x, uint32_t n, const char *from, int32_t count);
+void warps_ask_for_queries(Lanes *x, const char *m);
 void warps_back_memories(Lanes *x); /* and the role */
 void warps_issue_keys(Lanes *x);    /* keys and values, once; waited for */
 /* The warp's share of tile [m] of queries and of what belongs to them; the tokens of all of it. */
@@ -98,6 +113,9 @@ int32_t warps_pair_columns(const Lanes *x); /* queries whose pairs a warp has at
 void warps_hold_keys(Lanes *x);             /* keys and values in registers, once */
 /* Pairs of the warp's keys, part after part; dK and dV of them, unless warps share keys. */
 void warps_walk_pairs(Lanes *x);
+/* Around sums of pairs, where warps repeat them. */
+void warps_begin_once(Lanes *x);
+void warps_end_once(Lanes *x);
 /* dK and dV of the queries [queries] of the tile, an index. */
 void warps_key_gradients(Lanes *x, const char *queries);
 
@@ -120,6 +138,7 @@ bool warps_begin_piece(Lanes *x, const WarpsPieces *p, int32_t turn, const char 
 
 /* ---- warps_queries.c: kernels whose blocks own queries; of [x] with a shape of their own */
 bool warps_queries_shape(const AuProblem *p, AuShape *out);
+bool warps_far_queries_shape(const AuProblem *p, AuShape *out); /* operands straight from tensors */
 void warps_row_pass(Lanes *x);
 void warps_dq(Lanes *x);
 /* Parts of theirs: arguments, grid, the list `keys` of tiles; sums over a row's keys, of pairs masked on partial tiles; dS as the operand

@@ -87,6 +87,7 @@ static Widths widths_of(const Lanes *x)
 static int32_t shared_of(const Lanes *x, const Widths *w)
 {
     const AuShape *s = x->shape;
+    if (s->far) return 0;
     const int32_t e_bytes = warps_row_bytes(x->p, warps_back_swizzle_span(x->p), w->e),
                   d_bytes = w->row_bytes - e_bytes;
     const int32_t statistics = 4 * (int32_t)back_row_count(x, true) * s->query_tile;
@@ -106,7 +107,7 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
 static double reads_of(const Lanes *x, const Widths *w, const WarpsPieces *piece)
 {
     const AuShape *s = x->shape;
-    const int32_t columns = s->query_tile / s->column_parts / s->query_parts;
+    const int32_t columns = warps_pair_columns(x);
     const int32_t scores =
         s->query_parts * ((s->keys_in_registers ? 0 : s->rows) + columns) * (w->d + w->e);
     const int32_t keys = s->query_tile * (w->d + w->e) / s->column_parts +
@@ -139,7 +140,7 @@ static Cost cost_of(const Lanes *x)
     const int32_t lanes = p->caps->lanes, bytes = tile_elem(p->operand)->bytes;
     const Widths w = widths_of(x);
     const WarpsPieces piece = warps_dq_pieces(x, w.own);
-    const int32_t columns = s->query_tile / s->column_parts / s->query_parts;
+    const int32_t columns = warps_pair_columns(x);
     /* Of a pair: its two products, further ones, what else is kept of it. */
     const int32_t kept = 2 + (int32_t)p->hooks->dot_count + warps_kept_values(x);
     const int32_t pairs = s->rows * columns * kept / lanes;
@@ -169,16 +170,38 @@ static bool parts_divide(const Lanes *x)
     return divide && x->shape->executors % x->shape->column_parts == 0;
 }
 
+/* Operands straight from tensors: rows that lie one behind the other, loaded in either order, which the unit of blocks does. */
+static const char *refusal_of_far(const Lanes *x)
+{
+    const AuProblem *p = x->p;
+    const AuShape *s = x->shape;
+    AuShape of_queries;
+    if (!(p->caps->loads & TILE_LOADS_BLOCK))
+        return au_format(x->arena, "operands straight from tensors, which %s has no loads for",
+                         p->caps->name);
+    if (p->attn->keys.layout || p->attn->queries.layout)
+        return "operands straight from tensors, of packed or padded rows, or of pages";
+    if (!x->own_v || p->hooks->dot_count || warps_heads_apart(p))
+        return "operands straight from tensors, of further products, of values among keys or with "
+               "heads of their own";
+    return s->stages == 1 && !s->via_shared && !warps_sums_lie_apart(p) &&
+                   warps_far_queries_shape(p, &of_queries)
+               ? NULL
+               : "operands straight from tensors beside stages, or tiles of queries in shared "
+                 "memory";
+}
+
 /* Why the shape does not do, or NULL. */
 static const char *refusal(Lanes *x)
 {
     const AuShape *s = x->shape;
+    if (s->far && refusal_of_far(x)) return refusal_of_far(x);
     if (s->query_tile % x->atom->m || s->rows % x->atom->m)
         return au_format(x->arena, "%d queries or %d keys are no rows of %s", s->query_tile,
                          s->rows, x->atom->name);
     const Cost cost = cost_of(x);
-    if (s->query_tile % (s->executors * 4) ||
-        s->query_tile / s->column_parts / s->query_parts % most(x->atom->k, x->atom->n))
+    if (s->query_tile % (s->executors * (s->far ? 1 : 4)) ||
+        warps_pair_columns(x) % most(x->atom->k, x->atom->n))
         return au_format(x->arena, "%d queries do not divide among %d warps", s->query_tile,
                          s->executors);
     if (s->query_parts > 1 && warps_back_via_shared(x)) return "parts of queries via shared memory";
@@ -279,11 +302,41 @@ static bool candidate(uint32_t number, AuShape *out)
     return number == 0;
 }
 
+/* Operands straight from tensors: the fewest warps with the same keys, which make the same pairs; the most queries; keys and values in registers if they fit, too. */
+static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
+{
+    static const int32_t queries[] = {64, 32, 16}, parts[] = {1, 2, 4};
+    const AuTileAtom *atom = warps_atom(p);
+    const int32_t d = warps_padded(atom, p->d), e = warps_padded(atom, p->e);
+    for (int32_t n = 0; n < 3 * 2 * 3; n++) {
+        const AuShape s = {.executors = p->caps->schedulers,
+                           .rows = atom->m,
+                           .query_tile = queries[n / 2 % 3],
+                           .stages = 1,
+                           .column_parts = parts[n / 6],
+                           .query_parts = 1,
+                           .keys_in_registers = n % 2 == 0,
+                           .far = true,
+                           .split_segments = true};
+        AuSchedule scratch = {.shape = s};
+        const Lanes x = warps_back_begin(arena, NULL, p, &scratch);
+        const int32_t kept = 2 + warps_kept_values(&x);
+        const WarpsFar needs = {.sums = s.rows * (d + e) / s.column_parts,
+                                .held = s.keys_in_registers ? s.rows * (d + e) : 0,
+                                .pairs = kept * s.rows * s.query_tile,
+                                .made = 2 * s.rows * s.query_tile};
+        *out = s;
+        if (!schedule_warps_back_refusal(arena, p, out) && warps_far_fits(p, &needs)) return true;
+    }
+    return false;
+}
+
 bool schedule_warps_back_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     double best = 0, forecast = 0;
     AuShape s;
     *why = NULL;
+    if (p->caps->loads & TILE_LOADS_BLOCK && warps_atom(p) && far_shape(arena, p, out)) return true;
     for (uint32_t n = 0; candidate(n, &s); n++) {
         const char *refused = schedule_warps_back_refusal(arena, p, &s);
         if (refused) {

@@ -14,10 +14,20 @@
  * Queries and output gradients come by asynchronous copies, a tile ahead with two stages, under the product dQ with one. Heads of a
  * group are a loop around it all, so that dK and dV are sums in registers; where they have values or masks of their own, each has
  * its blocks, which add to sums in memory. Where values are channels of the keys, dO is put where those channels are, with zeros
- * beside it, and one accumulator takes both products. */
+ * beside it, and one accumulator takes both products.
+ *
+ * Where operands come straight from tensors (shape: far) there are no tiles, no copies and no barriers: Q and dO are operand B of both their
+ * products, which the unit loads in either order. dQ has a kernel of its own then (warps_queries.c), since dS would have to be turned. */
 #include "lanes_back.h"
 
 /* ---- one tile of queries */
+
+/* Nothing is copied and nobody waits: the next tile is asked for while this one is computed on. */
+static void step_of_far_operands(Lanes *x)
+{
+    warps_ask_for_queries(x, "next(m)");
+    warps_walk_pairs(x);
+}
 
 static void step(Lanes *x)
 {
@@ -59,7 +69,7 @@ static void fragments(Lanes *x)
     warps_back_fragments(x, (WarpsBackTiles){.queries = warps_pair_columns(x),
                                              .d = warps_part_of(x, warps_keys_width(x)),
                                              .e = warps_part_of(x, warps_values_width(x)),
-                                             .dq_rows = piece.rows,
+                                             .dq_rows = x->shape->far ? 0 : piece.rows,
                                              .dq_channels = piece.channels});
 }
 
@@ -73,12 +83,20 @@ static void walk_queries(Lanes *x)
     warps_issue_dot_keys(x);
     if (ahead) warps_issue_queries(x, "first(queries)", warps_stage(x, false));
     if (warps_back_passes(x) && warps_passes_ahead(x->p)) warps_load_queries(x, "first(queries)");
+    if (x->shape->far) tile_if(t, "q_low < q_high"); /* no surface is empty */
     tile_for_tiles(t, "m", "queries", NULL);
-    step(x);
+    (x->shape->far ? step_of_far_operands : step)(x);
     tile_end(t);
-    warps_wait(x, warps_query_tokens(x));
-    tile_sync(t, "all"); /* before copies for the next head, and before K and V hold gradients */
+    if (x->shape->far) {
+        tile_end(t);
+    } else {
+        warps_wait(x, warps_query_tokens(x));
+        tile_sync(t,
+                  "all"); /* before copies for the next head, and before K and V hold gradients */
+    }
+    warps_begin_once(x);
     warps_add_totals(x);
+    warps_end_once(x);
     warps_add_dot_keys(x, tile_text(t, "nb * %d + %s +: %d", x->block, warps_own_keys(x), x->rows));
     warps_end_heads(x);
     if (warps_dq_is_late(x)) warps_end_late(x);
@@ -102,7 +120,7 @@ static void dkdv(Lanes *x)
     warps_back_head(x);
     warps_back_memories(x);
     fragments(x);
-    warps_issue_keys(x);
+    if (!x->shape->far) warps_issue_keys(x);
     if (x->shape->keys_in_registers) warps_hold_keys(x);
     if (warps_turned_keys_are_held(x)) warps_hold_turned_keys(x);
     warps_clear_other_channels(x);
@@ -130,7 +148,8 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     AuShape of_queries;
     Lanes y = x; /* kernels whose blocks own queries */
     const bool own_queries =
-        (p->grads->pass_count || warps_dq_is_apart(p)) && warps_queries_shape(p, &of_queries);
+        (p->grads->pass_count || !x.with_dq) &&
+        (shape->far ? warps_far_queries_shape : warps_queries_shape)(p, &of_queries);
     x.item_rows[LANES_QUERIES] = shape->query_tile;
     if (own_queries) y = warps_back_of_queries(&x, &of_queries);
     back_work_kernels(&x);
@@ -142,7 +161,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     if (p->hooks->needs_lists) lanes_query_lists(&x, shape->query_tile, x.block);
     back_adjoints(&x);
     dkdv(&x);
-    if (warps_dq_is_apart(p)) warps_dq(&y);
+    if (!x.with_dq) warps_dq(&y);
     back_after(&x);
     x.too_many |= y.too_many;
     return lanes_built(&x, diags);

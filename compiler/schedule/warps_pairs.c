@@ -9,7 +9,8 @@
 
 int32_t warps_pair_columns(const Lanes *x)
 {
-    return warps_part_of(x, x->shape->query_tile) / x->shape->query_parts;
+    const int32_t whole = x->shape->query_tile;
+    return (warps_is_split(x) ? warps_part_of(x, whole) : whole) / x->shape->query_parts;
 }
 
 static const char *own_tile(Lanes *x, bool values)
@@ -18,20 +19,30 @@ static const char *own_tile(Lanes *x, bool values)
                      x->rows);
 }
 
+/* The same, in their tensors; [limits]: of the rows. */
+static AuTileHandle own_rows(Lanes *x, bool values, const char *limits)
+{
+    const char *rows = tile_text(x->t, "%snb * %d + %s +: %d%s", lanes_row_start(x, LANES_KEYS),
+                                 x->block, warps_own_keys(x), x->rows, limits);
+    const char *columns = warps_columns(x, values ? x->p->e : x->p->d);
+    return lanes_at(x, lanes_operand_rows(x, values ? 2 : 1, columns), rows);
+}
+
+/* As blocks: to the end of the tensor, since the mask's range may be empty, which is no surface; what pairs of other rows have is masked. */
+static AuTileHandle far_rows(Lanes *x, bool values) { return own_rows(x, values, ""); }
+
 /* Of S' and dP': the warp's keys and values. */
 static const char *keys_operand(Lanes *x, bool values)
 {
-    if (!x->shape->keys_in_registers) return own_tile(x, values);
-    return values && x->own_v ? "values" : "keys";
+    if (x->shape->keys_in_registers) return values && x->own_v ? "values" : "keys";
+    return x->shape->far ? far_rows(x, values).text : own_tile(x, values);
 }
 
 static void hold_rows(Lanes *x, bool values)
 {
-    const char *rows = tile_text(x->t, "%snb * %d + %s +: %d%s", lanes_row_start(x, LANES_KEYS),
-                                 x->block, warps_own_keys(x), x->rows, lanes_limits(x, "k"));
-    const char *columns = warps_columns(x, values ? x->p->e : x->p->d);
     tile_load(x->t, keys_operand(x, values), "%v @ %s.A pad 0",
-              lanes_at(x, lanes_operand_rows(x, values ? 2 : 1, columns), rows), x->atom->name);
+              x->shape->far ? far_rows(x, values) : own_rows(x, values, lanes_limits(x, "k")),
+              x->atom->name);
 }
 
 void warps_hold_keys(Lanes *x)
@@ -45,23 +56,58 @@ void warps_hold_keys(Lanes *x)
         tile_load(x->t, keys_operand(x, values), "%s @ %s.A", own_tile(x, values), x->atom->name);
 }
 
-/* S', dP' and from them the weights and dS', as operands of products; of some queries of the tile. */
+/* Of the warps that make the same pairs one adds what is summed over them. */
+static bool adds_once(const Lanes *x) { return warps_repeats_pairs(x) && x->p->grads->pairs.count; }
+
+void warps_begin_once(Lanes *x)
+{
+    if (adds_once(x)) tile_if(x->t, "self %% %d == 0", x->shape->column_parts);
+}
+
+void warps_end_once(Lanes *x)
+{
+    if (adds_once(x)) tile_end(x->t);
+}
+
+/* S' and dP' of some queries of the tile. */
+static void pair_products(Lanes *x, const char *from)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = warps_pair_columns(x);
+    const char *queries = tile_text(t, "[%s%s +: %d, :]", warps_stage(x, false), from, m);
+    const bool far = x->shape->far;
+    tile_product(t, "score", x->atom, TILE_START, keys_operand(x, false),
+                 far ? warps_far_queries(x, 0, from, m).text : tile_text(t, "Q%s", queries));
+    tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
+                 far ? warps_far_queries(x, 2, from, m).text : tile_text(t, "dO%s", queries));
+    warps_dot_products(x, tile_text(t, "[%s +: %d, :]", warps_own_keys(x), x->rows), queries);
+}
+
+/* What is known of their rows. */
+static void load_statistics(Lanes *x, const char *from)
+{
+    AuTileBuild *t = x->t;
+    const int32_t m = warps_pair_columns(x);
+    const char *rows = tile_text(t, "m * %d + %s +: %d", x->shape->query_tile, from, m);
+    for (uint32_t n = 0; n < back_row_count(x, true); n++)
+        if (x->shape->far)
+            tile_load(t, back_row_variable(x, n), "%s[%s] like score pad 0", back_row_name(x, n),
+                      lanes_place(x, LANES_QUERIES, "h", rows));
+        else
+            tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
+                      warps_stage(x, false), from, m);
+}
+
+/* From them the weights and dS', as operands of products. */
 static void pairs(Lanes *x, const char *from)
 {
     AuTileBuild *t = x->t;
     const int32_t m = warps_pair_columns(x);
     const char *rows = warps_own_keys(x);
-    const char *queries = tile_text(t, "[%s%s +: %d, :]", warps_stage(x, false), from, m);
-    tile_product(t, "score", x->atom, TILE_START, keys_operand(x, false),
-                 tile_text(t, "Q%s", queries));
-    tile_product(t, "dp", x->atom, TILE_START, keys_operand(x, true),
-                 tile_text(t, "dO%s", queries));
-    warps_dot_products(x, tile_text(t, "[%s +: %d, :]", rows, x->rows), queries);
+    pair_products(x, from);
     if (warps_is_split(x)) warps_issue_next(x);
     tile_set(t, "i", "m * %d + %s + iota(q:%d)", x->shape->query_tile, from, m);
-    for (uint32_t n = 0; n < back_row_count(x, true); n++)
-        tile_load(t, back_row_variable(x, n), "row%u[%s%s +: %d] like score", n,
-                  warps_stage(x, false), from, m);
+    load_statistics(x, from);
     warps_pair_gradients(x, NULL);
     const char *own = tile_text(t, "[%s +: %d, %s +: %d]", rows, x->rows, from, m);
     const bool turned = warps_back_turns(x);
@@ -71,7 +117,9 @@ static void pairs(Lanes *x, const char *from)
         tile_store(t, "ds_operand -> dS[%s%s +: %d, %s +: %d]", warps_dq_is_late(x) ? "at, " : "",
                    rows, x->rows, from, m);
     if (warps_back_via_shared(x)) tile_store(t, "weight -> P%s", own);
+    warps_begin_once(x);
     warps_add_values(x);
+    warps_end_once(x);
 }
 
 /* P' or dS' of the warp's keys, made an operand where it is multiplied: lanes that exchange it have it twice. */
@@ -80,6 +128,15 @@ static const char *pairs_operand(Lanes *x, const char *held, const char *shared)
     return warps_back_via_shared(x)
                ? tile_text(x->t, "%s[%s +: %d, :]", shared, warps_own_keys(x), x->rows)
                : warps_as_rows(x, held);
+}
+
+static void far_key_gradients(Lanes *x, const char *from)
+{
+    const int32_t m = warps_pair_columns(x);
+    tile_product(x->t, "dv_acc", x->atom, TILE_ADD, warps_as_rows(x, "weight"),
+                 warps_far_part(x, 2, from, m).text);
+    tile_product(x->t, "dk_acc", x->atom, TILE_ADD, warps_as_rows(x, "ds_operand"),
+                 warps_far_part(x, 0, from, m).text);
 }
 
 void warps_key_gradients(Lanes *x, const char *queries)
@@ -111,6 +168,9 @@ void warps_walk_pairs(Lanes *x)
     const char *from = parts > 1 ? tile_text(x->t, "part * %d", count) : "0";
     if (parts > 1) tile_for_range(x->t, "part", "0", tile_text(x->t, "%d", parts));
     pairs(x, from);
-    warps_key_gradients(x, tile_text(x->t, "%s +: %d", from, count));
+    if (x->shape->far)
+        far_key_gradients(x, from);
+    else
+        warps_key_gradients(x, tile_text(x->t, "%s +: %d", from, count));
     if (parts > 1) tile_end(x->t);
 }

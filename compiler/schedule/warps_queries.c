@@ -3,7 +3,8 @@
  *
  *     S = Q K'   dP = dO V'   dQ += dS K        queries of a warp as rows, as in the forward; dS is operand A as it lies
  *
- * Tiles of keys and values come a tile ahead with two stages, and between two barriers with one. */
+ * Tiles of keys and values come a tile ahead with two stages, and between two barriers with one. Where operands come straight from tensors
+ * (shape: far) there are no tiles: queries and output gradients are in registers, and nobody waits. */
 #include "key_layout.h"
 #include "lanes_back.h"
 
@@ -39,14 +40,13 @@ void warps_queries_head(Lanes *x, bool row_pass)
 
 static void memories(Lanes *x, Kind kind)
 {
+    if (x->shape->far) return;
     const int32_t keys = x->shape->key_tile, stages = x->shape->stages;
     warps_tile(x, TILE_NAME("Q"), "q", x->block, "d", keys_width(x), 1);
     warps_tile(x, TILE_NAME("dO"), "q", x->block, "e", values_width(x), 1);
     warps_tile(x, TILE_NAME("K"), "kv", keys, "d", keys_width(x), stages);
     if (x->own_v) warps_tile(x, TILE_NAME("V"), "kv", keys, "e", values_width(x), stages);
     if (x->via_shared && kind == DQ) warps_tile(x, TILE_NAME("dS"), "q", x->block, "kv", keys, 1);
-    tile_barrier(x->t, "all", 0, x->shape->executors);
-    tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
 
 static void issue_keys(Lanes *x, const char *n, const char *stage)
@@ -60,12 +60,62 @@ static void issue_keys(Lanes *x, const char *n, const char *stage)
 
 static void wait_for_keys(Lanes *x) { warps_wait(x, x->own_v ? "tk, tv" : "tk"); }
 
-/* Rows of the warp: queries and output gradients in shared memory, statistics in registers. */
+/* Keys (1) or values (2) of tile [n] from row [from] on, as operands straight from their tensor. */
+static AuTileHandle far_rows(Lanes *x, uint32_t operand, const char *n, const char *from,
+                             int32_t count)
+{
+    const char *columns = warps_columns(x, operand == 1 ? x->p->d : x->p->e),
+               *rows = tile_text(x->t, "%s * %d%s +: %d", n, x->shape->key_tile, from, count);
+    const LanesRows view = lanes_operand_rows(x, operand, columns);
+    return lanes_at(x, view, lanes_view_span(x, LANES_KEYS, view, rows, LANES_TO_RANGE));
+}
+
+static void ask_for_keys(Lanes *x, const char *n)
+{
+    const int32_t share = x->shape->key_tile / x->shape->executors;
+    const char *from = tile_text(x->t, " + self * %d", share);
+    for (uint32_t operand = 1; operand <= 2; operand++)
+        tile_prefetch(x->t, "%v", far_rows(x, operand, n, from, share));
+}
+
+/* The warp's queries (0) or output gradients (2), in their tensor. */
+static AuTileHandle own_rows(Lanes *x, uint32_t operand)
+{
+    const char *rows = lanes_row_span(
+        x, LANES_QUERIES, tile_text(x->t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
+    const char *columns = warps_columns(x, operand ? x->p->e : x->p->d);
+    return lanes_at(x,
+                    operand ? lanes_rows(x, back_output_gradient(x), "h", columns)
+                            : lanes_operand_rows(x, 0, columns),
+                    rows);
+}
+
+/* The same as operand of a product. */
+static const char *row_operand(Lanes *x, uint32_t operand)
+{
+    if (!x->shape->far)
+        return tile_text(x->t, "%s[self * %d +: %d, :]", operand ? "dO" : "Q", x->rows, x->rows);
+    return !x->shape->query_in_registers ? own_rows(x, operand).text
+           : operand                     ? "gradient"
+                                         : "query";
+}
+
+static void bring_rows(Lanes *x)
+{
+    if (!x->shape->far) {
+        warps_issue(x, TILE_NAME("tq"), own_rows(x, 0), tile_part(x->t, "%s", row_operand(x, 0)));
+        warps_issue(x, TILE_NAME("to"), own_rows(x, 2), tile_part(x->t, "%s", row_operand(x, 2)));
+        return;
+    }
+    for (uint32_t operand = 0; operand <= 2 && x->shape->query_in_registers; operand += 2)
+        tile_load(x->t, row_operand(x, operand), "%v @ %s.A pad 0", own_rows(x, operand),
+                  x->atom->name);
+}
+
+/* Rows of the warp, their statistics in registers. */
 static void begin_rows(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const char *rows = lanes_row_span(
-        x, LANES_QUERIES, tile_text(t, "%s +: %d", lanes_first_row(x), x->rows), NULL, NULL);
     const char *pair =
         tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
     tile_frag(t, "score", "%s", pair);
@@ -75,15 +125,9 @@ static void begin_rows(Lanes *x, Kind kind)
                   x->atom->name);
     if (kind == ROW_PASS) warps_declare_passes(x);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-    warps_issue(x, TILE_NAME("tq"),
-                lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows),
-                tile_part(t, "Q[self * %d +: %d, :]", x->rows, x->rows));
-    warps_issue(
-        x, TILE_NAME("to"),
-        lanes_at(x, lanes_rows(x, back_output_gradient(x), "h", warps_columns(x, x->p->e)), rows),
-        tile_part(t, "dO[self * %d +: %d, :]", x->rows, x->rows));
+    bring_rows(x);
     back_load_statistics(x, kind != ROW_PASS);
-    warps_wait(x, "tq, to");
+    if (!x->shape->far) warps_wait(x, "tq, to");
 }
 
 /* ---- what pairs add to sums of the row, or to the gradient of the query; also of matrices_backward.c */
@@ -136,7 +180,21 @@ static void results(Lanes *x, Kind kind)
     if (x->via_shared) tile_store(t, "ds_operand -> %s", own);
     tile_product(t, "dq_acc", x->atom, TILE_ADD,
                  x->via_shared ? own : warps_as_rows(x, "ds_operand"),
-                 tile_text(t, "K[%s:, :]", warps_stage(x, false)));
+                 x->shape->far ? far_rows(x, 1, "n", "", x->shape->key_tile).text
+                               : tile_text(t, "K[%s:, :]", warps_stage(x, false)));
+}
+
+static void step_of_far_operands(Lanes *x, Kind kind)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    ask_for_keys(x, "next(n)");
+    tile_product(t, "score", x->atom, TILE_START, row_operand(x, 0),
+                 far_rows(x, 1, "n", "", keys).text);
+    tile_product(t, "dp", x->atom, TILE_START, row_operand(x, 2),
+                 far_rows(x, 2, "n", "", keys).text);
+    tile_set(t, "j", "n * %d + iota(kv:%d)", keys, keys);
+    results(x, kind);
 }
 
 static void step(Lanes *x, Kind kind)
@@ -148,11 +206,9 @@ static void step(Lanes *x, Kind kind)
     wait_for_keys(x);
     tile_sync(t, "all");
     if (two) issue_keys(x, "next(n)", warps_stage(x, true));
-    tile_product(t, "score", x->atom, TILE_START,
-                 tile_text(t, "Q[self * %d +: %d, :]", x->rows, x->rows),
+    tile_product(t, "score", x->atom, TILE_START, row_operand(x, 0),
                  tile_text(t, "K[%s:, :]", stage));
-    tile_product(t, "dp", x->atom, TILE_START,
-                 tile_text(t, "dO[self * %d +: %d, :]", x->rows, x->rows),
+    tile_product(t, "dp", x->atom, TILE_START, row_operand(x, 2),
                  x->own_v ? tile_text(t, "V[%s:, :]", stage)
                           : tile_text(t, "K[%s:, %d +: %d] as [kv, e]", stage, x->p->attn->v_first,
                                       values_width(x)));
@@ -178,6 +234,10 @@ static void finish(Lanes *x, Kind kind)
         tile_store(t, "dq_acc -> dq_sum[%s, 0 +: %d] clip", place, keys_width(x));
         return;
     }
+    if (x->shape->far) {
+        tile_store(t, "%s(dq_acc) -> dq[%s, 0 +: %d] clip", x->operand, place, keys_width(x));
+        return;
+    }
     tile_store(t, "%s(dq_acc) -> %s", x->operand, own);
     tile_copy(t, "%s -> dq[%s, 0 +: %d] clip", own, place, keys_width(x));
 }
@@ -185,17 +245,24 @@ static void finish(Lanes *x, Kind kind)
 static void kernel(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
-    const bool ahead = warps_are_async(x);
+    const bool ahead = warps_are_async(x) && !x->shape->far;
     warps_queries_head(x, kind == ROW_PASS);
     memories(x, kind);
+    tile_barrier(t, "all", 0, x->shape->executors);
+    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
     if (ahead) issue_keys(x, "first(keys)", warps_stage(x, false));
     begin_rows(x, kind);
+    if (x->shape->far) tile_if(t, "k_low < k_high"); /* no surface is empty */
     tile_for_tiles(t, "n", "keys", NULL);
-    step(x, kind);
+    (x->shape->far ? step_of_far_operands : step)(x, kind);
     tile_end(t);
-    wait_for_keys(x);
-    tile_sync(t, "all");
+    if (x->shape->far) {
+        tile_end(t);
+    } else {
+        wait_for_keys(x);
+        tile_sync(t, "all");
+    }
     finish(x, kind);
     tile_end(t);
     tile_end(t);
@@ -232,6 +299,29 @@ bool warps_queries_shape(const AuProblem *p, AuShape *out)
         if (shared <= p->caps->shared_bytes && registers <= tile_share(p->caps, FRAGMENT_SHARE) &&
             (ahead || out->stages == 1))
             return true;
+    }
+    return false;
+}
+
+/* Rows of one instruction, and the most keys a tile whose pairs registers hold, beside operands of the warp's rows if these fit, too. */
+bool warps_far_queries_shape(const AuProblem *p, AuShape *out)
+{
+    static const int32_t keys[] = {64, 32, 16};
+    const AuTileAtom *atom = warps_atom(p);
+    const int32_t d = warps_padded(atom, p->d), e = warps_padded(atom, p->e);
+    for (int32_t n = 0; n < 2 * 3; n++) {
+        *out = (AuShape){.executors = p->caps->schedulers,
+                         .rows = atom->m,
+                         .key_tile = keys[n / 2],
+                         .stages = 1,
+                         .query_in_registers = n % 2 == 0,
+                         .far = true,
+                         .split_segments = true};
+        const WarpsFar needs = {.sums = out->rows * d,
+                                .held = out->query_in_registers ? out->rows * (d + e) : 0,
+                                .pairs = 2 * out->rows * out->key_tile,
+                                .made = out->rows * out->key_tile};
+        if (out->key_tile % out->executors == 0 && warps_far_fits(p, &needs)) return true;
     }
     return false;
 }

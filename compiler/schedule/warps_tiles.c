@@ -7,24 +7,26 @@
 
 /* ---- the warp's part */
 
-bool warps_back_via_shared(const Lanes *x) { return x->via_shared || x->shape->column_parts > 1; }
+bool warps_back_via_shared(const Lanes *x) { return x->via_shared || warps_is_split(x); }
 
 /* Does anybody take dS' from memory as it lies? Where dQ is summed apart, other warps may. */
 bool warps_has_ds(const Lanes *x)
 {
     return warps_back_via_shared(x) ||
-           (!x->atom->by_place && !warps_back_turns(x) && (x->with_dq || !warps_back_passes(x)));
+           (!x->shape->far && !x->atom->by_place && !warps_back_turns(x) &&
+            (x->with_dq || !warps_back_passes(x)));
 }
 
-/* Do several warps share keys? */
-bool warps_is_split(const Lanes *x) { return x->shape->column_parts > 1; }
+bool warps_is_split(const Lanes *x) { return x->shape->column_parts > 1 && !x->shape->far; }
+
+bool warps_repeats_pairs(const Lanes *x) { return x->shape->column_parts > 1 && x->shape->far; }
 
 int32_t warps_part_of(const Lanes *x, int32_t whole) { return whole / x->shape->column_parts; }
 
 /* Where the warp's part of that many columns begins. */
 const char *warps_part_from(Lanes *x, int32_t whole)
 {
-    return warps_is_split(x)
+    return x->shape->column_parts > 1
                ? tile_text(x->t, "self %% %d * %d", x->shape->column_parts, warps_part_of(x, whole))
                : "0";
 }
@@ -81,7 +83,7 @@ static bool both_orders_fit_shape(const Lanes *x)
 
 bool warps_back_passes(const Lanes *x)
 {
-    return warps_passes(x->p) && x->own_v && !x->p->hooks->dot_count &&
+    return !x->shape->far && warps_passes(x->p) && x->own_v && !x->p->hooks->dot_count &&
            (!warps_turns(x->p) || both_orders_fit(x) || both_orders_fit_shape(x));
 }
 
@@ -104,7 +106,7 @@ int32_t warps_turned_bytes(const Lanes *x)
 /* Do keys and values that registers hold come there past shared memory, and their gradients leave so? */
 bool warps_keys_are_direct(const Lanes *x)
 {
-    return warps_back_passes(x) && x->shape->keys_in_registers;
+    return x->shape->far || (warps_back_passes(x) && x->shape->keys_in_registers);
 }
 
 /* Do keys lie in shared memory as in the tensor: for S', or for dQ where nothing turns them on their way there? */
@@ -141,7 +143,7 @@ static void turned_memories(Lanes *x)
     warps_tile(x, TILE_NAME("dST"), "q", m, "kv", x->block, 1);
 }
 
-void warps_back_memories(Lanes *x)
+static void tiles_of_block(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t m = x->shape->query_tile;
@@ -161,8 +163,13 @@ void warps_back_memories(Lanes *x)
     for (uint32_t n = 0; n < back_row_count(x, true); n++)
         tile_shared(t, tile_numbered(t, "row", n), "f32[%sq:%d]", stages, m);
     warps_dot_memories(x);
-    tile_barrier(t, "all", 0, x->shape->executors);
-    tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
+}
+
+void warps_back_memories(Lanes *x)
+{
+    if (!x->shape->far) tiles_of_block(x);
+    tile_barrier(x->t, "all", 0, x->shape->executors);
+    tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
 
 /* "tq, to, t0, t1": what a tile of queries consists of. */
@@ -191,12 +198,13 @@ static const char *query_rows(Lanes *x, const char *m)
     return tile_text(x->t, "%s%s", start, warps_share(x, m, x->shape->query_tile, "", limits).rows);
 }
 
-static AuTileHandle output_gradients(Lanes *x, const char *rows)
+static AuTileHandle output_gradients(Lanes *x, const char *rows, const char *columns)
 {
     return tile_part(x->t, "%s[%s, h, %s, %s] as [q, %s]", back_output_gradient(x),
-                     lanes_row_b(x, LANES_QUERIES), rows,
-                     x->own_v ? warps_columns(x, x->p->e) : ":", x->own_v ? "e" : "d");
+                     lanes_row_b(x, LANES_QUERIES), rows, columns, x->own_v ? "e" : "d");
 }
+
+static const char *output_columns(Lanes *x) { return x->own_v ? warps_columns(x, x->p->e) : ":"; }
 
 static void issue_statistics(Lanes *x, const WarpsShare *share)
 {
@@ -218,7 +226,7 @@ void warps_issue_queries(Lanes *x, const char *m, const char *stage)
                 tile_part(t, "Q[%s, :]", to));
     const AuAttn *attn = x->p->attn;
     const char *channels = x->own_v ? ":" : tile_text(t, "%d +: %d", attn->v_first, x->p->e);
-    warps_issue(x, TILE_NAME("to"), output_gradients(x, rows),
+    warps_issue(x, TILE_NAME("to"), output_gradients(x, rows, output_columns(x)),
                 tile_part(t, "dO[%s, %s]", to, channels));
     issue_statistics(x, &any);
     warps_issue_dot_queries(x, any.rows, limit_of(x, m), to);
@@ -230,7 +238,8 @@ void warps_load_queries(Lanes *x, const char *m)
     const char *how = warps_back_turns(x) ? "turned" : "passing";
     tile_load(x->t, "q_rows", "%v @ %s_q pad 0",
               lanes_at(x, lanes_operand_rows(x, 0, warps_columns(x, x->p->d)), rows), how);
-    tile_load(x->t, "do_rows", "%v @ %s_do pad 0", output_gradients(x, rows), how);
+    tile_load(x->t, "do_rows", "%v @ %s_do pad 0", output_gradients(x, rows, output_columns(x)),
+              how);
 }
 
 void warps_store_queries(Lanes *x)
@@ -243,6 +252,38 @@ void warps_store_queries(Lanes *x)
         tile_store(x->t, "do_rows -> dOT[:, %s]", share.to);
     }
     issue_statistics(x, &share);
+}
+
+static AuTileHandle far_rows(Lanes *x, uint32_t n, const char *m, const char *from, int32_t count,
+                             const char *columns)
+{
+    const char *rows = tile_text(x->t, "%s%s * %d + %s +: %d%s", lanes_row_start(x, LANES_QUERIES),
+                                 m, x->shape->query_tile, from, count, lanes_limits(x, "q"));
+    return n ? output_gradients(x, rows, columns)
+             : lanes_at(x, lanes_operand_rows(x, 0, columns), rows);
+}
+
+AuTileHandle warps_far_queries(Lanes *x, uint32_t n, const char *from, int32_t count)
+{
+    return far_rows(x, n, "m", from, count, warps_columns(x, n ? x->p->e : x->p->d));
+}
+
+AuTileHandle warps_far_part(Lanes *x, uint32_t n, const char *from, int32_t count)
+{
+    if (!warps_repeats_pairs(x)) return warps_far_queries(x, n, from, count);
+    const int32_t width = n ? warps_values_width(x) : warps_keys_width(x);
+    return far_rows(
+        x, n, "m", from, count,
+        tile_text(x->t, "%s +: %d", warps_part_from(x, width), warps_part_of(x, width)));
+}
+
+void warps_ask_for_queries(Lanes *x, const char *m)
+{
+    const int32_t share = x->shape->query_tile / x->shape->executors;
+    const char *from = tile_text(x->t, "self * %d", share);
+    for (uint32_t n = 0; n <= 2; n += 2)
+        tile_prefetch(x->t, "%v",
+                      far_rows(x, n, m, from, share, warps_columns(x, n ? x->p->e : x->p->d)));
 }
 
 void warps_issue_next(Lanes *x)

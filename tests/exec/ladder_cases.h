@@ -656,6 +656,16 @@ static const ExecCase far_cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=20 T=70 D=192 E=160", NULL, "odd forward"},
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=64 E=64", "window=140", "forward"},
     {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=64 E=64", NULL, "poison forward"},
+    /* gradients: of keys whose warps have them alone, and share them (128), also with inputs that pairs read and queries that a mod changes */
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan dfinals"},
+    {"mha.attn", "B=2 H=2 Hk=1 S=37 T=70 D=128 E=128", NULL, "odd nan"},
+    {"gemma_local.attn", "B=1 H=2 Hk=1 S=41 T=150 D=128 E=64", "window=20", "odd"},
+    {"../../../attn_scripts/alibi.attn", "B=1 H=2 Hk=1 S=33 T=50 D=128 E=128", NULL, "nan"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=70 T=70 D=128 E=128", NULL, "sorted dfinals"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=37 D=192 E=160", NULL, "nan"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=0 D=128 E=128", NULL, NULL},
+    {EMPTY, "B=1 H=1 S=20 T=30 D=128 E=128", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=40 T=20 D=64 E=64", NULL, "unseen"},
 };
 /* Operands by the lanes' own loads: whole tiles, tiles that an end, a range or a document cuts, rows that are no vectors, further products, values that
  * are channels of keys, packed and padded rows, no keys, few queries. */
