@@ -78,7 +78,7 @@ bool warps_dq_is_apart(const AuProblem *p)
 }
 
 /* Pairs are numbers, and operands beside them. Intel's compiler copies what a loop carries once a turn, so that sums take their registers twice there:
- * seen without spills up to 212 of 256 by this count, and with from 224 on (docs/dev/blocks.md, 8). */
+ * seen without spills up to 212 of 256 by this count, and with from 224 on (docs/dev/blocks.md, 9). */
 bool warps_far_fits(const AuProblem *p, const WarpsFar *needs)
 {
     enum { SHARE = 54 };
