@@ -1,4 +1,4 @@
-_apple9_forward_slots {
+struct mha_f16_16_16_forward_slots {
     alignas(8) int B;
     alignas(8) int H;
     alignas(8) int S;
@@ -35,8 +35,8 @@ _apple9_forward_slots {
     long final_lse_stride_b;
     long final_lse_address;
 };
-[[max_total_threads_per_threadgroup(128)]] kernel void mha_f16_16_16_apple9_forward(
-    constant mha_f16_16_16_apple9_forward_slots &slots [[buffer(0)]],
+[[max_total_threads_per_threadgroup(128)]] kernel void mha_f16_16_16_forward(
+    constant mha_f16_16_16_forward_slots &slots [[buffer(0)]],
     uint3 block_at [[threadgroup_position_in_grid]],
     uint3 grid_blocks [[threadgroups_per_grid]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
