@@ -222,6 +222,13 @@ class Stages(Case):
         self.assertNotIn("threadgroup_barrier", forward)
         self.assertNotIn("threadgroup(0)", forward)
         self.assertEqual(forward, (root / "tests/golden/metal/apple9.metal").read_text())
+        made = aulec(self.mha, "--target=metal", "--arch=apple9", "--dtype=bf16", "--width=D=32", "--emit=metal")
+        self.expect(made, 0)
+        text = made.stdout.decode()
+        for kernel in ("dkdv", "dq"):
+            found = re.search(rf"kernel void mha_bf16_32_32_backward_{kernel}\(.*?\n}}\n", text, re.S)
+            for word in ("threadgroup_barrier", "threadgroup(0)", "atomic"):
+                self.assertNotIn(word, found.group(0))
 
     def test_equal_code_is_there_once(self):
         """Of two architectures whose kernels of a recurrence are the same, in an artifact and in C; kernels that differ are all there."""

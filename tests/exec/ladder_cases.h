@@ -21,6 +21,7 @@
 #define SHARED_FURTHER "../../exec/scripts/shared_further.attn"
 #define ODD_FURTHER "../../exec/scripts/odd_further.attn"
 #define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
+#include "ladder_far_cases.h"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
@@ -639,43 +640,6 @@ static const ExecCase direct_cases[] = {
     {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=96 E=144", "window=140", "forward"},
     {"../../../attn_scripts/documents.attn", "B=1 H=1 S=300 D=128 E=128", NULL, "sorted forward"},
     {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=192 E=128", NULL, "odd forward"},
-};
-/* Operands straight from tensors, by blocks and gathered (odd strides): few queries, whose warps have keys of their own; rows that grow by more than maxima
- * may lie behind, by little and by much; tiles that a window and a list cut; the fewest keys a tile. */
-static const char *const far_rungs[] = {"kernel-ir:xe2", "passed-ir:xe2", "tiled-ir:xe2"};
-static const ExecCase far_cases[] = {
-    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=300 D=128 E=128", NULL, "few nan forward"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=8 T=137 D=64 E=64", NULL, "few odd dfinals forward"},
-    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=290 D=64 E=64", NULL, "few huge forward"},
-    {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=300 D=64 E=32", "window=20", "few forward"},
-    {"documents_bias_sink.attn", "B=1 H=2 S=30 T=30 D=32 E=64", NULL, "few sorted far_head forward"},
-    {EMPTY, "B=1 H=1 S=20 T=30 D=32 E=32", NULL, "few forward"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=290 D=128 E=128", NULL, "big odd forward"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=290 D=64 E=64", NULL, "huge nan forward"},
-    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=290 D=96 E=96", NULL, "far_queries forward"},
-    {"mha.attn", "B=1 H=1 Hk=1 S=20 T=70 D=192 E=160", NULL, "odd forward"},
-    {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=64 E=64", "window=140", "forward"},
-    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=200 D=64 E=64", NULL, "poison forward"},
-};
-/* Operands by the lanes' own loads: whole tiles, tiles that an end, a range or a document cuts, rows that are no vectors, further products, values that
- * are channels of keys, packed and padded rows, no keys, few queries. */
-static const char *const own_rungs[] = {"kernel-ir:metal9", "tiled-ir:metal9", "passed-ir:metal9"};
-static const ExecCase own_cases[] = {
-    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan forward"},
-    {"mha.attn", "B=1 H=1 Hk=1 S=40 T=128 D=64 E=64", NULL, "nan forward"},
-    {"mha.attn", "B=2 H=2 Hk=1 S=37 T=131 D=128 E=128", NULL, "nan odd forward"},
-    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=0 D=64 E=64", NULL, "forward"},
-    {"mha.attn", "B=1 H=4 Hk=2 S=1 T=150 D=64 E=64", NULL, "few nan forward"},
-    {"gemma_local.attn", "B=1 H=2 Hk=1 S=16 T=300 D=32 E=64", "window=20", "few odd forward"},
-    {"../../../attn_scripts/sliding_window.attn", "B=1 H=1 Hk=1 S=150 T=300 D=40 E=72", "window=50", "nan forward"},
-    {"gemma_local.attn", "B=1 H=2 Hk=1 S=41 T=150 D=64 E=64", "window=20", "unseen forward"},
-    {"mha.attn", "B=1 H=2 Hk=1 S=90 T=37 D=64 E=64", NULL, "unseen forward"},
-    {"../../../attn_scripts/documents.attn", "B=1 H=1 S=150 D=64 E=64", NULL, "sorted forward"},
-    {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, "nan forward"},
-    {KEYS_AS_VALUES, "B=1 H=2 Hk=1 S=21 T=70 D=32", NULL, "odd forward"},
-    {FURTHER, "B=3 H=2 S=21 T=40 D=64 E=64 P=32", NULL, "forward packed seeded"},
-    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=40 D=64 E=64", NULL, "forward ragged padded"},
-    {"mha.attn", "B=1 H=1 Hk=1 S=20 T=70 D=256 E=256", NULL, "forward"}, /* too wide for it */
 };
 /* What products of pairs must not take as it lies: odd widths, of further products too, and values that are channels of the keys. */
 static const char *const cores[] = {"kernel-ir:x86-64-v4-bf16", "kernel-ir:x86-64-v3", "kernel-ir:x86-64-v4", "kernel-ir:x86-64-v4-amx",
