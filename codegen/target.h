@@ -39,7 +39,9 @@ typedef struct AuTarget {
     bool on_request;  /* only compiled for where --target names it: it takes long */
     bool
         apart; /* code of an architecture runs on no other: none serves what is plainer or more special */
-    bool gathers;     /* its compiler is given text, with indices as a shared sum and a constant */
+    bool
+        same_code; /* of equal kernels, whatever the architecture, which neither names nor texts say: it is stored once */
+    bool gathers;  /* its compiler is given text, with indices as a shared sum and a constant */
     bool has_layouts; /* its schedules take keys in a layout (docs/dev/serving.md) */
     bool has_handles; /* kernels take pointers with offsets, as OpenCL's; else addresses, numbers */
     bool sees_addresses; /* beside handles: kernels may ask for a tensor's address as a number */

@@ -41,6 +41,7 @@ static uint32_t shared_bytes(const AuKernel *k) { return kernel_shared_bytes(k, 
 
 const AuTarget au_target_metal = {.name = "metal",
                                   .format = AULE_CODE_MSL,
+                                  .same_code = true,
                                   .gathers = true,
                                   .archs = archs,
                                   .arch_count = sizeof archs / sizeof *archs,

@@ -4,11 +4,19 @@
 
 #include <string.h>
 
+/* Code that is there. */
+typedef struct Code {
+    const void *bytes;
+    uint64_t length, at;
+} Code;
+
 typedef struct Image {
     AuArena *arena;
     AuText bytes;
     AuImageFix *fixes;
     uint32_t count, capacity;
+    Code *codes;
+    uint32_t code_count, code_capacity;
 } Image;
 
 /* A copy of [data] at the next offset that is aligned. */
@@ -43,6 +51,17 @@ static uint64_t put_list(Image *m, const AuStruct *type, const void *list, uint6
     for (uint64_t n = 0; n < count; n++)
         fill(m, at + n * type->bytes, type, (const char *)list + n * type->bytes);
     return at;
+}
+
+/* Equal code of several variants is there once. */
+static uint64_t put_code(Image *m, const void *bytes, uint64_t length)
+{
+    for (uint32_t n = 0; n < m->code_count; n++)
+        if (m->codes[n].length == length && memcmp(m->codes[n].bytes, bytes, length) == 0)
+            return m->codes[n].at;
+    const Code code = {bytes, length, put(m, bytes, length + 1, 16)}; /* with a NUL behind it */
+    AU_PUSH(m->arena, m->codes, m->code_count, m->code_capacity, code);
+    return code.at;
 }
 
 static void copy(Image *m, uint64_t at, const void *from, size_t bytes)
@@ -80,7 +99,7 @@ static void fill_member(Image *m, uint64_t at, const AuStructMember *of, const A
         break;
     case AU_M_CODE:
         target = pointer_in(from);
-        if (target) point(m, to, put(m, target, descriptor_count(of, data) + 1, 16), NULL);
+        if (target) point(m, to, put_code(m, target, descriptor_count(of, data)), NULL);
         break;
     case AU_M_LIST:
         target = pointer_in(from);

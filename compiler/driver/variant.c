@@ -30,8 +30,9 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     static const char *const queries[AU_QUERIES] = {"",      "pages_", "mixed_",
                                                     "some_", "few_",   "decode_"};
     static const char *const forms[] = {"", "crowded_", "tall_", "narrow_"};
+    if (!v->target->same_code) au_text_add(&text, "_%s", v->arch->name);
     au_text_add(
-        &text, "_%s_%s%s%s%s%s%s%s%s", v->arch->name, queries[v->queries], v->boxes ? "boxes_" : "",
+        &text, "_%s%s%s%s%s%s%s%s", queries[v->queries], v->boxes ? "boxes_" : "",
         v->operation == AU_FORWARD ? "" : au_format(arena, "%s_", schedule_operation(v->operation)),
         v->by_slots ? "slots_" : "", v->short_rows ? "short_" : "",
         v->invariant  ? "invariant_"
@@ -490,9 +491,10 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     const bool reads = v->operation != AU_COMBINE && v->operation != AU_APPEND;
     if (v->checked && reads && !add_checks(arena, diags, v, &problem)) return false;
     const char *banner =
-        au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s %s\nschedule: %s",
+        au_format(arena, "%s: attention %s, %s, widths %d and %d, for %s%s%s\nschedule: %s",
                   source_name, a->name, operand_name(v), problem.d, problem.e, v->target->name,
-                  v->arch->name, v->schedule->name);
+                  v->target->same_code ? "" : " ", v->target->same_code ? "" : v->arch->name,
+                  v->schedule->name);
     const AuSchedule *checks = v->checks.schedule;
     if (checks) {
         AuLowering how = bind(arena, v, checks);

@@ -376,6 +376,8 @@ bool lower_load_by_ldmatrix(AuLower *l, const AuTileStmt *s);
 AuVal lower_blocks_suit(AuLower *l, const AuTileStmts *body, bool *any);
 /* The load of an operand's fragment; false: it goes otherwise. */
 bool lower_load_by_blocks(AuLower *l, const AuTileStmt *s);
+/* own_loads.c: a row of numbers, with the option row_steps; false: no such load. */
+bool lower_load_row(AuLower *l, const AuTileStmt *s);
 void lower_blocks_ahead(AuLower *l, const AuTileStmt *s);
 
 /* ---- matrix_store.c: the store of a fragment by store_matrix; false: it cannot be stored so */

@@ -9,8 +9,9 @@ enum {
     MATRIX_ROWS = 8
 }; /* bytes of a row of a matrix that load_matrix reads; its rows */
 
-/* An operand in a tensor: along its free axis, and along the other. */
+/* An operand in a tensor: along its free axis, and along the other; or a row of numbers, along its one. */
 typedef struct MatrixView {
+    int32_t sides;
     uint32_t dimension[2]; /* of the memory */
     AuVal first, at[2];    /* of the element that the lane's first register has: where it lies */
     bool tested;

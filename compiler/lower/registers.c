@@ -403,7 +403,7 @@ void lower_fragment_load(AuLower *l, const AuTileStmt *s)
         lower_tensor_load(l, s);
         return;
     }
-    if (lower_load_by_ldmatrix(l, s) || lower_load_by_blocks(l, s)) return;
+    if (lower_load_by_ldmatrix(l, s) || lower_load_by_blocks(l, s) || lower_load_row(l, s)) return;
     Registers x = load_of(s);
     lower_held(l, s->var)->by_halves = s->load.halves;
     if (s->load.halves) {

@@ -332,10 +332,17 @@ static void let_maxima_lag(const AuProblem *p, AuShape *s)
     s->lag = p->hooks->free_reference && !sums_gradients(p) ? LAG : 0;
 }
 
+/* A loop for each segment of tiles? Products whose operands lanes load are there twice in each, the way in which elements are tested by hundreds of loads: one
+ * loop with a branch around the mask is a third of that code. */
+static bool splits(const AuProblem *p, bool far)
+{
+    return !far || !(p->caps->loads & TILE_LOADS_OWN);
+}
+
 void warps_complete(const AuProblem *p, AuShape *s)
 {
     s->swizzle_span = span_of(p, warps_atom(p), s);
-    s->split_segments = true;
+    s->split_segments = splits(p, s->far);
 }
 
 void warps_forward_complete(const AuProblem *p, AuShape *s)
@@ -357,7 +364,7 @@ static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
                      .stages = 1,
                      .query_in_registers = true,
                      .far = true,
-                     .split_segments = true};
+                     .split_segments = splits(p, true)};
         if ((s.rows > atom->m && p->caps->lone_rows) || s.key_tile % s.executors ||
             schedule_warps_refusal(arena, p, &s))
             continue;
@@ -383,7 +390,7 @@ static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const ch
                      .stages = stages[n / 2 % 2],
                      .query_in_registers = n % 2 == 0,
                      .far = i < SHAPES,
-                     .split_segments = true};
+                     .split_segments = splits(p, i < SHAPES)};
         s.key_tile = keys[n / 4 % 2] * s.executors;
         s.keys_apart = s.executors > 1;
         s.swizzle_span = span_of(p, atom, &s);

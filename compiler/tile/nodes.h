@@ -403,6 +403,7 @@ enum { TILE_MOST_COLUMNS = 16 };
     OPTION(paced, 0)           /* products at most that operands are read ahead for: AMD's */       \
     OPTION(hints, 0)           /* around products: a set of AuTileHints (caps.h) */                 \
     OPTION(late_strides, 0)    /* addresses of copies element by element are made beside them */    \
+    OPTION(row_steps, 0)       /* numbers of a row are loaded steps behind the lane's first one */  \
     OPTION(together, 0) /* loads side by side ask once whether all tensors lie in vectors */        \
     OPTION(passing, 0)  /* tiles pass through registers: loads side by side ask once whether \
                                 all of their rows are inside, and a lane keeps vectors; what is \

@@ -56,8 +56,8 @@ class Design:
         return f"{self.rows} x {self.across}, blocks of {self.block}" + (f", {self.held} held" if self.held else "")
 
 
-FORWARD, QUERIES7, KEYS7 = "S:1 P:1 / Q:1 O:2", "S:1 P:1 dP:2 dS:2 / Q:1 dO:2 dQ:2", "S:1 P:1 dP:2 dS:2 / K:1 V:1 dV:2 dK:2"
-KEYS9 = "S:1 P:1 dP:2 dS:1 / K:1 V:1 dV:2 dK:2"
+FORWARD, KEYS7 = "S:1 P:1 / Q:1 O:2", "S:1 P:1 dP:2 dS:2 / K:1 V:1 dV:2 dK:2"
+QUERIES9, KEYS9 = "S:1 P:1 dP:2 dS:1 / Q:1 dO:1 dQ:2", "S:1 P:1 dP:2 dS:1 / K:1 V:1 dV:2 dK:2"
 ROWS = "16 rows a simdgroup, so that an operand that is read is multiplied twice; scores of f32, theirs of 16 bits"
 ONE_KERNEL = "dK, dV and sums of dQ in one kernel, which makes five products of pairs, theirs two that make seven; tiles staged; dP', dS' of f32"
 # (architecture, kernel, width): theirs. AttentionDescriptor+Parameters.swift, +Precisions.swift, in the tables of apple9 and of older families.
@@ -68,8 +68,10 @@ PUBLISHED = {
     ("apple9", "forward", "128"): Design(16, 128, 32, "O", FORWARD, "queries held, theirs come again for each tile; 64 keys a tile; scores of f32"),
     ("apple7", "backward_dkdv", "64"): Design(32, 64, 32, "dV", KEYS7, ONE_KERNEL),
     ("apple7", "backward_dkdv", "128"): Design(32, 64, 32, "", KEYS7, ONE_KERNEL),
-    ("apple9", "backward_dkdv", "64"): Design(16, 32, 16, "V dV dK", KEYS9, ONE_KERNEL),
-    ("apple9", "backward_dkdv", "128"): Design(16, 128, 16, "dV dK", KEYS9, ONE_KERNEL),
+    ("apple9", "backward_dkdv", "64"): Design(16, 32, 16, "V dV dK", KEYS9, "keys held, too; tiles of 16 queries; scores and dP' of f32"),
+    ("apple9", "backward_dkdv", "128"): Design(16, 128, 16, "dV dK", KEYS9, "tiles of 16 queries, so that pairs take few; scores and dP' of f32"),
+    ("apple9", "backward_dq", "64"): Design(16, 64, 8, "Q dO dQ", QUERIES9, "16 rows a simdgroup, so that an operand that is read is multiplied twice; tiles of 16 keys"),
+    ("apple9", "backward_dq", "128"): Design(16, 64, 32, "Q dQ", QUERIES9, "dO held, too; tiles of 16 keys"),
 }
 
 
@@ -241,15 +243,16 @@ def rows(text):
 def measure(aulec):
     """{(type, width, architecture, kernel): Row}"""
     table = {}
-    for dtype in TYPES:
-        made = subprocess.run([aulec, ROOT / f"attn_scripts/{SCRIPT}.attn", "--target=metal", f"--arch={','.join(ARCHS)}", f"--dtype={dtype}", "--emit=metal"],
+    for dtype, arch in ((dtype, arch) for dtype in TYPES for arch in ARCHS):
+        if dtype == "f32" and arch != ARCHS[0]:  # no matrices: one architecture's kernels serve all
+            continue
+        made = subprocess.run([aulec, ROOT / f"attn_scripts/{SCRIPT}.attn", "--target=metal", f"--arch={arch}", f"--dtype={dtype}", "--emit=metal"],
                               capture_output=True, text=True)
         if made.returncode:
             sys.exit(made.stderr)
         for name, row in rows(made.stdout):
-            _, _, width, rest = name.split("_", 3)
-            arch = next(arch for arch in ARCHS if f"{arch}_" in rest)
-            table[(dtype, width, arch, rest.partition(f"{arch}_")[2])] = row
+            _, _, width, _, kernel = name.split("_", 4)
+            table[(dtype, width, arch, kernel)] = row
     return dict(sorted(table.items(), key=lambda of: (TYPES.index(of[0][0]), ARCHS.index(of[0][2]), int(of[0][1]))))
 
 

@@ -218,10 +218,40 @@ class Stages(Case):
         made = aulec(self.mha, "--target=metal", "--arch=apple9", "--dtype=f16", "--width=D=16", "--no-grad", "--shape=warps_forward: keys=16 rows=8", "--emit=metal")
         self.expect(made, 0)
         text = made.stdout.decode()
-        forward = text[text.index("_apple9_forward_slots"):]
+        forward = text[text.index("struct mha_f16_16_16_forward_slots"):]
         self.assertNotIn("threadgroup_barrier", forward)
         self.assertNotIn("threadgroup(0)", forward)
         self.assertEqual(forward, (root / "tests/golden/metal/apple9.metal").read_text())
+        made = aulec(self.mha, "--target=metal", "--arch=apple9", "--dtype=bf16", "--width=D=32", "--emit=metal")
+        self.expect(made, 0)
+        text = made.stdout.decode()
+        for kernel in ("dkdv", "dq"):
+            found = re.search(rf"kernel void mha_bf16_32_32_backward_{kernel}\(.*?\n}}\n", text, re.S)
+            for word in ("threadgroup_barrier", "threadgroup(0)", "atomic"):
+                self.assertNotIn(word, found.group(0))
+
+    def test_equal_code_is_there_once(self):
+        """Of two architectures whose kernels of a recurrence are the same, in an artifact and in C; kernels that differ are all there."""
+        script, options = EXAMPLES / "mamba2.attn", ["--target=metal", "--dtype=f16", "--width=N=16", "--width=P=16", "--no-grad"]
+        kernels, tables, sizes = set(), set(), {}
+        for archs in ("apple7", "apple9", "apple7,apple9"):
+            artifact = self.folder / f"{archs}.so"
+            self.expect(aulec(script, *options, f"--arch={archs}", "-o", artifact), 0)
+            found = re.findall(rb"kernel void (\w+)\(", artifact.read_bytes())
+            self.assertEqual(len(found), len(set(found)))
+            made = aulec(script, *options, f"--arch={archs}", "--emit=c")
+            self.expect(made, 0)
+            source = made.stdout.decode()
+            for name in archs.split(","):
+                self.assertIn(f'"{name} metal3"', source)
+            kernels.add(tuple(found))
+            tables.add(len(re.findall(r"(?m)^static const char t\d+\[\] =$", source)))
+            sizes[archs] = artifact.stat().st_size
+        self.assertEqual((len(kernels), len(tables)), (1, 1))
+        self.assertLess(sizes["apple7,apple9"], 1.5 * sizes["apple7"])
+        both = aulec(self.mha, "--target=metal", "--arch=apple7,apple9", "--dtype=f16", "--width=D=16", "--no-grad", "-o", self.folder / "mha.so")
+        self.expect(both, 0)
+        self.assertEqual((self.folder / "mha.so").read_bytes().count(b"kernel void mha_f16_16_16_forward("), 2)
 
     def test_after_a_pass(self):
         options = ["--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad"]

@@ -15,9 +15,9 @@ int floor_div(int a, int b)
     return a / b - int(a % b != 0 && (a < 0) != (b < 0));
 }
 
-// gemma_local.attn: attention gemma_local, f32, widths 16 and 16, for metal apple7
+// gemma_local.attn: attention gemma_local, f32, widths 16 and 16, for metal
 // schedule: lanes_forward: executors=4 registers=1 keys=32 product_rows=16 product_columns=4
-struct gemma_local_f32_16_16_apple7_forward_slots {
+struct gemma_local_f32_16_16_forward_slots {
     alignas(8) int B;
     alignas(8) int H;
     alignas(8) int S;
@@ -52,8 +52,8 @@ struct gemma_local_f32_16_16_apple7_forward_slots {
     long final_lse_stride_h;
     long final_lse_stride_b;
 };
-[[max_total_threads_per_threadgroup(128)]] kernel void gemma_local_f32_16_16_apple7_forward(
-    constant gemma_local_f32_16_16_apple7_forward_slots &slots [[buffer(0)]],
+[[max_total_threads_per_threadgroup(128)]] kernel void gemma_local_f32_16_16_forward(
+    constant gemma_local_f32_16_16_forward_slots &slots [[buffer(0)]],
     threadgroup uchar *shared [[threadgroup(0)]],
     uint3 block_at [[threadgroup_position_in_grid]],
     uint3 grid_blocks [[threadgroups_per_grid]],
