@@ -21,7 +21,6 @@
 #define SHARED_FURTHER "../../exec/scripts/shared_further.attn"
 #define ODD_FURTHER "../../exec/scripts/odd_further.attn"
 #define KEYS_AS_VALUES "../../exec/scripts/keys_as_values.attn"
-#include "ladder_far_cases.h"
 static const ExecCase cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=21 T=37 D=16 E=24", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
