@@ -3,6 +3,7 @@
  * for. The first rung that disagrees names the guilty layer. ladder_test SCRIPTS [quick|all] [NAME]: scripts whose name has it, cases of that word,
  * or the rung of that name */
 #include "ladder_cases.h"
+#include "ladder_mixed.h"
 #include "ladder_stored.h"
 
 #include <stdio.h>
