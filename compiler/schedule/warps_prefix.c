@@ -119,13 +119,17 @@ static void name_sequences(Lanes *x, const char *first, const char *axis, int32_
     lanes_name_group_rows(x, "r");
 }
 
+static void set_heads(Lanes *x)
+{
+    tile_set(x->t, "h", "hk * group + %s %% group", lanes_row_in_sequence(x, "r"));
+}
+
 void warps_prefix_name_rows(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *of = lanes_row_in_sequence(x, "r");
     name_sequences(x, tile_text(t, "%s + self * %d", first_row(x), x->rows), "q", x->rows);
-    tile_set(t, "h", "hk * group + %s %% group", of);
-    tile_set(t, "i", "%s / group", of);
+    set_heads(x);
+    tile_set(t, "i", "%s / group", lanes_row_in_sequence(x, "r"));
 }
 
 /* ---- where windows begin: before it a kernel writes what some row of each item sees, since loops of a block whose warps meet in them go by
@@ -188,7 +192,7 @@ static void ranges_kernel(Lanes *x)
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "number", "i32[copy:%d] @ along_lanes = 0", x->p->caps->lanes);
     name_sequences(x, "first_row", "row", rows_along_lanes(x));
-    if (by_head) tile_set(t, "h", "hk * group + %s %% group", lanes_row_in_sequence(x, "r"));
+    if (by_head) set_heads(x);
     tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, by_head ? "h" : "0"));
     tile_set(t, "takes_part", "r < %s && %s", last_of_item(x), lanes_takes_part(x));
     store_end(x, 0, "-", "clamp(low, 0, prefix_end)", "prefix_end");

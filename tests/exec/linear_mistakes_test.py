@@ -164,11 +164,11 @@ PAGES = [
 ]
 
 LANES = [
-    ("keys are read before they are there", "lanes_packed.c", 'tile_sync(t, "self");\n    tile_load(t, "key"', 'tile_load(t, "key"'),
+    ("keys are read before they are there", "lanes_packed.c", 'tile_sync(t, "self");\n    tile_load(t, lanes_term_name(x, "key"', 'tile_load(t, lanes_term_name(x, "key"'),
     ("the next piece comes while this one is read", "lanes_packed.c", 'tile_sync(t, "self"); /* before', '/* before'),
     ("weights are read before they are there", "lanes_packed.c", 'weights(x));\n    tile_sync(t, "self");', 'weights(x));'),
-    ("all pieces are the first one's channels", "lanes_packed.c", '{1, tile_text(t, "part_of_row * %d", some)', '{1, tile_text(t, "0 * part_of_row * %d", some)'),
-    ("scores are added to the tile's before", "lanes_packed.c", '"fill(score, 0.0)"', '"score * 1.0"'),
+    ("all pieces are the first one's channels", "lanes_packed.c", '{1, tile_text(t, "%s * %d", part, some)', '{1, tile_text(t, "0 * %s * %d", part, some)'),
+    ("scores are added to the tile's before", "lanes_packed.c", '"fill(%s, 0.0)"', '"%s * 1.0"'),
     ("values are those of the tile's first keys", "lanes_packed.c", '"values_brought", tile_text(t, "turn_of_keys * %d", keys)', '"values_brought", tile_text(t, "0 * turn_of_keys * %d", keys)'),
     ("codes are of the first keys", "lanes_packed.c", '"n * %d + %s + iota(kv:%d)"', '"n * %d + 0 * (%s) + iota(kv:%d)"'),
     ("codes have the scales of the first channels", "lanes_packed.c", '"%s + iota(%s:%d)", of->first', '"0 * (%s) + iota(%s:%d)", of->first'),
