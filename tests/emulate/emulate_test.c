@@ -60,12 +60,12 @@ static const ExecCase adds[] = {
 };
 /* Of gfx1030: products of pairs of channels and of keys; rows that mods change, weights that are no parts of a sum, masks. */
 static const ExecCase pairs[] = {
-    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=37 T=43 D=64", NULL, NULL},
-    {"sigmoid.attn", "B=1 H=1 S=43 T=41 D=64 E=16", NULL, "big"},
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=37 T=43 D=32", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=1 S=43 T=41 D=32 E=16", NULL, "big"},
     {"documents_bias_sink.attn", "B=1 H=2 S=50 T=50 D=32 E=32", NULL, "sorted"},
     {"../../exec/scripts/empty_rows.attn", "B=1 H=2 S=30 T=50 D=32 E=32", NULL, "repeat"},
     {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
-    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=64 E=64", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=32 E=32", NULL, NULL},
 };
 /* Of gfx950: tiles that no register sees, and the borders of such. */
 static const ExecCase direct[] = {
