@@ -31,10 +31,10 @@ static const HipHost gpus[] = {
     {GPU("gfx90a", hip_wave64), .mfma = true, .one_file = true, .mixes = true},
     {GPU("gfx942", hip_wave64), .mfma = true, .one_file = true, .mixes = true},
     {GPU("gfx950", hip_wave64), .mfma = true, .one_file = true, .mfma_wide = true, .turns = true, .copies_direct = true, .halves_swap = true},
-    RDNA("gfx1030", .mfma = false),  RDNA("gfx1100", .wmma11 = true), RDNA("gfx1101", .wmma11 = true), RDNA("gfx1102", .wmma11 = true),
+    RDNA("gfx1030", .dots = true),  RDNA("gfx1100", .wmma11 = true), RDNA("gfx1101", .wmma11 = true), RDNA("gfx1102", .wmma11 = true),
     RDNA("gfx1103", .wmma11 = true), RDNA("gfx1150", .wmma11 = true), RDNA("gfx1151", .wmma11 = true), RDNA("gfx1152", .wmma11 = true),
     RDNA("gfx1153", .wmma11 = true), RDNA("gfx1200", .wmma12 = true), RDNA("gfx1201", .wmma12 = true),
-    {GPU("gfx9-4-generic", hip_wave64), .mfma = true, .one_file = true, .mixes = true, .generic = true}, RDNA("gfx10-3-generic", .generic = true),
+    {GPU("gfx9-4-generic", hip_wave64), .mfma = true, .one_file = true, .mixes = true, .generic = true}, RDNA("gfx10-3-generic", .dots = true, .generic = true),
     RDNA("gfx11-generic", .wmma11 = true, .generic = true), RDNA("gfx12-generic", .wmma12 = true, .generic = true),
 };
 // clang-format on

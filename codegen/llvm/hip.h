@@ -15,6 +15,7 @@ typedef struct HipHost {
     bool
         one_file; /* products take and give vector registers, too: accumulation registers are more of these (CDNA 2 on) */
     bool mixes; /* f16 of one f32 alone: v_fma_mixlo_f16 and v_fma_mixhi_f16 save what packs two */
+    bool dots;  /* v_dot2_f32_f16, where it keeps denormals and no matrix unit is the faster one */
     bool turns; /* ds_read_b64_tr_b16 */
     bool copies_direct; /* global_load_lds_dwordx4 */
     bool halves_swap;   /* v_permlane32_swap, v_permlane16_swap */
@@ -43,6 +44,8 @@ LLVMValueRef hip_masked_load(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, L
 void hip_masked_store(AuEmit *e, const GpuPlace *at, LLVMValueRef mask, LLVMValueRef v,
                       uint32_t bytes, uint32_t element);
 void hip_atomic_add(AuEmit *e, AuVal v);
+/* hip_matrix.c: products; of two pairs, false: the machine has none of this type, and nothing was emitted */
+bool hip_dot2(AuEmit *e, AuVal v);
 /* hip_copy.c: copies to LDS that no register sees */
 void hip_copy(AuEmit *e, AuVal v);
 

@@ -205,6 +205,7 @@ static bool instruction(AuEmit *e, AuVal v)
     switch ((int)kernel_at(e->k, v)->op) {
     case AU_K_ATOMIC_ADD: hip_atomic_add(e, v); return true;
     case AU_K_MMA: hip_mma(e, v); return true;
+    case AU_K_DOT2: return hip_dot2(e, v);
     case AU_K_LOAD_MATRIX: hip_load_matrix(e, v); return true;
     case AU_K_HINT: hint(e, kernel_at(e->k, v)->imm); return true;
     case AU_K_COPY_ASYNC:

@@ -1,4 +1,4 @@
-/* hip_matrix.c - products of a wave: MFMA (CDNA) and WMMA (RDNA).
+/* hip_matrix.c - products of a wave: MFMA (CDNA) and WMMA (RDNA); of two pairs a lane.
  *
  * Rows of atoms.def give AMD's instructions turned, D' = B' A': what is operand A there is the instruction's B and the other way
  * round, and the sums have rows and columns exchanged. Operands and sums are vectors of a lane as they are. */
@@ -57,6 +57,19 @@ static LLVMValueRef operand(AuEmit *e, const AuInstr *in, uint32_t n, Form form)
     if (form != AS_BITS && form != WMMA_BITS) return v;
     LLVMTypeRef bits = LLVMVectorType(LLVMInt16TypeInContext(e->context), emit_count(v));
     return LLVMBuildBitCast(e->builder, v, bits, "");
+}
+
+bool hip_dot2(AuEmit *e, AuVal v)
+{
+    const AuInstr *in = kernel_at(e->k, v);
+    const AuVal sum = kernel_operand(e->k, in, 0), a = kernel_operand(e->k, in, 1),
+                b = kernel_operand(e->k, in, 2);
+    if (!hip_host(e)->dots || kernel_at(e->k, a)->type.scalar != AU_F16) return false;
+    LLVMValueRef arguments[4] = {
+        emit_base(e, a), emit_base(e, b), emit_base(e, sum),
+        LLVMConstInt(LLVMInt1TypeInContext(e->context), false, false)}; /* no clamp */
+    emit_set(e, v, emit_call(e, "llvm.amdgcn.fdot2", NULL, NULL, arguments, 4), false);
+    return true;
 }
 
 void hip_mma(AuEmit *e, AuVal v)

@@ -100,7 +100,7 @@ const AuTileAtom *tile_atom_of_widths(const AuTileCaps *caps, AuTileElem operand
     const char *list = caps->atoms;
     if (!best || best->k == 1) return best; /* what is exact stays so */
     for (const AuTileAtom *a; (a = next_atom(&list));)
-        if (a->elems >> operands & 1 && a->on >> on & 1 && a->rounds == best->rounds && a->k > 1 &&
+        if (a->elems >> operands & 1 && a->on >> on & 1 && a->rounds == best->rounds && a->m > 1 &&
             d % a->n == 0 && e % a->n == 0)
             return a;
     return best;
@@ -110,7 +110,7 @@ const AuTileAtom *tile_narrow_atom(const AuTileCaps *caps, AuTileElem operands, 
 {
     const char *list = caps->atoms;
     for (const AuTileAtom *a; (a = next_atom(&list));)
-        if (a->elems >> operands & 1 && a->on >> on & 1 && a->k > 1 && a->m < a->n && !a->opaque)
+        if (a->elems >> operands & 1 && a->on >> on & 1 && a->m > 1 && a->m < a->n && !a->opaque)
             return a;
     return NULL;
 }

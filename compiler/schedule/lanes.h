@@ -23,6 +23,8 @@ typedef struct Lanes {
     const AuProblem *p;
     const AuShape *shape;
     const AuTileAtom *atom;
+    const AuTileAtom *
+        pair_atom; /* lanes_backward: of scores and dP, whose operands are `held`, in pairs of channels; NULL: `atom` */
     AuSchedule *out;
     const char *operand; /* "bf16" */
     const char *held; /* element type of the operands of products: the operand type where the atom

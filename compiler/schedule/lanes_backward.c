@@ -124,6 +124,17 @@ AuShape schedule_lanes_back_shape(const AuProblem *p)
     return s;
 }
 
+/* On a GPU scores and dP contract channels, in which what passes and what a lane holds lie as neighbours: in pairs they are as exact as one by
+ * one, of half the registers and half the shared memory. Gradients contract queries or keys with weights that stay f32. Operands of
+ * further products may be of another type. */
+static const AuTileAtom *pair_atom(const AuProblem *p)
+{
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const bool fits = !p->caps->has_private && atom && atom->m == 1 && atom->k == 2 &&
+                      p->d % 2 == 0 && p->e % 2 == 0 && p->attn->v_first % 2 == 0;
+    return fits && !p->hooks->dot_count ? atom : NULL;
+}
+
 AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProblem *p,
                                     const AuShape *shape)
 {
@@ -147,14 +158,16 @@ AuSchedule *schedule_lanes_backward(AuArena *arena, AuDiags *diags, const AuProb
         lanes_list_kernels(&x);
         lanes_query_lists(&x, shape->query_tile, lanes_block_keys(&x));
     }
+    const AuTileAtom *plain = x.atom, *matrix = lanes_back_atom(p, shape), *pairs = pair_atom(p);
+    const char *held = pairs ? x.operand : "f32";
+    x.pair_atom = pairs, x.held = held;
     lanes_row_pass(&x);
     back_adjoints(&x);
-    const AuTileAtom *plain = x.atom, *matrix = lanes_back_atom(p, shape);
     x.matrix = matrix != NULL;
     if (matrix) x.atom = matrix, x.held = x.operand, x.by_channel = true;
     if (matrix) lanes_across_kernels(&x);
     lanes_dkdv(&x, true, !shape->by_gradient);
-    x.atom = plain, x.held = "f32", x.by_channel = false;
+    x.atom = plain, x.held = held, x.by_channel = false;
     if (shape->by_gradient) lanes_dkdv(&x, false, true);
     if (!x.with_dq) lanes_dq(&x);
     back_after(&x);

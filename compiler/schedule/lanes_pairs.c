@@ -62,10 +62,12 @@ const char *lanes_own_rows(Lanes *x)
     return tile_text(x->t, "%s +: %d", lanes_own_first(x), lanes_own_count(x));
 }
 
+static const AuTileAtom *pair_atom(const Lanes *x) { return x->pair_atom ? x->pair_atom : x->atom; }
+
 const char *lanes_own_type(Lanes *x, const char *axis, int32_t width)
 {
     return tile_text(x->t, "[%s:%d, %s:%d] @ %s.B", axis, width, side_of(x)->own,
-                     lanes_own_count(x), x->atom->name);
+                     lanes_own_count(x), pair_atom(x)->name);
 }
 
 const char *lanes_own_raw(Lanes *x, const char *name, const char *elem)
@@ -96,7 +98,7 @@ const char *lanes_pair_type(Lanes *x)
 {
     return tile_text(x->t, "f32[%s:%d, %s:%d] @ %s.C", side_of(x)->passed,
                      lanes_piece(x, passing_rows(x)), side_of(x)->own, lanes_own_count(x),
-                     x->atom->name);
+                     pair_atom(x)->name);
 }
 
 const char *lanes_pair_results(Lanes *x)
@@ -212,10 +214,11 @@ void lanes_pair_products(Lanes *x, bool dp)
     AuTileBuild *t = x->t;
     const Side *s = side_of(x);
     for (uint32_t n = 0; n < lanes_term_count(x); n++) {
-        tile_product(t, lanes_term(x, n).score, x->atom, TILE_START,
+        tile_product(t, lanes_term(x, n).score, pair_atom(x), TILE_START,
                      lanes_passing_piece(x, lanes_term_name(x, s->tile, n).text),
                      lanes_term_name(x, s->name, n));
-        if (n == 0 && dp) tile_product(t, "dp", x->atom, TILE_START, second_of_pairs(x), s->other);
+        if (n == 0 && dp)
+            tile_product(t, "dp", pair_atom(x), TILE_START, second_of_pairs(x), s->other);
     }
     const int32_t rows = passing_rows(x), piece = lanes_piece(x, rows);
     tile_set(t, s->indices, "%s * %d%s + iota(%s:%d)", s->number, rows,

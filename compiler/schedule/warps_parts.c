@@ -19,7 +19,7 @@ static const AuTileAtom *atom_of(const AuProblem *p)
 const AuTileAtom *warps_atom(const AuProblem *p)
 {
     const AuTileAtom *atom = atom_of(p);
-    return atom && atom->k > 1 ? atom : NULL;
+    return atom && atom->m > 1 ? atom : NULL;
 }
 
 /* Weights that are no parts of a sum (sigmoid, `online identity`) may all be small: divided by the number of keys, say. Of softmax's one is near 1. */

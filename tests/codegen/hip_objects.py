@@ -22,7 +22,8 @@ OTHERS = {"gfx1101": (0x46, 64, 256), "gfx1102": (0x47, 64, 256), "gfx1103": (0x
           "gfx10-3-generic": (0x53, 64, 256), "gfx11-generic": (0x54, 64, 256), "gfx12-generic": (0x59, 64, 256)}
 ARCHS = MACHINES | OTHERS
 # Products that a kernel on matrix units must have, by operand type; RDNA2 has no such units.
-PRODUCTS = {"gfx908": {"f16": "v_mfma_f32_32x32x8f16", "bf16": "v_mfma_f32_32x32x4bf16"},
+PRODUCTS = {"gfx1030": {"f16": "v_dot2c_f32_f16"},
+            "gfx908": {"f16": "v_mfma_f32_32x32x8f16", "bf16": "v_mfma_f32_32x32x4bf16"},
             "gfx90a": {"f16": "v_mfma_f32_32x32x8f16", "bf16": "v_mfma_f32_32x32x8bf16_1k"},
             "gfx942": {"f16": "v_mfma_f32_32x32x8_f16", "bf16": "v_mfma_f32_32x32x8_bf16"},
             "gfx950": {"f16": "v_mfma_f32_32x32x16_f16", "bf16": "v_mfma_f32_32x32x16_bf16"},
@@ -147,7 +148,7 @@ def check(aulec, objdump, script, arch, dtype, width):
                         *(["--no-grad"] if dtype == "bf16" else [])], check=True)
         found = [Object(data) for data in objects(artifact)]
         eldest = arch if arch in MACHINES else next(name for prefix, name in ELDEST.items() if arch.startswith(prefix))
-        product = PRODUCTS[eldest][dtype] if eldest in PRODUCTS else None
+        product = PRODUCTS.get(eldest, {}).get(dtype)
         expected = 2 + (dtype != "bf16")
         assert len(found) == expected, "forward, once more for few queries, and backward, whose launches are one object"
         products = 0

@@ -7,6 +7,7 @@
 #include <string.h>
 
 // clang-format off
+enum { GFX942 = 0, GFX90A = 3, GFX950 = 4, GFX1030 = 6 }; /* of these */
 static const char *const devices[] = {"hip:0/gfx942", "hip:1/gfx1100", "hip:2/gfx908", "hip:3/gfx90a", "hip:4/gfx950", "hip:5/gfx1200", "hip:6/gfx1030",
                                       "hip:0/gfx9-4-generic", "hip:4/gfx9-4-generic", "hip:6/gfx10-3-generic", "hip:1/gfx11-generic", "hip:5/gfx12-generic"};
 enum { DEVICES = sizeof devices / sizeof *devices, MACHINES = 7, DIRECT = 4 };
@@ -49,10 +50,22 @@ static const ExecCase widths[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=37 D=256 E=256", NULL, "nan"},
     {"mha.attn", "B=1 H=1 Hk=1 S=17 T=35 D=16 E=40", NULL, "nan odd"},
 };
-/* What no product of matrices is for: a width of 512, of which a lane's arrays are in scratch memory, and bf16 of gfx1030. */
+/* What no product of matrices is for: a width of 512, of which a lane's arrays are in scratch memory, and gfx1030, bf16 by multiply-adds, f16 by
+ * products of pairs. */
 static const ExecCase adds[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=5 T=19 D=512 E=512", NULL, "nan"},
     {"mha.attn", "B=1 H=2 Hk=1 S=9 T=35 D=64 E=64", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=9 T=35 D=64 E=64", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=37 T=41 D=16 E=40", NULL, "big"},
+};
+/* Of gfx1030: products of pairs of channels and of keys; rows that mods change, weights that are no parts of a sum, masks. */
+static const ExecCase pairs[] = {
+    {"gated_qknorm.attn", "B=1 H=2 Hk=1 S=37 T=43 D=32", NULL, NULL},
+    {"sigmoid.attn", "B=1 H=1 S=43 T=41 D=32 E=16", NULL, "big"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=50 T=50 D=32 E=32", NULL, "sorted"},
+    {"../../exec/scripts/empty_rows.attn", "B=1 H=2 S=30 T=50 D=32 E=32", NULL, "repeat"},
+    {"mla_train.attn", "B=1 H=2 S=17 T=39 D=32 E=32 P=32", NULL, NULL},
+    {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=32 E=32", NULL, NULL},
 };
 /* Of gfx950: tiles that no register sees, and the borders of such. */
 static const ExecCase direct[] = {
@@ -88,15 +101,25 @@ static int run(ExecTally *tally, unsigned device, const char *scripts, const Exe
 
 static int run_adds(ExecTally *tally, const char *scripts)
 {
-    enum { GFX942 = 0, GFX1030 = 6, BF16 = 1 };
+    enum { F16, BF16 };
     return run_types(tally, GFX942, scripts, &adds[0], 1, BF16) |
-           run_types(tally, GFX1030, scripts, &adds[1], 1, BF16);
+           run_types(tally, GFX1030, scripts, &adds[1], 1, BF16) |
+           run_types(tally, GFX1030, scripts, &adds[2], 1, F16) |
+           run_types(tally, GFX1030, scripts, &adds[3], 1, F16);
+}
+
+/* Every case in f16. */
+static int run_pairs(ExecTally *tally, const char *scripts)
+{
+    int missing = 0;
+    for (unsigned n = 0; n < sizeof pairs / sizeof *pairs; n++)
+        missing |= run_types(tally, GFX1030, scripts, &pairs[n], 1, 0);
+    return missing;
 }
 
 /* CDNA 2 and 3, and gfx950. */
 static int run_narrow(ExecTally *tally, const char *scripts)
 {
-    enum { GFX942 = 0, GFX90A = 3, GFX950 = 4 };
     static const unsigned on[] = {GFX942, GFX90A, GFX950};
     int missing = 0;
     for (unsigned n = 0; n < sizeof on / sizeof *on; n++)
@@ -125,6 +148,8 @@ int main(int argc, char **argv)
     const bool generic = strcmp(argv[2], "generic") == 0;
     if (strcmp(argv[2], "widths") == 0)
         for (unsigned n = 0; n < 2; n++) missing |= run(&tally, n, argv[1], &widths[n], 1);
+    else if (strcmp(argv[2], "pairs") == 0)
+        missing = run_pairs(&tally, argv[1]);
     else if (strcmp(argv[2], "adds") == 0)
         missing = run_adds(&tally, argv[1]);
     else if (strcmp(argv[2], "narrow") == 0)

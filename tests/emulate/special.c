@@ -356,6 +356,43 @@ static void run_pair(Wave *w, const Inst *in)
     }
 }
 
+/* A sum whose last bit says whether it is exact: it may be rounded once more. */
+static double sum_to_odd(double a, double b)
+{
+    const double sum = a + b, part = sum - a, rest = (a - (sum - part)) + (b - part);
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    const bool exact = !isfinite(sum) || rest == 0 || bits & 1;
+    return exact ? sum : nextafter(sum, rest > 0 ? (double)INFINITY : (double)-INFINITY);
+}
+
+static float without_denormal(float a) { return fabsf(a) < 0x1p-126f ? copysignf(0, a) : a; }
+
+/* Two products of halves and an f32, rounded once; f32 without denormals, halves with them but on CDNA 2 (docs/dev/hip.md, 3). [more]: the
+ * result is the third source. */
+static void run_dot2(Wave *w, const Inst *in)
+{
+    const bool flushes = strcmp(w->e->machine, "gfx90a") == 0;
+    Vec of[2][2], c;
+    if (in->m.dpp) fail(w, "pairs of another lane");
+    vector_get(w, in, in->op->more ? 0 : 3, 'f', &c);
+    for (unsigned n = 0; n < 2; n++)
+        for (int high = 0; high < 2; high++) {
+            Vec *v = &of[n][high];
+            get_pair(w, in, n + 1, true, high, v);
+            c.undef |= v->undef;
+            for (int lane = 0; lane < LANES && flushes; lane++)
+                if (fabsf(v->f[lane]) < 0x1p-14f) v->f[lane] = copysignf(0, v->f[lane]);
+        }
+    for (int n = 0; n < LANES; n++) {
+        const double low = (double)of[0][0].f[n] * (double)of[1][0].f[n],
+                     high = (double)of[0][1].f[n] * (double)of[1][1].f[n],
+                     former = (double)without_denormal(c.f[n]);
+        c.f[n] = without_denormal((float)sum_to_odd(sum_to_odd(low, high), former));
+    }
+    vector_put(w, in, 0, 'f', &c, exec_of(w));
+}
+
 /* ---- between lanes */
 
 static void run_readlane(Wave *w, const Inst *in)
@@ -490,6 +527,9 @@ const Op special_ops[] = {
     {"v_pk_fma_f16", "h", run_pair, NULL, PK_FMA, EMU_VECTOR},
     {"v_pk_max_f16", "h", run_pair, NULL, PK_MAX, EMU_VECTOR},
     {"v_pk_min_f16", "h", run_pair, NULL, PK_MIN, EMU_VECTOR},
+    SAY("v_dot2_f32_f16", run_dot2, 0),
+    SAY("v_dot2c_f32_f16", run_dot2, 1),
+    SAY("v_dot2acc_f32_f16", run_dot2, 1), /* gfx11's name */
     SAY("v_readfirstlane_b32", run_readlane, 0),
     SAY("v_readlane_b32", run_readlane, 1),
     SAY("v_writelane_b32", run_writelane, 0),

@@ -605,11 +605,13 @@ static const ExecCase part_cases[] = {
 static const char *const part_rungs[] = {"tiled-ir:x86-64-v4", "kernel-ir:generic", "passed-ir:sm_80", "kernel-ir:x86-64-v3", "tiled-ir:generic",
                                          "kernel-ir:sm_80", "kernel-ir:aarch64", "kernel-ir:sm_90a", "tiled-ir:sm_75"};
 static const char *const processors[] = {"kernel-ir:x86-64-v4", "tiled-ir:x86-64-v3", "kernel-ir:aarch64"};
-/* Matrix units beside NVIDIA's, by the layouts of their rows in atoms.def; at least one of each vendor's is quick. */
+/* Matrix units beside NVIDIA's, by the layouts of their rows in atoms.def; at least one of each vendor's is quick. gfx1030: products of pairs. */
 static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "kernel-ir:xe2", "kernel-ir:gfx908", "kernel-ir:gfx90a",
                                     "kernel-ir:gfx950", "kernel-ir:gfx1200", "kernel-ir:metal", "tiled-ir:gfx942", "tiled-ir:xe2",
                                     "kernel-ir:vulkan", "kernel-ir:vulkan_at", "kernel-ir:vulkan8", "tiled-ir:vulkan8", "kernel-ir:vulkan_nv", "kernel-ir:vulkan8_nv",
-                                    "tiled-ir:vulkan_nv", "kernel-ir:vulkan_nv_tensors", "passed-ir:gfx942", "passed-ir:gfx1200", "tiled-ir:gfx908", "tiled-ir:gfx90a", "tiled-ir:gfx950", "tiled-ir:gfx1100", "tiled-ir:gfx1200", "tiled-ir:metal"};
+                                    "tiled-ir:vulkan_nv", "passed-ir:gfx942", "passed-ir:gfx1200",
+                                    "tiled-ir:gfx908", "tiled-ir:gfx90a", "tiled-ir:gfx950", "tiled-ir:gfx1100", "tiled-ir:gfx1200", "tiled-ir:metal",
+                                    "kernel-ir:gfx1030", "tiled-ir:gfx1030", "kernel-ir:vulkan_nv_tensors"};
 static const ExecCase wave_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan odd dfinals"},
     {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=32", NULL, "sorted dfinals"},

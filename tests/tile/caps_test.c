@@ -71,7 +71,7 @@ static const struct {
     {"dpas", TILE_A, 8, by_lane},         {"dpas", TILE_B, 16, by_lane},        {"dpas", TILE_C, 8, by_lane},
     {"fma64", TILE_C, 1, by_lane},        {"fma32", TILE_C, 1, by_lane},        {"fma16", TILE_C, 1, by_lane},
     {"fma8", TILE_C, 1, by_lane},         {"fma4", TILE_C, 1, by_lane},         {"fma1", TILE_C, 1, by_lane},
-    {"fma32", TILE_B, 1, by_lane},        {"fma16", TILE_B, 1, by_lane},        {"dot2", TILE_B, 2, by_lane},
+    {"fma32", TILE_B, 1, by_lane},        {"fma16", TILE_B, 1, by_lane},        {"dot2", TILE_B, 2, by_lane}, {"dot2x32", TILE_B, 2, by_lane},
 };
 // clang-format on
 

@@ -365,14 +365,22 @@ static void test_other_meanings(void **state)
 {
     static const struct {
         const char *name, *other;
-    } mistakes[] = {{"v_bfe_i32", "v_bfe_u32"},           {"v_med3_f32", "v_max3_f32"},
-                    {"v_mul_hi_i32", "v_mul_hi_u32"},     {"v_cmp_nlt_f32", "v_cmp_ge_f32"},
-                    {"v_cmp_lt_i32", "v_cmp_lt_u32"},     {"v_fma_f32", "v_max3_f32"},
-                    {"s_min_i32", "s_min_u32"},           {"s_addc_u32", "s_add_u32"},
-                    {"v_pk_max_f16", "v_pk_min_f16"},     {"v_rcp_f32", "v_rsq_f32"},
-                    {"v_ffbh_u32", "v_ffbl_b32"},         {"v_addc_co_u32", "v_add_co_u32"},
-                    {"v_fma_mixlo_f16", "v_fma_mix_f32"}, {"s_bfe_i32", "s_bfe_u32"},
-                    {"ds_bpermute_b32", "ds_permute_b32"}};
+    } mistakes[] = {{"v_bfe_i32", "v_bfe_u32"},
+                    {"v_med3_f32", "v_max3_f32"},
+                    {"v_mul_hi_i32", "v_mul_hi_u32"},
+                    {"v_cmp_nlt_f32", "v_cmp_ge_f32"},
+                    {"v_cmp_lt_i32", "v_cmp_lt_u32"},
+                    {"v_fma_f32", "v_max3_f32"},
+                    {"s_min_i32", "s_min_u32"},
+                    {"s_addc_u32", "s_add_u32"},
+                    {"v_pk_max_f16", "v_pk_min_f16"},
+                    {"v_rcp_f32", "v_rsq_f32"},
+                    {"v_ffbh_u32", "v_ffbl_b32"},
+                    {"v_addc_co_u32", "v_add_co_u32"},
+                    {"v_fma_mixlo_f16", "v_fma_mix_f32"},
+                    {"s_bfe_i32", "s_bfe_u32"},
+                    {"ds_bpermute_b32", "ds_permute_b32"},
+                    {"v_dot2_f32_f16", "v_pk_fma_f16"}};
     unsigned missed = 0;
     (void)state;
     quiet_errors = true;

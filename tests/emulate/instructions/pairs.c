@@ -144,6 +144,53 @@ static void apply_mix(Form *f, const State *before, State *after)
     f->kinds[f->to] = f->meaning->more ? HALVES : REAL;
 }
 
+/* ---- two products of halves and a real; [more]: the result is the third source. RDNA 2 document, "V_DOT2_F32_F16": D = A0 B0 + A1 B1 + C; that the
+ * sum is rounded once and reals are without denormals, that CDNA 2 alone takes those of halves for 0: docs/dev/hip.md. */
+
+static void make_dot(Form *f, const char *name, Random *r)
+{
+    const bool adds = f->meaning->more;
+    f->to = (uint8_t)draw(r, VECTORS);
+    say(f, "%s v%u", name, FIRST_V + f->to);
+    for (unsigned n = 0; n < 3; n++) {
+        Source *s = &f->source[n];
+        draw_source(f, n, n < 2 ? 'u' : 'f', r, n == 1 ? "v" : "vs");
+        for (int half = 0; half < 2 && n < 2; half++)
+            s->second[half] = half == 1, s->minus[half] = !adds && draw(r, 4) == 0;
+        if (n == 2 && adds) break;
+        say(f, ", ");
+        say_source(f, n, n < 2 ? 'u' : 'f', false);
+    }
+    if (adds) f->source[2] = (Source){.kind = 'v', .reg = f->to};
+    if (adds) return;
+    f->clamp = draw(r, 4) == 0;
+    say_list(f, "neg_lo", 3, f->source, 2), say_list(f, "neg_hi", 3, f->source, 3);
+    if (f->clamp) say(f, " clamp");
+}
+
+static double no_denormal(double a, double least) { return fabs(a) < least ? copysign(0, a) : a; }
+
+static void apply_dot(Form *f, const State *before, State *after)
+{
+    const double least = strcmp(f->machine->name, "gfx90a") ? 0 : 0x1p-14;
+    for (unsigned lane = 0; lane < f->machine->lanes; lane++) {
+        double product[2] = {1, 1};
+        if (!is_on(f, before, lane)) continue;
+        for (unsigned n = 0; n < 4; n++) {
+            const Source *s = &f->source[n % 2];
+            const uint32_t both = (uint32_t)source_bits(f, before, n % 2, 'u', lane);
+            const double x = half_value(both >> (s->second[n / 2] ? 16 : 0) & 0xffff);
+            product[n / 2] *= no_denormal(s->minus[n / 2] ? -x : x, least);
+        }
+        const double c =
+            no_denormal(real_of((uint32_t)source_bits(f, before, 2, 'f', lane)), 0x1p-126);
+        const double sum = sum_to_odd(sum_to_odd(product[0], product[1]), c);
+        const double rounded = no_denormal(real_of(real_bits(sum)), 0x1p-126);
+        after->v[lane][f->to] = (uint32_t)limited(f, 'f', real_bits(rounded));
+    }
+    f->kinds[f->to] = REAL;
+}
+
 /* ---- a table of bits (bitop3) */
 
 static void make_bits(Form *f, const char *name, Random *r)
@@ -430,6 +477,9 @@ static const Meaning rows[] = {DUAL,
                                {"v_fma_mix_f32", "f", NULL, make_mix, apply_mix, 0},
                                {"v_fma_mixlo_f16", "h", NULL, make_mix, apply_mix, 1},
                                {"v_fma_mixhi_f16", "h", NULL, make_mix, apply_mix, 2},
+                               {"v_dot2_f32_f16", "f", NULL, make_dot, apply_dot, 0},
+                               {"v_dot2c_f32_f16", "f", NULL, make_dot, apply_dot, 1},
+                               {"v_dot2acc_f32_f16", "f", NULL, make_dot, apply_dot, 1},
                                {"v_bitop3_b32", "", NULL, make_bits, apply_bits, 0},
                                {"v_mbcnt_lo_u32_b32", "", NULL, make_count, apply_count, 0},
                                {"v_mbcnt_hi_u32_b32", "", NULL, make_count, apply_count, 1},
