@@ -80,6 +80,7 @@ static bool find_rows(const Report *r, const aule_check_v1 *check, uint64_t byte
 {
     const aule_attention_v1 *a = r->plan->attention;
     const int32_t queries = rt_list_of(a, AULE_TENSOR_STARTS_Q, 1),
+                  lines = rt_list_of(a, AULE_TENSOR_ROWS_Q, 1),
                   starts = check->rows ? rt_list_of(a, AULE_TENSOR_STARTS_K, 1) : queries;
     const int64_t codes = (int64_t)(bytes / sizeof(int32_t));
     int64_t blocks, all;
@@ -87,7 +88,8 @@ static bool find_rows(const Report *r, const aule_check_v1 *check, uint64_t byte
     if (!(flags_of(a) & AULE_TENSOR_SEQUENCES))
         rows->batch = extent_of(r, check->rows, 0);
     else if (starts < 0) /* as many as sequences, wherever their rows lie */
-        rows->batch = queries < 0 ? extent_of(r, 0, 0) : extent_of(r, (uint32_t)queries, 0) - 1;
+        rows->batch = queries >= 0 ? extent_of(r, (uint32_t)queries, 0) - 1
+                                   : extent_of(r, lines < 0 ? 0 : (uint32_t)lines, 0);
     if (rows->batch <= 0 || rows->heads <= 0) return true;
     if (__builtin_mul_overflow(rows->batch, rows->heads, &blocks) ||
         __builtin_mul_overflow(blocks, (int64_t)check->slices, &blocks))

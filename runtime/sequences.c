@@ -416,6 +416,27 @@ static aule_status check_query_length(const aule_plan *plan, int32_t list, const
                    (long long)room);
 }
 
+/* Which row of q and o sequence [b] has, and that none before it has: its output is there. */
+static aule_status check_query_line(const aule_plan *plan, int32_t rows, const aule_address *at,
+                                    int64_t b, AuSink sink)
+{
+    if (rows < 0) return AULE_OK;
+    const aule_attention_v1 *a = plan->attention;
+    const uint32_t list = (uint32_t)rows;
+    const char *name = rt_tensor(a, list)->name;
+    const int64_t lines = rt_bound_extent(plan, first_of(a, AULE_ROLE_Q), 0),
+                  line = rt_i32_at(plan, list, &at[list], b, 0);
+    if (line < 0 || line >= lines)
+        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, q has %lld rows", a->name,
+                       name, (long long)b, (long long)line, (long long)lines);
+    for (int64_t other = 0; other < b; other++)
+        if (rt_i32_at(plan, list, &at[list], other, 0) == line)
+            return rt_fail(sink, AULE_ERROR_TENSOR,
+                           "%s: %s[%lld] and [%lld] are both %lld, where one output lies", a->name,
+                           name, (long long)other, (long long)b, (long long)line);
+    return AULE_OK;
+}
+
 /* And those that are some of a sequence's, packed ones when their starts were looked at. */
 static aule_status check_queries(const aule_plan *plan, const AuBound *bound,
                                  const aule_address *at, bool packed, AuSink sink)
@@ -424,7 +445,10 @@ static aule_status check_queries(const aule_plan *plan, const AuBound *bound,
     const AuPositions positions = positions_of(plan, bound, false);
     const int32_t lengths = rt_list_of(a, AULE_TENSOR_LENGTHS_Q, 1),
                   starts = rt_list_of(a, AULE_TENSOR_STARTS_Q, 1),
-                  list = lengths < 0 ? positions.first : lengths;
+                  rows = rt_list_of(a, AULE_TENSOR_ROWS_Q, 1),
+                  list = lengths >= 0 ? lengths
+                         : rows >= 0  ? rows
+                                      : positions.first;
     if (list < 0 || !plan->bound.tensors[list] || packed != (starts >= 0)) return AULE_OK;
     const int64_t count = rt_bound_extent(plan, (uint32_t)list, 0);
     aule_status status = AULE_OK;
@@ -436,6 +460,7 @@ static aule_status check_queries(const aule_plan *plan, const AuBound *bound,
             length = rt_i32_at(plan, (uint32_t)starts, &at[starts], b + 1, 0) -
                      rt_i32_at(plan, (uint32_t)starts, &at[starts], b, 0);
         if (!status) status = check_positions(plan, &positions, at, b, length, sink);
+        if (!status) status = check_query_line(plan, rows, at, b, sink);
     }
     return status;
 }

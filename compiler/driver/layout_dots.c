@@ -148,13 +148,21 @@ static bool key_rows_fit(Finder *f, const Side *s)
            refuse(f, s, "lies in pages, and its batch is no axis before that of its rows");
 }
 
+/* Rows of queries that a call has in another order. */
+static bool query_rows_fit(Finder *f, const Side *s)
+{
+    return s->of_keys || !f->a->queries.has_rows || batch_axis(f->a, s) == s->count ||
+           refuse(f, s,
+                  "has rows of each sequence, which beside `rows` of queries are not carried yet");
+}
+
 static bool side_fits(Finder *f, uint32_t dot, bool of_keys)
 {
     const Side s = side_of(f->a, dot, of_keys);
     if (s.tensor < 3) return operand_fits(f, &s);
     for (uint32_t n = 0; n < s.count; n++)
         if (!packed_fits(f, &s, n)) return false;
-    return key_rows_fit(f, &s);
+    return key_rows_fit(f, &s) && query_rows_fit(f, &s);
 }
 
 /* An element of such rows is read as one of another input would be. */

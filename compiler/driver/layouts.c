@@ -94,14 +94,12 @@ static bool is_placed(AuArena *arena, AuDiags *diags, const AuAttn *a, AuAxisLay
     if (of_queries && of.layout == AU_LAYOUT_PAGED)
         return refuse(diags, q->span, of.axis,
                       "it is the length of q, and queries lie in no pages");
-    if (of_queries && of.rows)
-        return refuse(diags, q->span, of.axis, "it is the length of q; rows are those of keys");
     if (!of_queries && of.positions && of.layout == AU_LAYOUT_PACKED)
         return refuse(diags, a->tensors[1].span, of.axis,
                       "packed rows are positions from 0 on, others are not carried yet");
-    if (of_queries && of.positions && is_of_keys(a, of.axis))
+    if (of_queries && (of.rows || of.positions) && is_of_keys(a, of.axis))
         return refuse(diags, q->span, of.axis,
-                      "q and k have one axis; positions are those of queries or of keys");
+                      "q and k have one axis; rows and positions are those of queries or of keys");
     return true;
 }
 
@@ -286,9 +284,13 @@ static AuRowLayout of_keys(AuAttn *a, AuAxisLayout of)
             keys.lines = add_size(a, of.axis, "lines");
             ask_for_more(a, 0, keys.lines,
                          of.layout == AU_LAYOUT_PAGED ? au_format(a->arena, "%s_table", of.axis)
-                                                      : a->tensors[1].name,
+                                                      : a->tensors[!is_of_queries(a, of.axis)].name,
                          "a row");
         }
+        /* Rows of q that no sequence has are found by looking at all that have one. */
+        if (is_of_queries(a, of.axis))
+            ask(a, AU_OP_LT, attn_i32(a, 0, a->span), batch,
+                au_format(a->arena, "%s has an element at least", a->tensors[keys.rows].name));
     }
     if (of.layout == AU_LAYOUT_PAGED) {
         keys.pages = add_size(a, of.axis, "pages");
@@ -468,6 +470,11 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
         return refuse(diags, a->tensors[0].span, axis_name(a, 0),
                       "what `groups` share is for queries that are the last of their sequences; "
                       "beside it `positions` of queries are not carried yet");
+    if (a->keys.has_groups && a->queries.has_rows)
+        return refuse(
+            diags, a->tensors[0].span, axis_name(a, 0),
+            "sequences of a group are neighbours, in q as well; beside `groups` `rows` of "
+            "queries are not carried yet");
     if (!inputs_fit(arena, diags, a) || !driver_dots_fit(arena, diags, a)) return false;
     add_mosts(a);
     add_most_params(a);
@@ -478,7 +485,8 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
 bool driver_has_gradients(const AuAttn *a)
 {
     return a->keys.layout != AU_LAYOUT_PAGED && !a->keys.modified && !a->keys.has_rows &&
-           !a->keys.has_positions && !a->queries.has_positions && !attn_is_stored(a);
+           !a->keys.has_positions && !a->queries.has_rows && !a->queries.has_positions &&
+           !attn_is_stored(a);
 }
 
 void driver_place_rows(AuAttn *a, bool of_keys, AuExpr *axes)
@@ -527,6 +535,7 @@ uint32_t driver_layout_flags(const AuAttn *a, uint32_t tensor)
     if (flags) return flags;
     if (k->has_rows && tensor == k->rows) return AULE_TENSOR_ROWS;
     const AuRowLayout *q = &a->queries;
+    if (q->has_rows && tensor == q->rows) return AULE_TENSOR_ROWS_Q;
     if (q->has_positions && tensor == q->first) return AULE_TENSOR_FIRST_Q;
     if (q->has_positions && tensor == q->whole) return AULE_TENSOR_WHOLE_Q;
     if (k->has_positions && tensor == k->first) return AULE_TENSOR_FIRST;

@@ -34,7 +34,7 @@ bool driver_add_layouts(AuArena *arena, AuDiags *diags, AuAttn *a, const AuAxisL
  * do not carry. */
 void driver_find_key_rows(AuArena *arena, AuAttn *a);
 bool driver_dots_fit(AuArena *arena, AuDiags *diags, AuAttn *a);
-/* Keys in pages or by rows, rows with positions, and what is stored in codes, have none. */
+/* Keys in pages, rows by `rows` or with positions, and what is stored in codes, have none. */
 bool driver_has_gradients(const AuAttn *a);
 /* The axes in memory of rows of keys (k, v, their gradients), else of queries (q, o, finals, ..): [B, Hk, T, D] of k or v becomes
  * [pages, Hk, slots, D] where they are paged; the batch of packed rows is 1. */

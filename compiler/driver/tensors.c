@@ -143,8 +143,10 @@ static const char *of_sequence(const AuAttn *a, const AuNode *node)
     if (rows->layout && node->op == AU_OP_SIZE &&
         node->integer == attn_at(a, a->tensors[0].axes[2])->integer)
         return "how many queries a sequence has";
-    if (rows->layout != AU_LAYOUT_PACKED || node->op != AU_OP_INDEX) return NULL;
+    const bool packed = rows->layout == AU_LAYOUT_PACKED;
+    if ((!packed && !rows->has_rows) || node->op != AU_OP_INDEX) return NULL;
     return node->integer == AU_AX_B   ? "which sequence a row is of"
+           : !packed                  ? NULL
            : node->integer == AU_AX_Q ? "a row's number in its sequence"
                                       : NULL;
 }

@@ -222,6 +222,12 @@ static AuTileExpr *key_line(AuHookWriter *w)
     return writer_variable(w, w->attn->keys.has_rows ? "kv_line" : "b");
 }
 
+/* The row of q that the sequence has. */
+static AuTileExpr *query_line(AuHookWriter *w)
+{
+    return writer_variable(w, w->attn->queries.has_rows ? "q_line" : "b");
+}
+
 /* Which page of k or v the row [i] of sequence b lies on; clamped, as schedules clamp it. */
 static AuTileExpr *page_of(AuHookWriter *w, AuTileExpr *i, AuTileExpr *slots)
 {
@@ -328,7 +334,7 @@ AuTileExpr *writer_element(AuHookWriter *w, const char *argument, const char *te
                    paged     ? page_of(w, row, slots)
                    : packed  ? writer_integer(w, 0)
                    : of_keys ? key_line(w)
-                             : writer_variable(w, "b"));
+                             : query_line(w));
     writer_add_arg(w, ref, writer_variable(w, w->row_h));
     writer_add_arg(w, ref, paged ? writer_op2(w, TILE_X_MOD, row, slots) : row);
     const AuStorage *stored = of_keys ? &w->attn->storage[*tensor == 'v'] : NULL;

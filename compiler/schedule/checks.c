@@ -303,8 +303,9 @@ static void kernel(Lanes *x, Finder *f, uint32_t rows)
         if (f->sites[n].check.rows == rows) f->sites[n].check.slices = slices;
     tile_kernel(t, tile_text(t, "check_%s", names[rows]));
     lanes_arguments(x);
-    tile_arg(t, region, TILE_OUT, "i32[b:%s, h:%s, n:%u, r:%s]", lanes_row_batch(x, side),
-             lanes_axis(x, rows, 1), slices, length);
+    const bool packed = lanes_is_packed(x, side); /* else codes are those of sequences' rows */
+    tile_arg(t, region, TILE_OUT, "i32[b:%s, h:%s, n:%u, r:%s]",
+             packed ? "1" : lanes_axis(x, rows, 0), lanes_axis(x, rows, 1), slices, length);
     tile_grid(t, "nb: cdiv(%s, %d), h: %s, b: %s", length, lanes, lanes_axis(x, rows, 1),
               lanes_axis(x, rows, 0));
     lanes_let_key_length(x);
@@ -314,7 +315,7 @@ static void kernel(Lanes *x, Finder *f, uint32_t rows)
         if (f->sites[n].check.rows != rows) continue;
         search(x, f, n);
         tile_store(
-            t, "code%u -> %s[%s, h, %u, %s] clip", n, region, lanes_row_b(x, side),
+            t, "code%u -> %s[%s, h, %u, %s] clip", n, region, packed ? "0" : "b",
             f->sites[n].check.slice,
             lanes_row_span(x, side, tile_text(t, "nb * %d +: %d", lanes, lanes), NULL, NULL));
     }

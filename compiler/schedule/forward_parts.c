@@ -412,6 +412,7 @@ AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *
     if (x->p->hooks->needs_lists && x->p->queries != AU_DECODE_QUERIES) lanes_list_kernels(x);
     kernel(x);
     lanes_rest_kernel(x);
+    lanes_lines_kernel(x);
     return lanes_built(x, diags);
 }
 

@@ -60,13 +60,18 @@ bool lanes_queries_are_padded(const Lanes *x)
     return x->p->attn->queries.layout == AU_LAYOUT_PADDED;
 }
 
+static bool has_query_lines(const Lanes *x) { return x->p->attn->queries.has_rows; }
+
 const char *lanes_row_batch(Lanes *x, LanesSide side)
 {
+    if (side == LANES_QUERIES && has_query_lines(x))
+        return lanes_size(x, x->p->attn->queries.lines);
     return lanes_is_packed(x, side) ? "1" : lanes_axis(x, side == LANES_KEYS, 0);
 }
 
 const char *lanes_row_b(const Lanes *x, LanesSide side)
 {
+    if (side == LANES_QUERIES && has_query_lines(x)) return "q_line";
     return lanes_is_packed(x, side) ? "0" : "b";
 }
 
@@ -192,6 +197,13 @@ const char *lanes_key_room(Lanes *x)
     return most ? most : lanes_axis(x, 1, 2);
 }
 
+const char *lanes_query_line_of(Lanes *x, const char *b)
+{
+    const AuRowLayout *queries = &x->p->attn->queries;
+    return tile_text(x->t, "clamp(%s[%s], 0, %s - 1)", lanes_tensor(x, queries->rows), b,
+                     lanes_size(x, queries->lines));
+}
+
 /* Clamped to the rows that there are, and to begin no later than they end: no numbers make an address outside. */
 static const char *start_of(Lanes *x, LanesSide side, const char *b)
 {
@@ -307,6 +319,7 @@ static void put_positions(Lanes *x, LanesSide side, bool sets)
 void lanes_set_key_lengths(Lanes *x)
 {
     AuTileBuild *t = x->t;
+    if (has_query_lines(x)) tile_set(t, "q_line", "%s", lanes_query_line_of(x, "b"));
     put_positions(x, LANES_QUERIES, true);
     if (lanes_is_packed(x, LANES_KEYS)) {
         tile_set(t, "kv_start", "%s", start_of(x, LANES_KEYS, "b"));
@@ -348,6 +361,7 @@ void lanes_let_key_length(Lanes *x)
     if (lanes_is_packed(x, LANES_QUERIES)) let_packed(x, LANES_QUERIES);
     if (lanes_queries_are_padded(x))
         tile_let(x->t, "q_length", "%s", lanes_queries_of(x, "b", NULL));
+    if (has_query_lines(x)) tile_let(x->t, "q_line", "%s", lanes_query_line_of(x, "b"));
     put_positions(x, LANES_QUERIES, false);
     if (lanes_is_packed(x, LANES_KEYS))
         let_packed(x, LANES_KEYS);
@@ -472,7 +486,7 @@ void lanes_end_own_row(Lanes *x, const char *columns, const char *finals)
     if (!x->p->attn->queries.layout) return;
     if (lanes_queries_are_padded(x)) {
         tile_else(t);
-        write_nothing(x, "b, h, mb +: 1", columns, finals);
+        write_nothing(x, lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), columns, finals);
         tile_end(t);
         return;
     }

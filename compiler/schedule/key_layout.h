@@ -33,6 +33,8 @@ const char *lanes_query_start_of(Lanes *x, const char *b);
 const char *lanes_queries_of(Lanes *x, const char *b, const char *start);
 /* Of padded keys, or of a table: the row that a kernel's sequence has, as an index; how many there are. */
 const char *lanes_key_line(const Lanes *x);
+/* The row of q that sequence [b] has, where `rows` say it; in kernels of a sequence it is `q_line`. */
+const char *lanes_query_line_of(Lanes *x, const char *b);
 const char *lanes_key_lines(Lanes *x);
 /* The batch of k and v as they lie: an index, as an extent; lanes_row_b and lanes_row_batch are those of rows that kernels wrote. */
 const char *lanes_key_b(const Lanes *x);
@@ -93,6 +95,8 @@ const char *lanes_work_blocks(Lanes *x, LanesSide side);
 void lanes_let_work(Lanes *x, LanesSide side);
 /* A kernel that writes rows of o and finals that are of no sequence: 0, and finals as rows without a pair have them. */
 void lanes_rest_kernel(Lanes *x);
+/* Of rows of q by `rows`, which more than the sequences have: those of no sequence (query_lines.c). */
+void lanes_lines_kernel(const Lanes *x);
 /* Where what passes by block [block] of so many rows of a side ends: at the sequence's end, or, where the block has no rows of it, at 0. */
 const char *lanes_passing_end(Lanes *x, LanesSide own, const char *block, int32_t rows);
 /* Where the keys of a sequence end: "kv_length", of dense keys the extent of T. */

@@ -98,7 +98,8 @@ static AuInputPlace place_of(const AuAttn *a, uint32_t tensor, uint32_t axis)
         return axis == 0 ? AU_PLACE_ONE : keys ? AU_PLACE_KEYS : AU_PLACE_QUERIES;
     if (keys && a->keys.layout == AU_LAYOUT_PAGED)
         return axis == 0 ? AU_PLACE_PAGES : AU_PLACE_SLOTS;
-    return keys && axis == 0 && a->keys.has_rows ? AU_PLACE_LINES : AU_PLACE_AS_WRITTEN;
+    return axis == 0 && (keys ? &a->keys : &a->queries)->has_rows ? AU_PLACE_LINES
+                                                                  : AU_PLACE_AS_WRITTEN;
 }
 
 static AuExpr dot_index_of(const AuProblem *p, uint32_t n, LanesSide side, uint32_t axis)
@@ -151,7 +152,8 @@ static const char *dot_index(Lanes *x, AuInputPlace place, AuExpr index, LanesSi
     if (side == LANES_KEYS && schedule_packs_rows(x->p) && is_key_head(x->p->attn, index))
         return "hk";
     if (place == AU_PLACE_ONE) return "0";
-    if (place == AU_PLACE_LINES) return lanes_key_line(x);
+    if (place == AU_PLACE_LINES)
+        return side == LANES_KEYS ? lanes_key_line(x) : lanes_row_b(x, LANES_QUERIES);
     tile_print_expr(hooks_expr(x->p->hooks, x->p->attn, index), &text);
     return au_text_str(&text);
 }

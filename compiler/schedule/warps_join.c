@@ -3,6 +3,7 @@
  * Each warp puts its output so far and its row states into shared memory; after a barrier each takes its part of the channels
  * of all of them, one after the other, in the same order, so a result does not depend on who was first. Row states are few:
  * every warp joins them. What joins them is derived from the online function (`online_join`). */
+#include "key_layout.h"
 #include "warps.h"
 
 static const char *state_rows(Lanes *x, uint32_t state, const char *part)
@@ -63,8 +64,9 @@ void warps_join_results(Lanes *x)
     const int32_t share = x->p->e / x->shape->executors;
     warps_join_warps(x);
     lanes_end(x, "part");
-    tile_store(t, "%s(out) -> o[b, h, %s +: %d, self * %d +: %d] clip", x->operand,
-               lanes_first_row(x), x->rows, share, share);
+    const char *rows =
+        tile_text(t, "%s, h, %s +: %d", lanes_row_b(x, LANES_QUERIES), lanes_first_row(x), x->rows);
+    tile_store(t, "%s(out) -> o[%s, self * %d +: %d] clip", x->operand, rows, share, share);
     tile_if(t, "self == 0");
     lanes_store_finals(x);
     tile_end(t);

@@ -214,10 +214,10 @@ typedef struct AuRowLayout {
     bool
         says_most; /* of packed rows: a call says how many a sequence has at most, by that size, or where there is none */
     uint32_t most_rows; /* by this parameter */
-    /* What keys, padded or paged, may have beside, and queries of it positions: */
+    /* What keys, padded or paged, may have beside, and queries of it rows and positions: */
     bool has_rows, has_positions, is_csr, has_no_lengths, has_groups;
     uint32_t rows,
-        lines; /* tensor i32 [B]: the row of the table or of the cache that a sequence has; size: how many there are */
+        lines; /* tensor i32 [B]: the row of the table, of the cache, or of q, that a sequence has; size: how many there are */
     uint32_t table_starts; /* tensor i32 [lines + 1]: the table is i32 [entries], of all lines */
     uint32_t most_keys;    /* parameter, with it: no sequence has more */
     uint32_t first, whole,

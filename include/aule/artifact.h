@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 21
+#define AULE_VERSION_MINOR 22
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -151,8 +151,10 @@ typedef struct aule_tensor_v1 {
 #define AULE_TENSOR_GROUPS 131072u
 #define AULE_TENSOR_SHARED 262144u
 /* As AULE_TENSOR_FIRST and _WHOLE, of rows of q, o and finals (since 1.21). */
-#define AULE_TENSOR_FIRST_Q   524288u
-#define AULE_TENSOR_WHOLE_Q   1048576u
+#define AULE_TENSOR_FIRST_Q 524288u
+#define AULE_TENSOR_WHOLE_Q 1048576u
+/* i32 [B]: which row of q, o and finals each sequence has, no two the same one (since 1.22). */
+#define AULE_TENSOR_ROWS_Q    2097152u
 #define AULE_TENSOR_LENGTHS_Q 65536u /* i32 [B]: how many queries each sequence has (since 1.13) */
 /* Of scales (since 1.12): f32 k_scale and v_scale [B, Hk, 1, 1], or [B, Hk, T, 1] as tokens lie. The element of k or v is scale * stored.
  * An axis may also have one element, which then is that of all; its stride is 0 for kernels. */
@@ -166,8 +168,8 @@ typedef struct aule_tensor_v1 {
 /* Inputs that no script declares: what a layout or a storage brings. */
 #define AULE_TENSOR_BROUGHT                                                                        \
     (AULE_TENSOR_LISTS | AULE_TENSOR_TABLE_STARTS | AULE_TENSOR_FIRST | AULE_TENSOR_WHOLE |        \
-     AULE_TENSOR_FIRST_Q | AULE_TENSOR_WHOLE_Q | AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_GROUPS |      \
-     AULE_TENSOR_SHARED | AULE_TENSOR_SPREADS)
+     AULE_TENSOR_FIRST_Q | AULE_TENSOR_WHOLE_Q | AULE_TENSOR_ROWS_Q | AULE_TENSOR_LENGTHS_Q |      \
+     AULE_TENSOR_GROUPS | AULE_TENSOR_SHARED | AULE_TENSOR_SPREADS)
 /* Of these, what says of sequences where they are. */
 #define AULE_TENSOR_SEQUENCES (AULE_TENSOR_BROUGHT & ~AULE_TENSOR_SPREADS)
 

@@ -103,8 +103,9 @@ def paged(
 
 
 def padded(lengths: Any, *, rows: Any = None, positions: Positions | tuple | None = None, modified: bool = False) -> Axis:
-    """Queries or keys of which the first lengths[b] rows of sequence b count, int32 [B]. The rest is of keys, as of :func:`paged`, positions of queries
-    too; with rows a cache has any number of lines, of which sequence b has rows[b]."""
+    """Queries or keys of which the first lengths[b] rows of sequence b count, int32 [B]. The rest is of keys, as of :func:`paged`, rows and positions of
+    queries too; with rows a cache, or q, has any number of lines, of which sequence b has rows[b]. Of queries no two sequences have one line: o lies as q
+    does, 0 in lines that no sequence has."""
     layout, tensors, numbers = _beside("padded", rows, positions, modified)
     return Axis(layout, numbers, lengths=lengths, **tensors)
 

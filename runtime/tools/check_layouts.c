@@ -26,9 +26,9 @@ typedef struct Laid {
     AuSession written, call; /* of the first the signature alone: as the script has it */
     AuOptions options;       /* of call */
     const char *dtype;
-    const char *batch, *axis[2];                       /* the script's names of B, S and T */
-    char values[TEXT], shape[TEXT];                    /* of a sequence, of the call */
-    int64_t sequences, most[2], lines, pages, entries; /* of queries, of keys */
+    const char *batch, *axis[2];                          /* the script's names of B, S and T */
+    char values[TEXT], shape[TEXT];                       /* of a sequence, of the call */
+    int64_t sequences, most[2], lines[2], pages, entries; /* of queries, of keys */
     int64_t rows[2][MOST_SEQUENCES],
         held[2][MOST_SEQUENCES]; /* of the sequence; that the call has of them */
     int64_t starts[2][MOST_SEQUENCES + 1], first[MOST_SEQUENCES + 1]; /* in the call; pages */
@@ -69,6 +69,11 @@ static bool has_lengths(const Laid *l, int side)
     return has(l, side ? AULE_TENSOR_LENGTHS : AULE_TENSOR_LENGTHS_Q);
 }
 
+static bool has_lines(const Laid *l, int side)
+{
+    return has(l, side ? AULE_TENSOR_ROWS : AULE_TENSOR_ROWS_Q);
+}
+
 /* The position of its first row, where queries are some of a sequence's. */
 static int64_t first_of(int64_t b) { return b % EVERY; }
 
@@ -96,13 +101,15 @@ static void choose_rows(Laid *l)
         l->first[b + 1] = l->first[b] + pages;
     }
     l->pages = l->first[l->sequences] + 1; /* one is nobody's */
-    l->lines = l->sequences + (has(l, AULE_TENSOR_ROWS) ? 2 : 0);
+    for (int side = 0; side < 2; side++)
+        l->lines[side] = l->sequences + (has_lines(l, side) ? 2 : 0);
 }
 
-/* The row of a table, or of a cache, that a sequence has. */
-static int64_t line_of(const Laid *l, int64_t b)
+/* The row of q, or of a table or a cache, that a sequence has: some are nobody's. */
+static int64_t line_of(const Laid *l, int side, int64_t b)
 {
-    return has(l, AULE_TENSOR_ROWS) ? l->lines - 1 - b : b;
+    if (!has_lines(l, side)) return b;
+    return side ? l->lines[1] - 1 - b : b + 1;
 }
 
 /* ---- sizes and lists of the call */
@@ -148,13 +155,13 @@ static void add_sizes(Laid *l)
     add_size(l, l->batch, "", l->sequences);
     for (int side = 0; side < (is_one ? 1 : 2); side++) {
         add_size(l, l->axis[side], "", room(l, side));
-        add_size(l, l->axis[side], "_ends", (side && csr ? l->lines : l->sequences) + 1);
+        add_size(l, l->axis[side], "_ends", (side && csr ? l->lines[1] : l->sequences) + 1);
+        add_size(l, l->axis[side], "_lines", l->lines[is_one ? 1 : side]);
         add_size(l, l->axis[side], "_most", l->most[side]);
     }
     add_size(l, keys, "_pages", l->pages);
     add_size(l, keys, "_slots", PAGE);
     add_size(l, keys, "_entries", csr ? l->first[l->sequences] + 1 : l->entries);
-    add_size(l, keys, "_lines", l->lines);
     add_size(l, keys, "_shares", l->sequences);
     add_own_sizes(l);
 }
@@ -165,7 +172,7 @@ static void fill_table(const Laid *l, AuArray *table, const int32_t *line_starts
     int32_t *values = table->data;
     for (size_t i = 0; i < table->bytes / sizeof *values; i++) values[i] = -1;
     for (int64_t b = 0; b < l->sequences; b++) {
-        const int64_t line = line_of(l, b),
+        const int64_t line = line_of(l, 1, b),
                       at = line_starts ? line_starts[line] : line * l->entries;
         for (int64_t n = l->first[b]; n < l->first[b + 1]; n++)
             values[at + n - l->first[b]] = (int32_t)session_page(n, l->pages);
@@ -175,10 +182,11 @@ static void fill_table(const Laid *l, AuArray *table, const int32_t *line_starts
 /* Lines in their order, of which sequence b has line_of. */
 static void fill_line_starts(const Laid *l, int32_t *values)
 {
-    for (int64_t line = 0; line < l->lines; line++) {
+    for (int64_t line = 0; line < l->lines[1]; line++) {
         values[line + 1] = values[line];
         for (int64_t b = 0; b < l->sequences; b++)
-            if (line_of(l, b) == line) values[line + 1] += (int32_t)(l->first[b + 1] - l->first[b]);
+            if (line_of(l, 1, b) == line)
+                values[line + 1] += (int32_t)(l->first[b + 1] - l->first[b]);
     }
 }
 
@@ -192,7 +200,8 @@ static void fill_list(const Laid *l, uint64_t flags, int32_t *values)
                               : flags & (AULE_TENSOR_FIRST | AULE_TENSOR_SHARED)  ? 0
                               : flags & AULE_TENSOR_FIRST_Q                       ? first_of(b)
                               : flags & (AULE_TENSOR_WHOLE | AULE_TENSOR_WHOLE_Q) ? l->rows[keys][b]
-                              : flags & AULE_TENSOR_ROWS                          ? line_of(l, b)
+                              : flags & AULE_TENSOR_ROWS                          ? line_of(l, 1, b)
+                              : flags & AULE_TENSOR_ROWS_Q                        ? line_of(l, 0, b)
                               : ends ? l->starts[keys][b]
                                      : l->held[keys][b]);
 }
@@ -218,7 +227,8 @@ static void fill_lists(Laid *l)
 static int64_t sequence_in_memory(const Laid *l, const char *axis, int64_t b, int64_t key)
 {
     if (!*axis) return 0; /* of packed rows there is one */
-    if (is_named(axis, l->axis[1], "_lines")) return line_of(l, b);
+    for (int side = 0; side < 2; side++)
+        if (is_named(axis, l->axis[side], "_lines")) return line_of(l, side, b);
     if (is_named(axis, l->axis[1], "_pages"))
         return session_page(l->first[b] + key / PAGE, l->pages);
     return b;

@@ -42,6 +42,7 @@ static int64_t element(const AuSession *s, uint32_t flags, int64_t i, int64_t la
     if (flags & (AULE_TENSOR_STARTS_Q | AULE_TENSOR_STARTS_K))
         return i * (flags & AULE_TENSOR_STARTS_Q ? q : k)->shape[2] / last;
     if (flags & AULE_TENSOR_TABLE_STARTS) return i * marked(s, AULE_TENSOR_TABLE)->shape[0] / last;
+    if (flags & AULE_TENSOR_ROWS_Q) return i % q->shape[0];
     if (flags & (AULE_TENSOR_LENGTHS_Q | AULE_TENSOR_WHOLE_Q)) return q->shape[2];
     if (flags & AULE_TENSOR_GROUPS) return i * q->shape[0] / last; /* which share no key */
     if (flags & (AULE_TENSOR_LENGTHS | AULE_TENSOR_WHOLE)) return room(s);

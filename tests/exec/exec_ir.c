@@ -95,8 +95,10 @@ static uint32_t layouts_of(const Run *r, const AuAttn *a, bool groups, AuAxisLay
                           : packed                ? AU_LAYOUT_PACKED
                                                   : AU_LAYOUT_DENSE;
     if (exec_has(r, "ragged"))
-        out[count++] = (AuAxisLayout){
-            .layout = AU_LAYOUT_PADDED, .axis = axes[0], .positions = exec_has(r, "turns")};
+        out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PADDED,
+                                      .axis = axes[0],
+                                      .rows = exec_has(r, "lines"),
+                                      .positions = exec_has(r, "turns")};
     const bool most = packed && exec_has(r, "most");
     if (packed)
         out[count++] = (AuAxisLayout){.layout = AU_LAYOUT_PACKED,

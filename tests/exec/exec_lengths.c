@@ -67,6 +67,14 @@ static void put_lengths(const Run *r, const Axes *x, uint32_t side, Tensor *list
         exec_put_at(list, b, (double)length_of(r, x, side, (int64_t)b));
 }
 
+/* Who has the row of q; nobody's is NaN, whichever sequence is asked for. */
+static int64_t sequence_of(const Run *r, int64_t line)
+{
+    int64_t b = 0;
+    while (b < r->tensors[0].shape[0] && exec_query_line_of(r, b) != line) b++;
+    return b;
+}
+
 void exec_set_lengths(Run *r, Run *out)
 {
     const Axes x = axes_of(r);
@@ -77,6 +85,7 @@ void exec_set_lengths(Run *r, Run *out)
         if (t->output || t->absent || t->bytes == r->tensors[n].bytes) continue;
         for (size_t i = 0; i < t->elements; i++) {
             place(t, i, at);
+            if (n == 0 && exec_has(r, "lines")) at[0] = sequence_of(r, at[0]);
             if (!is_there(r, &x, &x.tensors[n], at))
                 exec_put_at(t, i, is_whole(t->dtype) ? 1 : (double)NAN);
         }

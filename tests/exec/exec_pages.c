@@ -91,6 +91,47 @@ int64_t exec_line_of(const Run *r, int64_t b)
     return exec_has(r, "rows") ? lines_of(r) - 1 - b : b;
 }
 
+typedef enum Side { NO_ROWS, QUERIES, KEYS } Side;
+
+static Side side_of(const Tensor *t)
+{
+    switch (t->role) {
+    case AULE_ROLE_OUTPUT:
+    case AULE_ROLE_FINAL:
+    case AULE_ROLE_KEPT:
+    case AULE_ROLE_KEPT_ROW:
+    case AULE_ROLE_DOUT:
+    case AULE_ROLE_DFINAL: return QUERIES;
+    case AULE_ROLE_GRAD:
+        return strcmp(t->name, "dq") == 0                                 ? QUERIES
+               : strcmp(t->name, "dk") == 0 || strcmp(t->name, "dv") == 0 ? KEYS
+                                                                          : NO_ROWS;
+    default: return NO_ROWS;
+    }
+}
+
+static bool is_of_queries(const Tensor *t)
+{
+    return side_of(t) == QUERIES || strcmp(t->name, "q") == 0;
+}
+
+/* `lines`: q, o and finals have rows in another order than keys have with `rows`, the first and the last of them nobody's. */
+static int64_t lines_with(const Run *r, const Tensor *rows)
+{
+    if (!is_of_queries(rows)) return lines_of(r);
+    return rows->shape[0] + (exec_has(r, "lines") ? NOBODYS : 0);
+}
+
+int64_t exec_query_line_of(const Run *r, int64_t b)
+{
+    return exec_has(r, "lines") ? r->tensors[0].shape[0] - b : b;
+}
+
+static int64_t line_with(const Run *r, const Tensor *rows, int64_t b)
+{
+    return is_of_queries(rows) ? exec_query_line_of(r, b) : exec_line_of(r, b);
+}
+
 static size_t width_of(const Tensor *t) { return t->rank > 3 ? (size_t)t->shape[3] : 1; }
 
 /* Element n of a dense tensor [B, H, rows, width] among padded ones. */
@@ -98,14 +139,15 @@ static size_t padded_at(const Run *r, const Tensor *dense, size_t n)
 {
     const size_t keys = (size_t)dense->shape[2], width = width_of(dense),
                  heads = (size_t)dense->shape[1], row = n / width, b = row / keys / heads;
-    const size_t all = (size_t)exec_line_of(r, (int64_t)b) * heads + row / keys % heads;
+    const size_t all = (size_t)line_with(r, dense, (int64_t)b) * heads + row / keys % heads;
     return (all * (keys + BEHIND) + row % keys) * width + n % width;
 }
 
 static Tensor padded(Run *r, const Tensor *dense)
 {
     const int64_t room = dense->shape[2] + BEHIND,
-                  shape[4] = {lines_of(r), dense->shape[1], room, (int64_t)width_of(dense)};
+                  shape[4] = {lines_with(r, dense), dense->shape[1], room,
+                              (int64_t)width_of(dense)};
     Tensor all = exec_new_tensor(r, dense->name, dense->dtype, shape, dense->rank);
     all.role = dense->role, all.output = dense->output, all.absent = dense->absent;
     for (size_t n = 0; n < all.elements; n++) exec_put_at(&all, n, nothing(dense));
@@ -172,25 +214,6 @@ Tensor exec_key_rows(Run *r, const AuAttn *a, const Tensor *dense)
 }
 
 /* Whose rows a result or a gradient has. */
-typedef enum Side { NO_ROWS, QUERIES, KEYS } Side;
-
-static Side side_of(const Tensor *t)
-{
-    switch (t->role) {
-    case AULE_ROLE_OUTPUT:
-    case AULE_ROLE_FINAL:
-    case AULE_ROLE_KEPT:
-    case AULE_ROLE_KEPT_ROW:
-    case AULE_ROLE_DOUT:
-    case AULE_ROLE_DFINAL: return QUERIES;
-    case AULE_ROLE_GRAD:
-        return strcmp(t->name, "dq") == 0                                 ? QUERIES
-               : strcmp(t->name, "dk") == 0 || strcmp(t->name, "dv") == 0 ? KEYS
-                                                                          : NO_ROWS;
-    default: return NO_ROWS;
-    }
-}
-
 static Tensor lengths_of(Run *r, const Tensor *rows)
 {
     const int64_t batch = rows->shape[0];
@@ -291,6 +314,18 @@ Run *exec_padded(Run *r, AuAttn *attn)
 
 static Run *with_paged_keys(Run *r, AuAttn *paged);
 
+static void add_query_rows(Run *r, Run *out)
+{
+    const AuRowLayout *queries = &out->attn->queries;
+    if (!queries->has_rows) return;
+    const int64_t batch = r->tensors[0].shape[0];
+    Tensor rows = exec_new_tensor(out, "rows", AU_DT_I32, &batch, 1);
+    for (int64_t b = 0; b < batch; b++)
+        exec_put_at(&rows, (size_t)b, (double)exec_query_line_of(r, b));
+    out->tensors[queries->rows] = rows;
+    out->sizes[queries->lines] = batch + NOBODYS;
+}
+
 /* Queries, and keys as they are, padded or in pages. */
 Run *exec_ragged(Run *r, AuAttn *attn)
 {
@@ -306,6 +341,7 @@ Run *exec_ragged(Run *r, AuAttn *attn)
         out->sizes[attn_at(attn, attn->tensors[0].axes[2])->integer] += BEHIND;
     out->tensors[0] = padded(r, &r->tensors[0]);
     out->tensors[attn->queries.lengths] = lengths_of(r, &r->tensors[0]);
+    add_query_rows(r, out);
     for (uint32_t n = attn->tensor_count; n < out->tensor_count; n++)
         if (side_of(&out->tensors[n]) == QUERIES) out->tensors[n] = padded(r, &out->tensors[n]);
     exec_pack_inputs(r, out);
@@ -376,6 +412,12 @@ Run *exec_packed(Run *r, AuAttn *attn)
     return out;
 }
 
+/* Has no sequence the row of q? */
+static bool is_nobodys(const Run *r, size_t line)
+{
+    return line == 0 || line > (size_t)r->tensors[0].shape[0];
+}
+
 bool exec_unpack(Run *r, const Run *packed)
 {
     const uint32_t more = packed->attn->tensor_count - r->attn->tensor_count;
@@ -396,9 +438,10 @@ bool exec_unpack(Run *r, const Run *packed)
                    bytes);
         const bool is_0 = to->role == AULE_ROLE_OUTPUT || to->role == AULE_ROLE_GRAD;
         const size_t row = from->rank > 3 ? (size_t)from->shape[3] : 1,
-                     rows = (size_t)from->shape[2];
+                     rows = (size_t)from->shape[2], line = row * rows * (size_t)from->shape[1];
         for (size_t i = 0; i < from->elements && is_0; i++)
-            if (i / row % rows + BEHIND >= rows &&
+            if ((i / row % rows + BEHIND >= rows ||
+                 (rows_of->has_rows && is_of_queries(to) && is_nobodys(r, i / line))) &&
                 exec_get(from->bytes + i * bytes, to->dtype) != 0)
                 return exec_fail(r, to->name, "rows of no sequence are not 0");
     }

@@ -122,6 +122,8 @@ Run *exec_paged(Run *r, AuAttn *paged);
 /* In place of sequence [b] and its key, the page and the slot; the row of a cache that the sequence has. [r]: the dense run. */
 void exec_place_in_pages(const Run *r, int64_t *b, int64_t *key);
 int64_t exec_line_of(const Run *r, int64_t b);
+int64_t exec_query_line_of(const Run *r,
+                           int64_t b); /* the row of q that sequence b has (`lines`) */
 Run *exec_padded(Run *r, AuAttn *padded);
 /* `positions`: keys and values, and scales of tokens, at odd positions alone. */
 Run *exec_odd_keys(Run *r, const AuAttn *attn);

@@ -184,7 +184,7 @@ FEW = [
     ("blocks have rows of one head alone", "warps_decode_parts.c", 'tile_text(x->t, "%s * group", lanes_query_end(x))', 'lanes_query_end(x)'),
     ("results go to the row behind the last", "key_layout.c", '"mb < q_length"', '"mb < q_length + 1"'),
     ("packed rows of no sequence are left as they are", "key_layout.c", '"cdiv(behind_end - behind_first, %s)"', '"cdiv(behind_end - behind_end, %s)"'),
-    ("padded rows of no sequence are left as they are", "key_layout.c", 'write_nothing(x, "b, h, mb +: 1", columns, finals);', 'if (!columns) write_nothing(x, "b, h, mb +: 1", columns, finals);'),
+    ("padded rows of no sequence are left as they are", "key_layout.c", 'write_nothing(x, lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), columns, finals);', ';'),
     ("rows of no sequence are a sequence's", "key_layout.c", '"q_start + q_length + mb"', '"q_start + mb"'),
     ("sequences of one row more than few are nobody's", "key_layout.c", '"where(q_all - q_start > %s, q_all, q_start)"', '"where(q_all - q_start > 1 + %s, q_all, q_start)"'),
     ("sequences of as many rows as are few are nobody's", "key_layout.c", '"where(%s <= %s, %s, 0)"', '"where(%s < %s, %s, 0)"'),
@@ -199,6 +199,14 @@ FEW = [
     ("processors: blocks have the first one's rows", "lanes_decode.c", '"(block * %d + %s)"', '"(0 * block * %d + %s)"'),
     ("processors: values are the keys' first channels", "decode_rows.c", "row, x->p->attn->v_first, columns", "row, 0 * x->p->attn->v_first, columns"),
     ("processors: blocks behind the last row have rows", "lanes_decode.c", '"clamp(%s, 0, %d)"', '"max(min(%s, %d), 1)"'),
+]
+
+LINES = [
+    ("rows of q are the sequences'", "key_layout.c", 'return "q_line";', 'return "min(b, b + q_line)";'),
+    ("rows of q are one behind", "key_layout.c", 'lanes_query_line_of(x, "b"));\n    put_positions(x, LANES_QUERIES, false);', 'lanes_query_line_of(x, "(b + 1) % 2"));\n    put_positions(x, LANES_QUERIES, false);'),
+    ("rows of q that nobody has are left as they are", "query_lines.c", '"having == 0 && i < %s"', '"having > 1 && i < %s"'),
+    ("rows of q are nobody's", "query_lines.c", '"having == 0 && i < %s"', '"having >= 0 && i < %s"'),
+    ("the last sequence alone has a row of q", "query_lines.c", "1, having)", "1, 0)"),
 ]
 
 SHARES = [
@@ -309,7 +317,7 @@ GRADIENTS = [
 ]
 
 FURTHER = [
-    ("sequences have the rows of a cache of their number", "rows.c", 'if (place == AU_PLACE_LINES) return lanes_key_line(x);', 'if (place == AU_PLACE_LINES) return "b";'),
+    ("sequences have the rows of a cache of their number", "rows.c", 'side == LANES_KEYS ? lanes_key_line(x)', 'side == LANES_KEYS ? "b"'),
     ("packed rows are those of the first sequence", "rows.c", '.in_sequence = lanes_dot_is_in_sequence(x->p, n, side)', '.in_sequence = lanes_is_packed(x, side)'),
     ("tables of all sequences are packed", "rows.c", 'return is_packed(side == LANES_KEYS', 'return !a && is_packed(side == LANES_KEYS'),
     ("copies of further rows in pages are not waited for", "warps_pages.c", 'n < lanes_term_count(x); n++)\n        add_tokens(', 'n < 1; n++)\n        add_tokens('),
@@ -413,7 +421,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + CODES + APPEND + MATRICES + FURTHER, folder)
+        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LINES + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + CODES + APPEND + MATRICES + FURTHER, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -423,6 +431,7 @@ def main():
         "pages": (PAGES, [*scripts, " pages"], 300),
         "lanes": (LANES, [*scripts, "kernel-ir:generic"], 300),
         "few": (FEW, [*scripts, "unequal"], 300),
+        "lines": (LINES, [*scripts, "lines"], 300),
         "groups": (GROUPS, [*scripts, "groups shares"], 300),
         "back": (BACK, [*scripts, "keyed"], 120),
         "shares": (SHARES, [*scripts, "balanced lists"], 300),

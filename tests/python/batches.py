@@ -121,13 +121,13 @@ class Place:
 
     def read(self, x, b):
         """Of a result [B or 1, heads, rows, ..]: what sequence b has."""
-        return x[0, :, self.starts[b] : self.starts[b + 1]] if self.kind == "packed" else x[b, :, : self.counts[b]]
+        return x[0, :, self.starts[b] : self.starts[b + 1]] if self.kind == "packed" else x[self.lines[b], :, : self.counts[b]]
 
     def left(self, x):
         """What is of no sequence."""
         if self.kind == "packed":
             return [x[:, :, self.starts[-1] :]]
-        return [x[b, :, n:] for b, n in enumerate(self.counts)]
+        return [x[self.lines[b], :, n:] for b, n in enumerate(self.counts)] + [x[n] for n in range(self.line_count) if n not in self.lines]
 
 
 class Batch:

@@ -514,7 +514,7 @@ class QueryPositions(unittest.TestCase):
             made_of = text.replace("f32[S]", f"f32[{extent}]").replace("x[q_idx]", f"x[{read}]")
             with self.subTest(extent), self.assertRaisesRegex(aule.CompileError, f"axis {axis}: positions: the input 'x' has elements for all positions, of which . has fewer rows"):
                 aule.compile(made_of, layout=layout)
-        with self.assertRaisesRegex(aule.CompileError, "axis S: q and k have one axis; positions are those of queries or of keys"):
+        with self.assertRaisesRegex(aule.CompileError, "axis S: q and k have one axis; rows and positions are those of queries or of keys"):
             compiled(SCRIPTS / "documents.attn", "S=padded:positions")
         with self.assertRaisesRegex(aule.CompileError, "axis S: what `groups` share is for queries that are the last of their sequences; beside it `positions` of queries are not carried yet"):
             compiled(SCRIPTS / "gqa.attn", "S=padded:positions,T=paged:groups")
@@ -524,6 +524,106 @@ class QueryPositions(unittest.TestCase):
         lists = {"S_lengths": np.full(1, 3, np.int32), "S_first": np.zeros(1, np.int32), "S_whole": np.full(1, 3, np.int32)}
         with self.assertRaisesRegex(aule.Error, "gqa with layout S=padded:positions has no backward pass"):
             f.backward(f.forward(q, k, k, **lists), q)
+
+
+class QueryRows(unittest.TestCase):
+    """Queries in rows of an order of their own, some of them nobody's: o and finals lie as q does, to the bit what a call in order has; rows of nobody are 0,
+    their finals those of rows without a pair."""
+
+    def check(self, stem, layout, queries, device=None, more=(), params=None):
+        path = SCRIPTS / f"{stem}.attn"
+        case = Case(compiled(path), 16, queries=queries)
+        B = len(LENGTHS)
+        rows = np.random.default_rng(5).permutation(B + 3)[:B].astype(np.int32)
+        nobody = np.setdiff1d(np.arange(B + 3), rows)
+        q = np.full((B + 3, *case.tensors["q"].shape[1:]), np.nan, np.float32)
+        q[rows] = case.tensors["q"]
+        keys = {"T_lengths": LENGTHS} | (case.pools | {"T_table": case.table} if "paged" in layout else {n: case.tensors[n] for n in case.keys})
+        lists = dict(more)
+        if "S=padded" in layout:
+            lists["S_lengths"] = np.minimum([queries, 0, 1, queries - 1, 7, 2, queries], queries).astype(np.int32)
+        params = case.params | (params or {})
+        got = outputs(compiled(path, layout), case.tensors | keys | lists | {"q": q, "S_rows": rows}, params, device)
+        plain = layout.replace(":rows", "", 1).replace("S=dense,", "")
+        want = outputs(compiled(path, plain), case.tensors | keys | lists, params, device)
+        for n, (x, y) in enumerate(zip(got, want)):
+            np.testing.assert_array_equal(x[rows], y, err_msg=f"{stem}, {layout}: result {n}")
+            self.assertFalse(np.isnan(x).any())
+            if n == 0:
+                self.assertFalse(x[nobody].any(), "rows of nobody")
+            else: # as a row of the sequence without keys
+                np.testing.assert_array_equal(x[nobody], np.broadcast_to(y[LENGTHS == 0][0, :1, :1], x[nobody].shape))
+
+    def test_scripts(self):
+        for stem, layout, queries in (("gqa", "S=padded:rows,T=padded", 130), ("gqa", "S=dense:rows,T=padded", 70), ("rope", "S=padded:rows,T=paged", 130), ("alibi", "S=dense:rows,T=paged", 2),
+                                      ("gqa", "S=padded:rows,T=padded", 1), ("attention_sink", "S=padded:rows,T=paged", 40)):
+            with self.subTest(stem, layout=layout, queries=queries):
+                self.check(stem, layout, queries)
+
+    def test_beside(self):
+        """Keys by rows, too; positions of what the queries are."""
+        path, case = SCRIPTS / "gqa.attn", Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=20)
+        order = np.arange(7, dtype=np.int32)[::-1].copy()
+        caches = {n: case.tensors[n][order] for n in case.keys}
+        given = case.tensors | {"T_lengths": LENGTHS}
+        want = outputs(compiled(path, "T=padded"), given, {})[0]
+        got = outputs(compiled(path, "S=dense:rows,T=padded:rows"), given | caches | {"q": case.tensors["q"][order], "S_rows": order, "T_rows": order}, {})[0]
+        np.testing.assert_array_equal(got[order], want)
+        odd = {"S_first": np.ones(7, np.int32), "S_whole": np.full(7, 40, np.int32)}
+        for layout in ("S=padded:rows:positions,T=paged", "S=dense:rows:positions,T=padded"):
+            self.check("sliding_window", layout, 20, more=odd, params={"S_every": 2})
+
+    def test_axes(self):
+        """By axes=; parts are joined as they lie."""
+        f, plain = aule.compile(SCRIPTS / "gqa.attn", optimize=1), compiled(SCRIPTS / "gqa.attn")
+        r = np.random.default_rng(2)
+        q, k, v = (r.standard_normal((3, h, 40, 16)).astype(np.float32) for h in (4, 2, 2))
+        want = outputs(plain, {"q": q, "k": k, "v": v}, {})[0]
+        rows, lines = np.array([4, 0, 2], np.int32), np.full((5, 4, 40, 16), np.nan, np.float32)
+        lines[rows] = q
+        for axes in ({"S": aule.dense(rows=rows)}, {"S": aule.padded(np.full(3, 40, np.int32), rows=rows)}, {"S": aule.dense(rows=rows), "T": aule.padded(np.full(3, 40, np.int32))}):
+            o = f(lines, k, v, axes=axes)
+            np.testing.assert_allclose(o[rows], want, rtol=2e-5, atol=8e-6)
+            self.assertFalse(o[[1, 3]].any())
+        whole = np.full(3, 40, np.int32)
+        halves = [f.unfinished(lines, k[:, :, n::2], v[:, :, n::2], axes={"S": aule.dense(rows=rows), "T": aule.dense(positions=(np.full(3, n, np.int32), whole, 2))}) for n in range(2)]
+        o = f.combine(halves)["o"]
+        np.testing.assert_allclose(o[rows], want, rtol=2e-5, atol=8e-6)
+        self.assertFalse(o[[1, 3]].any())
+
+    def test_devices(self):
+        if not OTHERS:
+            self.skipTest("no device beside the processor")
+        self.check("gqa", "S=padded:rows,T=paged", 40, device=OTHERS[0])
+        self.check("gqa", "S=padded:rows,T=padded", 3, device=OTHERS[0])
+        f, case, r = compiled(SCRIPTS / "gqa.attn", "S=padded:rows,T=padded"), Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=20), np.random.default_rng(6)
+        given = {name: np.nan_to_num(x) for name, x in case.tensors.items()}
+        for _ in range(4):  # rows of several sequences, too
+            wild = {name: r.choice([-(2**31), -1, 0, 5, 96, 2**31 - 1], 7).astype(np.int32) for name in ("S_lengths", "S_rows")}
+            self.assertTrue(np.isfinite(outputs(f, given | wild | {"T_lengths": LENGTHS}, {}, OTHERS[0])[0]).all())
+
+    def test_wrong_rows(self):
+        f, case = compiled(SCRIPTS / "gqa.attn", "S=dense:rows,T=padded"), Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=5)
+        for at, value, message in ((3, -1, r"gqa: S_rows\[3\] is -1, q has 7 rows"), (3, 7, r"gqa: S_rows\[3\] is 7, q has 7 rows"),
+                                   (5, 1, r"gqa: S_rows\[1\] and \[5\] are both 1, where one output lies")):
+            rows = np.arange(7, dtype=np.int32)
+            rows[at] = value
+            with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
+                outputs(f, case.tensors | {"T_lengths": LENGTHS, "S_rows": rows}, {})
+        with self.assertRaisesRegex(aule.ArgumentError, "S_rows.* expected 7"):
+            outputs(f, case.tensors | {"T_lengths": LENGTHS, "S_rows": np.arange(4, dtype=np.int32)}, {})
+
+    def test_refused(self):
+        for script, layout, why in (("documents", "S=padded:rows", "q and k have one axis; rows and positions are those of queries or of keys"),
+                                    ("gqa", "S=padded:rows,T=paged:groups", "beside `groups` `rows` of queries are not carried yet"),
+                                    ("gqa", "S=packed:rows", "packed rows are where starts say, they have no `rows`"),
+                                    ("mla_prefill", "S=padded:rows", "has rows of each sequence, which beside `rows` of queries are not carried yet")):
+            with self.subTest(script, layout=layout), self.assertRaisesRegex(aule.CompileError, why):
+                compiled(SCRIPTS / f"{script}.attn", layout)
+        f = compiled(SCRIPTS / "gqa.attn", "S=dense:rows")
+        q, k = np.zeros((2, 4, 3, 16), np.float32), np.zeros((2, 2, 3, 16), np.float32)
+        with self.assertRaisesRegex(aule.Error, "gqa with layout S=dense:rows has no backward pass"):
+            f.backward(f.forward(q, k, k, S_rows=np.arange(2, dtype=np.int32)), q)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ OWN = {
     "own_whole": HEAD.format("param scale: f32 = 0.5; score_mod(s, b, h, i, j) = s * scale - 0.01 * abs(f32(q_pos - j)) / (1.0 + log(f32(max(T, 1)))); online softmax;"),
 }
 SHORT = ["gqa", "alibi", "rope", "attention_sink", "block_causal", "gated", "tree", "own_online"]
-QUERIES = ["dense", "packed:most", "packed", "padded"]
+QUERIES = ["dense", "packed:most", "packed", "padded", "padded:rows"]
 LONG = SHORT + ["mla_decode", "sliding_window", "softcap", "qk_norm", "forgetting", "sigmoid", "softmax_one", "relu", "power", "retention", "laplace", "cross", "t5_decoder", "relative_bias", "kerple",
                 "scalable_softmax", "chunked", "sink_window", "differential", "squared_relu", "mla_prefill", "own_data", "own_rows", "own_whole"]
 KEYS = ["dense", "paged", "padded", "packed", "paged:groups", "paged:rows:csr", "packed:most", "dense:rows", "paged:positions", "paged:modified"]
@@ -96,7 +96,9 @@ REFUSED: list[tuple[dict, str]] = [
     ({"keys": words("packed:positions")}, "packed rows are positions from 0 on, others are not carried yet"),
     ({"keys": words("packed:modified")}, "modified rows are those of a cache: of keys, dense, padded or paged"),
     ({"queries": "paged"}, "it is the length of q, and queries lie in no pages"),
-    ({"queries": words("padded:rows")}, "it is the length of q; rows are those of keys"),
+    ({"queries": words("padded:rows"), "keys": words("paged:groups")}, "beside `groups` `rows` of queries are not carried yet"),
+    ({"queries": words("padded:rows"), "script": "mla_prefill"}, "has rows of each sequence, which beside `rows` of queries are not carried yet"),
+    *(({"queries": words("padded:rows"), "script": script}, "q and k have one axis; rows and positions are those of queries or of keys") for script in ONE_AXIS),
     ({"script": "swin", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
     ({"script": "natten2d", "queries": laid}, "a `require` asks for its length, which is each sequence's own"),
     *(
@@ -120,7 +122,7 @@ def is_apart(row):
 def design():
     rows = covering(factors(LONG, MORE_KEYS, MORE_STORAGES) if FULL else factors(SHORT, KEYS, STORAGES), is_apart)
     scripts = ONE_AXIS if FULL else ONE_AXIS[:4]
-    one = factors(scripts, [None], [None]) | {"slots": [16]}
+    one = factors(scripts, [None], [None]) | {"slots": [16], "queries": [x for x in QUERIES if "rows" not in x]}
     return rows + covering(one, is_apart)
 
 
@@ -276,7 +278,7 @@ class Design(unittest.TestCase):
 
     def test_refused(self):
         """What is in REFUSED is refused, in these words."""
-        every = {"script": LONG + ONE_AXIS + ["swin", "natten2d"], "keys": [*MORE_KEYS, *NOWHERE], "queries": QUERIES + ["paged", "padded:rows", "padded:positions"], "storage": MORE_STORAGES}
+        every = {"script": LONG + ONE_AXIS + ["swin", "natten2d"], "keys": [*MORE_KEYS, *NOWHERE], "queries": QUERIES + ["paged", "padded:positions"], "storage": MORE_STORAGES}
         for levels, message in REFUSED:
             found = [dict(zip(levels, row)) for row in itertools.product(*[[x for x in every[f] if has({f: x}, **{f: levels[f]})] for f in levels])]
             self.assertTrue(found, message)

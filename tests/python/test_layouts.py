@@ -409,7 +409,7 @@ class Packed(unittest.TestCase):
     def test_refused_by_name(self):
         for stem, layout, message in (
             ("gqa", "S=paged", "it is the length of q, and queries lie in no pages"),
-            ("gqa", "S=padded:rows", "it is the length of q; rows are those of keys"),
+            ("documents", "S=padded:rows", "q and k have one axis; rows and positions are those of queries or of keys"),
             ("gqa", "X=packed", "has no such axis of queries or keys"),
             ("gqa", "T=packed,T=paged", "the axis has a layout already"),
             ("gqa", "T=dense,T=paged", "T=paged: the axis has a layout already"),
