@@ -38,13 +38,16 @@ static const Machine machines[] = {
     {"lanes", "cpu", "x86-64-v3", "f32"},
     {"lanes", "opencl", "generic", "f32"},
     {"warps", "cuda", "sm_90", "bf16"},
+    {"warps", "metal", "apple9", "f16"},
 };
 enum { MACHINES = sizeof machines / sizeof *machines };
 
-/* Few queries with keys in parts are for processors, or for warps; kernels of few queries beside many have the shapes that are asked of each. */
+/* Few queries with keys in parts are for processors, or for warps; kernels of few queries beside many have the shapes that are asked of each; of Apple's, those that
+ * no other machine has. */
 static bool is_made_on(const Key *key, const Machine *m)
 {
     return strncmp(key->schedule, m->schedules, 5) == 0 && !strstr(key->schedule, "_mixed") &&
+           (strcmp(key->schedule, "warps_back_far") == 0) == (strcmp(m->target, "metal") == 0) &&
            (strcmp(key->schedule, "lanes_decode") != 0 || strcmp(m->target, "cpu") == 0) &&
            (strcmp(key->schedule, "lanes_packed") != 0 || strcmp(m->target, "cpu") != 0);
 }
