@@ -416,25 +416,69 @@ static aule_status check_query_length(const aule_plan *plan, int32_t list, const
                    (long long)room);
 }
 
-/* Which row of q and o sequence [b] has, and that none before it has: its output is there. */
-static aule_status check_query_line(const aule_plan *plan, int32_t rows, const aule_address *at,
-                                    int64_t b, AuSink sink)
+/* The list `rows` of queries: which row of q, and so of o, each sequence has. */
+typedef struct QueryLines {
+    const aule_plan *plan;
+    uint32_t list;
+    const aule_address *at;
+    int64_t sequences, lines;
+} QueryLines;
+
+static int64_t line_of(const QueryLines *q, int64_t b)
 {
-    if (rows < 0) return AULE_OK;
-    const aule_attention_v1 *a = plan->attention;
-    const uint32_t list = (uint32_t)rows;
-    const char *name = rt_tensor(a, list)->name;
-    const int64_t lines = rt_bound_extent(plan, first_of(a, AULE_ROLE_Q), 0),
-                  line = rt_i32_at(plan, list, &at[list], b, 0);
-    if (line < 0 || line >= lines)
-        return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, q has %lld rows", a->name,
-                       name, (long long)b, (long long)line, (long long)lines);
-    for (int64_t other = 0; other < b; other++)
-        if (rt_i32_at(plan, list, &at[list], other, 0) == line)
-            return rt_fail(sink, AULE_ERROR_TENSOR,
-                           "%s: %s[%lld] and [%lld] are both %lld, where one output lies", a->name,
-                           name, (long long)other, (long long)b, (long long)line);
+    return rt_i32_at(q->plan, q->list, &q->at[q->list], b, 0);
+}
+
+static aule_status say_shared_line(const QueryLines *q, int64_t b, AuSink sink)
+{
+    const aule_attention_v1 *a = q->plan->attention;
+    const int64_t line = line_of(q, b);
+    int64_t other = 0;
+    while (line_of(q, other) != line) other++;
+    return rt_fail(sink, AULE_ERROR_TENSOR,
+                   "%s: %s[%lld] and [%lld] are both %lld, where one output lies", a->name,
+                   rt_tensor(a, q->list)->name, (long long)other, (long long)b, (long long)line);
+}
+
+/* No two sequences have one row: those that are taken are bits, of some rows at a time, so that nothing is allocated and time grows
+ * with the sequences. */
+static aule_status check_lines_differ(const QueryLines *q, int64_t most, AuSink sink)
+{
+    enum { WINDOW = 1 << 16, BITS = 64 };
+    uint64_t taken[WINDOW / BITS];
+    for (int64_t from = 0; from <= most; from += WINDOW) {
+        memset(taken, 0, sizeof taken);
+        for (int64_t b = 0; b < q->sequences; b++) {
+            const int64_t at = line_of(q, b) - from;
+            if (at < 0 || at >= WINDOW) continue;
+            const uint64_t bit = (uint64_t)1 << at % BITS;
+            if (taken[at / BITS] & bit) return say_shared_line(q, b, sink);
+            taken[at / BITS] |= bit;
+        }
+    }
     return AULE_OK;
+}
+
+static aule_status check_query_lines(const aule_plan *plan, int32_t rows, const aule_address *at,
+                                     AuSink sink)
+{
+    if (rows < 0 || !plan->bound.tensors[rows]) return AULE_OK;
+    const aule_attention_v1 *a = plan->attention;
+    const QueryLines q = {.plan = plan,
+                          .list = (uint32_t)rows,
+                          .at = at,
+                          .sequences = rt_bound_extent(plan, (uint32_t)rows, 0),
+                          .lines = rt_bound_extent(plan, first_of(a, AULE_ROLE_Q), 0)};
+    int64_t most = -1;
+    for (int64_t b = 0; b < q.sequences; b++) {
+        const int64_t line = line_of(&q, b);
+        if (line < 0 || line >= q.lines)
+            return rt_fail(sink, AULE_ERROR_TENSOR, "%s: %s[%lld] is %lld, q has %lld rows",
+                           a->name, rt_tensor(a, q.list)->name, (long long)b, (long long)line,
+                           (long long)q.lines);
+        if (line > most) most = line;
+    }
+    return check_lines_differ(&q, most, sink);
 }
 
 /* And those that are some of a sequence's, packed ones when their starts were looked at. */
@@ -460,9 +504,8 @@ static aule_status check_queries(const aule_plan *plan, const AuBound *bound,
             length = rt_i32_at(plan, (uint32_t)starts, &at[starts], b + 1, 0) -
                      rt_i32_at(plan, (uint32_t)starts, &at[starts], b, 0);
         if (!status) status = check_positions(plan, &positions, at, b, length, sink);
-        if (!status) status = check_query_line(plan, rows, at, b, sink);
     }
-    return status;
+    return status ? status : check_query_lines(plan, rows, at, sink);
 }
 
 /* Keys, by the list that each sequence has an element of. */

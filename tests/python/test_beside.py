@@ -612,6 +612,10 @@ class QueryRows(unittest.TestCase):
                 outputs(f, case.tensors | {"T_lengths": LENGTHS, "S_rows": rows}, {})
         with self.assertRaisesRegex(aule.ArgumentError, "S_rows.* expected 7"):
             outputs(f, case.tensors | {"T_lengths": LENGTHS, "S_rows": np.arange(4, dtype=np.int32)}, {})
+        q, k = np.zeros((70001, 2, 1, 16), np.float32), np.zeros((3, 1, 4, 16), np.float32)
+        lists = {"T_lengths": np.full(3, 4, np.int32), "S_rows": np.array([70000, 3, 70000], np.int32)}
+        with self.assertRaisesRegex(aule.ArgumentError, r"S_rows\[0\] and \[2\] are both 70000"):
+            f(q, k, k, **lists)
 
     def test_refused(self):
         for script, layout, why in (("documents", "S=padded:rows", "q and k have one axis; rows and positions are those of queries or of keys"),
