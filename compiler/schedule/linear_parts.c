@@ -387,8 +387,9 @@ void lin_wide_strip(const AuProblem *p, AuShape *out)
     const int32_t vectors = (p->e + caps->lanes - 1) / caps->lanes;
     const int32_t block = caps->has_private ? caps->registers / 8 : 4;
     int32_t whole = vectors, most = block;
+    if (vectors > (caps->has_private ? block : TILE_MOST_COLUMNS))
+        whole = (vectors + block - 1) / block * block;
     if (caps->has_private) {
-        if (vectors > block) whole = (vectors + block - 1) / block * block;
         while (most * caps->lanes < 128 && 4 * most * p->d < caps->private_words) most *= 2;
     }
     out->query_registers = lin_strip(p, whole, most);

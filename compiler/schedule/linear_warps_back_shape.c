@@ -72,10 +72,8 @@ static const char *refusal_of_own(AuArena *arena, const AuProblem *p)
                          UNIT);
     if (p->hooks->has_out_mod) return "an out_mod beside feedback by rows of its own";
     if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
-        return au_format(arena,
-                         "feedback by rows of its own, for whose decays sums are products of bf16, "
-                         "which %s does not have",
-                         p->caps->name);
+        return "feedback by rows of its own, for whose decays sums are products of bf16, which "
+               "this machine does not have";
     return NULL;
 }
 
@@ -92,9 +90,8 @@ static const char *refusal_of_channels(AuArena *arena, const AuProblem *p)
     if (lin_problem_has(p, AU_SLOT_BONUS) && lin_problem_has(p, AU_SLOT_WRITE))
         return "a bonus beside a strength";
     if (!warps_copy_ahead(p) || !linear_warps_sums_atom(p))
-        return au_format(
-            arena, "a decay a channel, whose sums are products of bf16, which %s does not have",
-            p->caps->name);
+        return "a decay a channel, whose sums are products of bf16, which this machine does not "
+               "have";
     return NULL;
 }
 

@@ -656,6 +656,10 @@ def _find_torch() -> None:
         _torch_calls = _torch
 
 
+# As _read_append: a program may import torch after the attention, and trace its first call.
+_find_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def check_number(x: Any, what: str, way: str, caller: str) -> None:
     """Refuses a parameter whose gradient would be lost: a tensor of torch's that wants one. [way]: how to have it."""
     if is_torch(x):
@@ -665,11 +669,11 @@ def check_number(x: Any, what: str, way: str, caller: str) -> None:
 
 def is_traced() -> bool:
     """Whether torch.compile looks at what is done, in place of doing it."""
+    _find_torch()
     return _torch_calls is not None and _torch_calls.is_traced()
 
 
 def torch_calls_for(call: Call) -> Any:
     """The module for calls on torch tensors; None for other tensors. torch is not imported for it."""
-    if _torch_calls is None:
-        _find_torch()
+    _find_torch()
     return _torch_calls if _torch_calls is not None and _torch_calls.takes(call) else None

@@ -1,6 +1,9 @@
 """Calls on torch tensors."""
 
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import unittest
 import warnings
@@ -8,11 +11,23 @@ import warnings
 import numpy as np
 
 import aule
-from support import E, inputs, load, sample, torch
+from support import E, ROOT, inputs, load, sample, torch
 
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Torch(unittest.TestCase):
+    def test_imported_late(self):
+        """A program that imports torch after the attention, and whose first call is traced: a dense one, and one with axes."""
+        for call in ("f(t, t, t)", "f(t, t, t, axes={'T': aule.padded(n)})"):
+            program = f"""import aule
+f = aule.compile({str(ROOT / "attn_scripts/gqa.attn")!r})
+import torch
+t, n = torch.ones(2, 2, 5, 16), torch.tensor([5, 3], dtype=torch.int32)
+assert torch.equal(torch.compile(lambda t, n: {call}, fullgraph=True, backend="eager")(t, n), {call})"""
+            with self.subTest(call):
+                ran = subprocess.run([sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, capture_output=True, text=True, timeout=120)
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+
     def setUp(self):
         self.f = load()
         self.x = inputs()
