@@ -20,23 +20,29 @@ static aule_status damaged(const Check *check, const char *what)
                    check->attention, check->attention[0] ? ": " : "", what);
 }
 
-/* Arrays: both empty or both there, not too many, and all of it in the file. */
+/* What an array is of. */
+#define ITEM(type) sizeof(type), _Alignof(type)
+
+/* Arrays: both empty or both there, not too many, where such items may lie, and all of it in the file. */
 static bool bad_array(const Check *check, const void *items, uint32_t count, uint32_t limit,
-                      size_t bytes)
+                      size_t bytes, size_t alignment)
 {
-    return count > limit || (count > 0 && (!items || !rt_is_loaded(check->segments, items,
-                                                                   (uint64_t)count * bytes)));
+    return count > limit ||
+           (count > 0 && (!items || (uintptr_t)items % alignment ||
+                          !rt_is_loaded(check->segments, items, (uint64_t)count * bytes)));
 }
 
 /* Of structures that begin with their size, which is that of a step, and at least as long as we know them. */
 static bool bad_rows(const Check *check, const void *items, uint32_t count, uint32_t limit,
                      size_t least)
 {
+    enum { ROWS_ALIGNMENT = 8 };
     uint32_t size;
     if (count == 0) return false;
-    if (bad_array(check, items, 1, limit, sizeof size) || (uintptr_t)items % 8) return true;
+    if (bad_array(check, items, 1, limit, sizeof size, ROWS_ALIGNMENT)) return true;
     memcpy(&size, items, sizeof size);
-    return size < least || size % 8 || bad_array(check, items, count, limit, size);
+    return size < least || size % ROWS_ALIGNMENT ||
+           bad_array(check, items, count, limit, size, ROWS_ALIGNMENT);
 }
 
 static bool bad_text(const Check *check, const char *text)
@@ -109,7 +115,7 @@ static bool bad_rows_of_lists(const aule_attention_v1 *a)
 
 static aule_status check_signature(const Check *check, const aule_attention_v1 *a)
 {
-    if (bad_array(check, a->sizes, a->size_count, AULE_MAX_SIZES, sizeof *a->sizes))
+    if (bad_array(check, a->sizes, a->size_count, AULE_MAX_SIZES, ITEM(aule_size_v1)))
         return damaged(check, "the table of sizes");
     for (uint32_t i = 0; i < a->size_count; i++)
         if (bad_text(check, a->sizes[i].name)) return damaged(check, "a size without a name");
@@ -118,7 +124,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
         if (bad_text(check, t->name) || t->role >= AULE_ROLES || !rt_dtype_is_known(t->dtype) ||
-            bad_array(check, t->axes, t->rank, AULE_MAX_RANK, sizeof *t->axes) || bad_list(a, t))
+            bad_array(check, t->axes, t->rank, AULE_MAX_RANK, ITEM(aule_expr)) || bad_list(a, t))
             return damaged(check, "a tensor of the signature");
         for (uint32_t axis = 0; axis < t->rank; axis++) {
             if (bad_expr(check, &t->axes[axis])) return damaged(check, "an axis without an extent");
@@ -136,7 +142,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
         if (bad_text(check, p->name) || !known || bad_option(check, &p->default_value))
             return damaged(check, "a parameter of the signature");
     }
-    if (bad_array(check, a->requires_, a->require_count, UINT16_MAX, sizeof *a->requires_))
+    if (bad_array(check, a->requires_, a->require_count, UINT16_MAX, ITEM(aule_require_v1)))
         return damaged(check, "the table of requirements");
     for (uint32_t i = 0; i < a->require_count; i++)
         if (bad_text(check, a->requires_[i].text) || bad_expr(check, &a->requires_[i].condition))
@@ -209,7 +215,7 @@ static bool bad_touches(const Check *check, const aule_attention_v1 *a, const au
     const uint32_t words = rt_touch_words(launch->slot_count);
     if (!rt_knows_touches(launch)) return false;
     if (launch->touch_count != words || (uintptr_t)launch->touches % sizeof words ||
-        bad_array(check, launch->touches, words, AULE_MAX_SLOTS, sizeof *launch->touches))
+        bad_array(check, launch->touches, words, AULE_MAX_SLOTS, ITEM(uint32_t)))
         return true;
     for (uint32_t n = 0; n < launch->slot_count; n++)
         if (bad_touch(a, v, &launch->slots[n], rt_touch(launch, n))) return true;
@@ -223,7 +229,7 @@ static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
     if (bad_text(check, launch->entry) ||
         (host && (!launch->host || !rt_is_loaded_code(check->segments, (uintptr_t)launch->host))))
         return damaged(check, "a kernel without an entry");
-    if (bad_array(check, launch->slots, launch->slot_count, AULE_MAX_SLOTS, sizeof *launch->slots))
+    if (bad_array(check, launch->slots, launch->slot_count, AULE_MAX_SLOTS, ITEM(aule_slot_v1)))
         return damaged(check, "a parameter block");
     for (uint32_t i = 0; i < launch->slot_count; i++)
         if (bad_slot(a, v, &launch->slots[i])) return damaged(check, "a slot of a parameter block");
@@ -288,12 +294,12 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
     if (v->code_format != AULE_CODE_HOST &&
         (!v->code || v->code_bytes == 0 || !rt_is_loaded(check->segments, v->code, v->code_bytes)))
         return damaged(check, "a variant");
-    if (bad_array(check, v->fixed, v->fixed_count, AULE_MAX_SIZES, sizeof *v->fixed))
+    if (bad_array(check, v->fixed, v->fixed_count, AULE_MAX_SIZES, ITEM(aule_fixed_v1)))
         return damaged(check, "a variant's fixed sizes");
     for (uint32_t i = 0; i < v->fixed_count; i++)
         if (v->fixed[i].size >= a->size_count) return damaged(check, "a variant's fixed sizes");
     if (bad_array(check, v->workspaces, v->workspace_count, AULE_MAX_REGIONS,
-                  sizeof *v->workspaces))
+                  ITEM(aule_workspace_v1)))
         return damaged(check, "a variant's workspace");
     for (uint32_t i = 0; i < v->workspace_count; i++) {
         uint32_t align = v->workspaces[i].align;
@@ -314,7 +320,7 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
     if (rt_condition(v) && bad_expr(check, rt_condition(v)))
         return damaged(check, "a variant's condition");
     if (rt_check_count(v) &&
-        bad_array(check, v->checks, v->check_count, UINT16_MAX, sizeof *v->checks))
+        bad_array(check, v->checks, v->check_count, UINT16_MAX, ITEM(aule_check_v1)))
         return damaged(check, "a variant's table of checks");
     for (uint32_t i = 0; i < rt_check_count(v); i++)
         if (bad_check(check, a, v, &v->checks[i]))

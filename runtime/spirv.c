@@ -115,3 +115,14 @@ const char *rt_spirv_wrong(const aule_variant_v1 *variant, AuSpirvFlavour flavou
         return of[flavour].otherwise;
     return is_whole(&words) ? NULL : "a module of SPIR-V that is damaged";
 }
+
+void rt_spirv_mark_loops(uint32_t *words, size_t count, uint32_t less, uint32_t more)
+{
+    enum { LOOP_MERGE = 246, CONTROL = 3 };
+    for (size_t at = HEAD, length; at < count; at += length) {
+        length = words[at] >> 16;
+        if (!length || length > count - at) return;
+        if ((words[at] & 0xffff) == LOOP_MERGE && length > CONTROL)
+            words[at + CONTROL] = (words[at + CONTROL] & ~less) | more;
+    }
+}

@@ -86,9 +86,8 @@ static bool parts(const SpvEmit *e, const AuInstr *in)
 
 static void loop(SpvEmit *e, AuVal v)
 {
-    const uint32_t how[] = {[AU_UNROLL_AUTO] = 0,
-                            [AU_UNROLL_FULL] = 1,
-                            [AU_UNROLL_NEVER] = e->flavour->says_never ? 2 : 0};
+    static const uint32_t how[] = {
+        [AU_UNROLL_AUTO] = 0, [AU_UNROLL_FULL] = 1, [AU_UNROLL_NEVER] = 2};
     SpvModule *m = e->m;
     const AuInstr in = *kernel_at(e->k, v);
     const SpvId word = spirv_scalar(m, AU_I32), truth = spirv_scalar(m, AU_I1);

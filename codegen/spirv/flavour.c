@@ -40,7 +40,7 @@ static bool kernel_has(AuKOp op) { return spirv_kernel.functions[op] != 0; }
     .modes_have_bits = true, .banner = SPV_ModuleProcessed, .set = "GLSL.std.450",                 \
     .functions = {[AU_K_RINT] = 2,  [AU_K_ABS] = 4,  [AU_K_FLOOR] = 8, [AU_K_CEIL] = 9,            \
                   [AU_K_SQRT] = 31, [AU_K_FMA] = 50, __VA_ARGS__},                                 \
-    .native = has, .marks_exact = true, .says_never = true, .far = SPV_IN_PhysicalStorageBuffer,   \
+    .native = has, .marks_exact = true, .far = SPV_IN_PhysicalStorageBuffer,                       \
     .far_bits16 = SPV_CAP_StorageBuffer16BitAccess, .far_bits8 = SPV_CAP_StorageBuffer8BitAccess,  \
     .seen = NON_PRIVATE, .everywhere = SPV_SCOPE_QUEUE_FAMILY,                                     \
     .order_far = SHADER_ORDER | OF_BUFFERS, .order_block = SHADER_ORDER | OF_WORKGROUP,            \
@@ -83,8 +83,7 @@ const SpvFlavour spirv_shader_tensors = {PLACES, .tensors = true};
 
 /* SPIR-V 1.0, which every device with modules takes. log2, tanh, erf and pow are too coarse there, as in OpenCL C (codegen/c/opencl.c).
  * Intel's compiler for processors forgets the sign of what lives across a barrier (docs/dev/testing.md), so -a is a difference,
- * and takes what leaves a loop with barriers for the same in all work-items that it computes at once, but where a barrier follows. Of loops
- * that must not be unrolled it leaves out stores behind them, so that nothing is said of those. */
+ * and takes what leaves a loop with barriers for the same in all work-items that it computes at once, but where a barrier follows. */
 #define KERNEL                                                                                     \
     .name = "SPIR-V for OpenCL", .capabilities = NUMBERS(SPV_CAP_Kernel, SPV_CAP_Addresses),       \
     .addressing = PHYSICAL_64, .memory_model = MODEL_OPENCL, .execution_model = EXECUTES_KERNEL,   \
@@ -114,8 +113,8 @@ const SpvFlavour spirv_kernel_subgroups = {KERNEL, SUBGROUPS_OF_INTEL};
 /* Of maxima that are functions Intel's compiler for GPUs sees, as of sums, that those among all lanes are one number: in kernels with blocks. Of backward it
  * makes a tenth fewer instructions by them, and spills twice as much. */
 #define PRODUCTS                                                                                   \
-    KERNEL, SUBGROUPS_OF_INTEL, .products = true, .says_never = true, .has_halves = true,          \
-                                .functions[AU_K_MAX] = 27, .functions[AU_K_MIN] = 28
+    KERNEL, SUBGROUPS_OF_INTEL, .products = true, .has_halves = true, .functions[AU_K_MAX] = 27,   \
+                                .functions[AU_K_MIN] = 28
 const SpvFlavour spirv_kernel_products = {PRODUCTS, .blocks = SPV_BLOCKS_BY_NAME};
 const SpvFlavour spirv_kernel_blocks = {PRODUCTS, .blocks = SPV_BLOCKS_BY_INSTRUCTION};
 const SpvFlavour spirv_kernel_bodies = {PRODUCTS, .products_have_bodies = true,

@@ -53,8 +53,6 @@ typedef struct SpvFlavour {
     bool negates_by_difference;
     bool meets_after_loops; /* a barrier behind each loop with barriers (flavour.c) */
     bool
-        says_never; /* of a loop that must not be unrolled (DontUnroll), which else is one like others */
-    bool
         has_pointers; /* arguments are pointers to elements; else numbers, and every access makes a pointer */
     bool
         subgroups; /* the lanes of an executor are a subgroup, which devices promise that get such modules */

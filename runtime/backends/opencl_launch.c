@@ -103,6 +103,28 @@ static const char *module_options(const aule_variant_v1 *variant)
                : "";
 }
 
+static bool is_processor(OpenCL *o)
+{
+    cl_ulong type = 0;
+    o->cl.clGetDeviceInfo(o->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    return type & CL_DEVICE_TYPE_CPU;
+}
+
+/* Intel's compiler for processors leaves out stores behind loops that must not be unrolled, where it computes several work-items at once: rows of
+ * no sequence kept what was there. */
+static aule_status create_of_module(OpenCL *o, Program *p, AuSink sink)
+{
+    const size_t bytes = (size_t)p->variant->code_bytes;
+    uint32_t *words = rt_alloc(o->memory, bytes);
+    cl_int code;
+    if (!words) return rt_fail_memory(sink);
+    memcpy(words, p->variant->code, bytes);
+    if (is_processor(o)) rt_spirv_mark_loops(words, bytes / sizeof *words, RT_SPIRV_DONT_UNROLL, 0);
+    p->program = o->program_with_il(o->context, words, bytes, &code);
+    rt_free(words);
+    return rt_opencl_check(sink, "clCreateProgramWithIL", code);
+}
+
 /* The program, and the options that its code is built with. */
 static aule_status create(OpenCL *o, Program *p, const char **options, AuSink sink)
 {
@@ -110,15 +132,10 @@ static aule_status create(OpenCL *o, Program *p, const char **options, AuSink si
     size_t length = (size_t)p->variant->code_bytes;
     cl_int code;
     *options = module_options(p->variant);
-    if (p->variant->code_format == AULE_CODE_SPIRV) {
-        p->program = o->program_with_il(o->context, text, length, &code);
-        return rt_opencl_check(sink, "clCreateProgramWithIL", code);
-    }
+    if (p->variant->code_format == AULE_CODE_SPIRV) return create_of_module(o, p, sink);
     p->program = o->cl.clCreateProgramWithSource(o->context, 1, &text, &length, &code);
     /* Generated code asks whether it runs on a processor: how far loops are unrolled depends on it. */
-    cl_ulong type = 0;
-    o->cl.clGetDeviceInfo(o->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    *options = type & CL_DEVICE_TYPE_CPU ? "-cl-std=CL1.2 -D AULE_PROCESSOR" : "-cl-std=CL1.2";
+    *options = is_processor(o) ? "-cl-std=CL1.2 -D AULE_PROCESSOR" : "-cl-std=CL1.2";
     return rt_opencl_check(sink, "clCreateProgramWithSource", code);
 }
 

@@ -24,19 +24,6 @@ void rt_vulkan_unload(void *state, void *program)
     if (!atomic_load(&v->hung)) end(v, program);
 }
 
-/* A processor's compiler takes long over loops that are written out, and the kernel is no faster: lavapipe built mha's kernels of f32
- * in 70 s so, in 1 s without. */
-static void keep_loops(uint32_t *words, size_t count)
-{
-    enum { HEADER = 5, LOOP_MERGE = 246, CONTROL = 3, DONT_UNROLL = 2 };
-    for (size_t at = HEADER, length; at < count; at += length) {
-        length = words[at] >> 16;
-        if (!length || length > count - at) return;
-        if ((words[at] & 0xffff) == LOOP_MERGE && length > CONTROL)
-            words[at + CONTROL] = DONT_UNROLL;
-    }
-}
-
 static aule_status make_module(Vulkan *v, const aule_variant_v1 *variant, VkShaderModule *module,
                                AuSink sink)
 {
@@ -44,7 +31,10 @@ static aule_status make_module(Vulkan *v, const aule_variant_v1 *variant, VkShad
     uint32_t *words = rt_alloc(v->heap, bytes);
     if (!words) return rt_fail_memory(sink);
     memcpy(words, variant->code, bytes);
-    if (v->cuts_loops) keep_loops(words, bytes / sizeof *words);
+    /* A processor's compiler takes long over loops that are written out, and the kernel is no faster: lavapipe built mha's kernels of f32
+     * in 70 s so, in 1 s without. */
+    if (v->cuts_loops)
+        rt_spirv_mark_loops(words, bytes / sizeof *words, RT_SPIRV_UNROLL, RT_SPIRV_DONT_UNROLL);
     const VkShaderModuleCreateInfo info = {
         .type = VK_TYPE_SHADER_MODULE, .bytes = bytes, .code = words};
     VkResult code = v->vk.vkCreateShaderModule(v->device, &info, NULL, module);

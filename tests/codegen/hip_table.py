@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from hip_objects import PRODUCTS as ARCHS
 from hip_objects import Object, objects
 
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tools"))
@@ -31,6 +30,7 @@ CONFIGURATIONS = [("mha", "f16", ("16", "32", "48", "64", "80", "96", "128", "16
 # AMD's ISA documents and "AMDGPU Usage", Kernel Descriptor. gfx908 has as many accumulation registers besides.
 MACHINES = {"gfx908": (256, 4, 10, 64, 4), "gfx90a": (512, 8, 8, 64, 4), "gfx942": (512, 8, 8, 64, 4), "gfx950": (512, 8, 8, 160, 4),
             "gfx1100": (1536, 24, 16, 128, 4), "gfx1200": (1536, 24, 16, 128, 4)}
+ARCHS = tuple(MACHINES)
 HEAD = "| kernel | machine | VGPR | AGPR | SGPR | LDS | scratch | spilled V | spilled S | waves | code | kernarg |"
 
 

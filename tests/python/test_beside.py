@@ -3,6 +3,9 @@ padded queries. Against calls of the same layout without it, to the bit, and den
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -601,6 +604,26 @@ class QueryRows(unittest.TestCase):
         for _ in range(4):  # rows of several sequences, too
             wild = {name: r.choice([-(2**31), -1, 0, 5, 96, 2**31 - 1], 7).astype(np.int32) for name in ("S_lengths", "S_rows")}
             self.assertTrue(np.isfinite(outputs(f, given | wild | {"T_lengths": LENGTHS}, {}, OTHERS[0])[0]).all())
+
+    def test_modules(self):
+        """Rows behind lengths, of nobody and of no sequence are written by SPIR-V modules as by source."""
+        devices = [d.id for d in aule.devices() if d.id in OTHERS and "SPIR-V_1.0" in d.features]
+        aulec = shutil.which("aulec", path=os.environ.get("AULE_LIBRARY_PATH", ""))
+        if not devices or aulec is None:
+            self.skipTest("no OpenCL device that takes modules, or no aulec")
+        q, k = (np.random.default_rng(2).standard_normal((2, heads, 40, 16)).astype(np.float32) for heads in (4, 2))
+        numbers = {"S_lengths": [20, 0], "T_lengths": [40, 40], "S_rows": [1, 0], "S_starts": [0, 9, 30]}
+        numbers = {name: np.array(x, np.int32) for name, x in numbers.items()}
+        for layout, lists in (("S=padded,T=padded", ("S_lengths", "T_lengths")), ("S=padded:rows,T=padded", ("S_lengths", "S_rows", "T_lengths")),
+                              ("S=packed,T=padded", ("S_starts", "T_lengths"))):
+            with self.subTest(layout), tempfile.TemporaryDirectory() as folder:
+                made = f"{folder}/f.so"
+                subprocess.run([aulec, SCRIPTS / "gqa.attn", "--target=opencl,cpu", "--arch=spirv,x86-64-v3", "--no-grad", "--dtype=f32", "--width=D=16", "--layout", layout, "-o", made], check=True)
+                f, rows = aule.load(made), q[:1] if "packed" in layout else q
+                given = {name: numbers[name] for name in lists}
+                want, o = f(rows, k, k, **given), np.full(rows.shape, 7, np.float32)
+                f(rows, k, k, **given, device=devices[0], out=o)
+                np.testing.assert_allclose(o, want, rtol=2e-5, atol=8e-6)
 
     def test_wrong_rows(self):
         f, case = compiled(SCRIPTS / "gqa.attn", "S=dense:rows,T=padded"), Case(compiled(SCRIPTS / "gqa.attn"), 16, queries=5)

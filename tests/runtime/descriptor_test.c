@@ -112,6 +112,7 @@ static void copy_sample(Copy *c)
     D(c->slots[0].index = TENSORS)                                                                 \
     D(c->slots[0].index = T_DO)                                                                    \
     D(c->slots[0].kind = 7)                                                                        \
+    D(c->launches[0].slots = (const aule_slot_v1 *)((uintptr_t)c->slots + 1))                      \
     D(c->slots[7].index = 2)                                                                       \
     D(c->tensors[T_K].flags |= AULE_TENSOR_IN_K)                                                   \
     D(c->slots[8].dim = 4)                                                                         \
