@@ -30,8 +30,8 @@ const char *driver_append_refusal(const AuAttn *a)
     if (a->keys.is_csr || a->keys.has_positions)
         return "it takes no caches by `csr` or `positions` yet";
     if (a->queries.layout == AU_LAYOUT_PADDED)
-        return "beside it queries are dense or packed: no padded ones, no positions of dense ones "
-               "yet";
+        return "beside it queries are dense or packed: no padded ones, no `rows` or `positions` of "
+               "dense ones yet";
     if (lie_otherwise(a))
         return "rows of keys of a further product (`dot`) are no [B, heads, T, channels]";
     if (is_modified(a) && (attn_stores_parts(&a->storage[0]) || attn_stores_parts(&a->storage[1])))

@@ -102,3 +102,21 @@ uint64_t descriptor_count(const AuStructMember *member, const void *data)
     if (member->kind == AU_M_CODE) return memcpy(&bytes, at, sizeof bytes), bytes;
     return memcpy(&count, at, sizeof count), count;
 }
+
+typedef struct AuWritten {
+    const void *bytes;
+    uint64_t length, at;
+} AuWritten;
+
+uint64_t *descriptor_code(AuArena *arena, AuCodes *all, const void *bytes, uint64_t length,
+                          bool *fresh)
+{
+    *fresh = false;
+    for (uint32_t n = 0; n < all->count; n++)
+        if (all->codes[n].length == length && memcmp(all->codes[n].bytes, bytes, length) == 0)
+            return &all->codes[n].at;
+    const AuWritten code = {.bytes = bytes, .length = length};
+    AU_PUSH(arena, all->codes, all->count, all->capacity, code);
+    *fresh = true;
+    return &all->codes[all->count - 1].at;
+}

@@ -40,6 +40,15 @@ extern const AuStruct descriptor_module;
 /* How many structures or words a member of [data] points to. */
 uint64_t descriptor_count(const AuStructMember *member, const void *data);
 
+/* Code that was written, and where: equal code of several variants is written once. */
+typedef struct AuCodes {
+    struct AuWritten *codes;
+    uint32_t count, capacity;
+} AuCodes;
+/* Where such code is; [fresh]: nowhere yet, and the caller says where, before it asks again. */
+uint64_t *descriptor_code(AuArena *arena, AuCodes *all, const void *bytes, uint64_t length,
+                          bool *fresh);
+
 /* image.c: the module as data of an object. Between members there are zeros, so that a script always gives the same. */
 AuImage descriptor_image(AuArena *arena, const aule_module_v1 *module);
 

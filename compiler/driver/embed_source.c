@@ -5,19 +5,11 @@
 
 #include <string.h>
 
-/* Code that is a table. */
-typedef struct Code {
-    const unsigned char *bytes;
-    uint64_t length;
-    uint32_t table;
-} Code;
-
 typedef struct Source {
     AuText *out;
     AuArena *arena;
     uint32_t next; /* number of the next table */
-    Code *codes;
-    uint32_t code_count, code_capacity;
+    AuCodes codes; /* the number of each one's table */
 } Source;
 
 /* Of tables, in the order in which members point to them. */
@@ -104,14 +96,12 @@ static uint32_t words(Source *s, const uint32_t *word, uint64_t count)
     return s->next++;
 }
 
-/* Equal code of several variants is one table. */
 static uint32_t code(Source *s, const unsigned char *bytes, uint64_t length)
 {
-    for (uint32_t n = 0; n < s->code_count; n++)
-        if (s->codes[n].length == length && memcmp(s->codes[n].bytes, bytes, length) == 0)
-            return s->codes[n].table;
-    const Code own = {bytes, length, s->next};
-    AU_PUSH(s->arena, s->codes, s->code_count, s->code_capacity, own);
+    bool fresh;
+    uint64_t *table = descriptor_code(s->arena, &s->codes, bytes, length, &fresh);
+    if (!fresh) return (uint32_t)*table;
+    *table = s->next;
     if (!memchr(bytes, 0, length)) { /* text */
         au_text_add(s->out, "static const char t%u[] =\n    ", s->next);
         quoted(s->out, (const char *)bytes, length, "\n    ");

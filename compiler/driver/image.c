@@ -4,19 +4,12 @@
 
 #include <string.h>
 
-/* Code that is there. */
-typedef struct Code {
-    const void *bytes;
-    uint64_t length, at;
-} Code;
-
 typedef struct Image {
     AuArena *arena;
     AuText bytes;
     AuImageFix *fixes;
     uint32_t count, capacity;
-    Code *codes;
-    uint32_t code_count, code_capacity;
+    AuCodes codes;
 } Image;
 
 /* A copy of [data] at the next offset that is aligned. */
@@ -53,15 +46,12 @@ static uint64_t put_list(Image *m, const AuStruct *type, const void *list, uint6
     return at;
 }
 
-/* Equal code of several variants is there once. */
 static uint64_t put_code(Image *m, const void *bytes, uint64_t length)
 {
-    for (uint32_t n = 0; n < m->code_count; n++)
-        if (m->codes[n].length == length && memcmp(m->codes[n].bytes, bytes, length) == 0)
-            return m->codes[n].at;
-    const Code code = {bytes, length, put(m, bytes, length + 1, 16)}; /* with a NUL behind it */
-    AU_PUSH(m->arena, m->codes, m->code_count, m->code_capacity, code);
-    return code.at;
+    bool fresh;
+    uint64_t *at = descriptor_code(m->arena, &m->codes, bytes, length, &fresh);
+    if (fresh) *at = put(m, bytes, length + 1, 16); /* with a NUL behind it */
+    return *at;
 }
 
 static void copy(Image *m, uint64_t at, const void *from, size_t bytes)

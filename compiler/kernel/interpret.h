@@ -97,6 +97,15 @@ const AuMatrixPlaces *kernel_matrix_places(AuArena *arena, AuMatrix which);
 void kernel_step_mma(const AuMachine *m, const AuStep *s, char *frame);
 void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_block(AuMachine *m, AuExecutor *e, const AuStep *s);
+/* A number that is the same in all lanes, i32 or i64: that operand of the step's. */
+int64_t kernel_number_at(const AuMachine *m, const AuExecutor *e, const AuStep *s,
+                         uint32_t operand);
+/* A surface and the place in it that is loaded, by either kind of matrices: operands from [n] on. */
+typedef struct AuSurfaceAt {
+    int64_t first, columns, rows, pitch, step, column, row;
+} AuSurfaceAt;
+AuSurfaceAt kernel_surface_at(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
+                              bool gathers);
 void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_step_place(AuMachine *m, AuExecutor *e, const AuStep *s);
 void kernel_begin_each(AuMachine *m, AuExecutor *e, const AuStep *s);

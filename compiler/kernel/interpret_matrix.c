@@ -151,12 +151,7 @@ void kernel_step_rows(AuMachine *m, AuExecutor *e, const AuStep *s)
 
 /* ---- blocks of surfaces */
 
-typedef struct Surface {
-    int64_t first, columns, rows, pitch, step, column, row;
-} Surface;
-
-/* A number that is the same in all lanes. */
-static int64_t number_at(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t operand)
+int64_t kernel_number_at(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t operand)
 {
     const AuVal v = kernel_operand(m->k, &m->k->instrs[s->instr], operand);
     int32_t narrow;
@@ -169,20 +164,20 @@ static int64_t number_at(const AuMachine *m, const AuExecutor *e, const AuStep *
     return narrow;
 }
 
-static Surface surface_of(const AuMachine *m, const AuExecutor *e, const AuStep *s)
+AuSurfaceAt kernel_surface_at(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n,
+                              bool gathers)
 {
-    const uint32_t gathers = s->op == AU_K_BLOCK_GATHER;
-    return (Surface){.first = number_at(m, e, s, 0),
-                     .columns = number_at(m, e, s, 1),
-                     .rows = number_at(m, e, s, 2),
-                     .pitch = number_at(m, e, s, 3),
-                     .step = gathers ? number_at(m, e, s, 4) : 1,
-                     .column = number_at(m, e, s, 4 + gathers),
-                     .row = number_at(m, e, s, 5 + gathers)};
+    return (AuSurfaceAt){.first = kernel_number_at(m, e, s, n),
+                         .columns = kernel_number_at(m, e, s, n + 1),
+                         .rows = kernel_number_at(m, e, s, n + 2),
+                         .pitch = kernel_number_at(m, e, s, n + 3),
+                         .step = gathers ? kernel_number_at(m, e, s, n + 4) : 1,
+                         .column = kernel_number_at(m, e, s, n + 4 + gathers),
+                         .row = kernel_number_at(m, e, s, n + 5 + gathers)};
 }
 
 /* What the unit takes; NULL: it takes this one. */
-static const char *wrong_surface(const Surface *x, uint32_t bytes)
+static const char *wrong_surface(const AuSurfaceAt *x, uint32_t bytes)
 {
     const int64_t row = x->columns * bytes, pitch = x->pitch * bytes;
     if (x->first * bytes % AU_BLOCK_ALIGN) return "begins at no multiple of 64 bytes";
@@ -195,7 +190,7 @@ static const char *wrong_surface(const Surface *x, uint32_t bytes)
 }
 
 /* Element [n] of a lane; false: the run has failed. */
-static bool load_of_block(AuMachine *m, AuExecutor *e, const AuStep *s, const Surface *x,
+static bool load_of_block(AuMachine *m, AuExecutor *e, const AuStep *s, const AuSurfaceAt *x,
                           uint32_t lane, uint32_t n)
 {
     const AuRunMemory *place = &m->places[s->mem];
@@ -220,7 +215,7 @@ static bool load_of_block(AuMachine *m, AuExecutor *e, const AuStep *s, const Su
 
 void kernel_step_block(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
-    const Surface x = surface_of(m, e, s);
+    const AuSurfaceAt x = kernel_surface_at(m, e, s, 0, s->op == AU_K_BLOCK_GATHER);
     const char *wrong = s->op == AU_K_BLOCK_LOAD ? wrong_surface(&x, s->bytes) : NULL;
     if (wrong) {
         kernel_fail(m, e, s, 0, "surface: @%s[%" PRId64 "] %s", m->k->mems[s->mem].name, x.first,

@@ -6,18 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int64_t operand(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n)
-{
-    const AuVal v = kernel_operand(m->k, &m->k->instrs[s->instr], n);
-    const char *at = e->frame + m->slot[v.i];
-    int32_t narrow;
-    int64_t wide;
-    memcpy(&narrow, at, sizeof narrow);
-    if (kernel_at(m->k, v)->type.scalar != AU_I64) return narrow;
-    memcpy(&wide, at, sizeof wide);
-    return wide;
-}
-
 static float number(const AuMachine *m, const AuExecutor *e, const AuStep *s, uint32_t n)
 {
     const AuVal v = kernel_operand(m->k, &m->k->instrs[s->instr], n);
@@ -59,7 +47,7 @@ static bool matrix(AuMachine *m, const AuExecutor *e, const AuStep *s, AuMem mem
                    bool reads, Matrix *out)
 {
     const AuMemory *memory = &m->k->mems[mem.i];
-    const int64_t index = operand(m, e, s, n);
+    const int64_t index = kernel_number_at(m, e, s, n);
     if (index < 0 || index >= (int64_t)memory->count) {
         kernel_fail(m, e, s, 0, "bounds: @%s[%" PRId64 "] of %u matrices", memory->name, index,
                     memory->count);
@@ -117,7 +105,8 @@ static void move(AuMachine *m, AuExecutor *e, const AuStep *s)
     const AuInstr *in = &m->k->instrs[s->instr];
     const bool store = s->op == AU_K_MATRIX_STORE;
     const AuMem other = store ? in->mem : in->also[0];
-    const int64_t from = operand(m, e, s, store ? 0 : 1), stride = operand(m, e, s, 2);
+    const int64_t from = kernel_number_at(m, e, s, store ? 0 : 1),
+                  stride = kernel_number_at(m, e, s, 2);
     Matrix x;
     if (!matrix(m, e, s, store ? in->also[0] : in->mem, store ? 1 : 0, store, &x)) return;
     for (uint32_t n = 0; n < x.count; n++) {
@@ -134,24 +123,8 @@ static void move(AuMachine *m, AuExecutor *e, const AuStep *s)
 
 /* ---- blocks of surfaces: what is outside of them is 0, and no access */
 
-typedef struct Surface {
-    int64_t first, columns, rows, pitch, step, column, row;
-} Surface;
-
-static Surface surface_of(const AuMachine *m, const AuExecutor *e, const AuStep *s)
-{
-    const uint32_t gathers = s->op == AU_K_MATRIX_BLOCK_GATHER;
-    return (Surface){.first = operand(m, e, s, 1),
-                     .columns = operand(m, e, s, 2),
-                     .rows = operand(m, e, s, 3),
-                     .pitch = operand(m, e, s, 4),
-                     .step = gathers ? operand(m, e, s, 5) : 1,
-                     .column = operand(m, e, s, 5 + gathers),
-                     .row = operand(m, e, s, 6 + gathers)};
-}
-
 /* What the unit takes; NULL: it takes this one. */
-static const char *wrong_surface(const Surface *x, uint32_t bytes)
+static const char *wrong_surface(const AuSurfaceAt *x, uint32_t bytes)
 {
     if (x->first * bytes % AU_TENSOR_ALIGN) return "begins at no multiple of 16 bytes";
     if (x->rows < 0 || x->columns < 0) return "has less than no rows, or columns";
@@ -164,7 +137,7 @@ static void take_block(AuMachine *m, AuExecutor *e, const AuStep *s)
 {
     const AuInstr *in = &m->k->instrs[s->instr];
     const AuMem from = in->also[0];
-    const Surface of = surface_of(m, e, s);
+    const AuSurfaceAt of = kernel_surface_at(m, e, s, 1, s->op == AU_K_MATRIX_BLOCK_GATHER);
     const char *wrong = s->op == AU_K_MATRIX_BLOCK_LOAD
                             ? wrong_surface(&of, kernel_scalar_bytes(m->k->mems[from.i].scalar))
                             : NULL;

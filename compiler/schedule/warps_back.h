@@ -144,6 +144,8 @@ void warps_dq(Lanes *x);
 /* Parts of theirs: arguments, grid, the list `keys` of tiles; sums over a row's keys, of pairs masked on partial tiles; dS as the operand
  * `ds_operand`. */
 void warps_queries_head(Lanes *x, bool row_pass);
+/* Scores and dP of its rows and a tile of keys; sums of a row, or dQ; the rows' numbers. */
+void warps_query_fragments(Lanes *x, bool row_pass);
 void warps_declare_passes(Lanes *x);
 void warps_add_passes(Lanes *x);
 void warps_store_passes(Lanes *x);

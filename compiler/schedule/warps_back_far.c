@@ -120,21 +120,6 @@ static void key_kernel(Lanes *x)
 
 /* ---- blocks of queries: dQ, or sums over a row's keys that adjoints need */
 
-static void query_fragments(Lanes *x, Kind kind)
-{
-    AuTileBuild *t = x->t;
-    const char *pair =
-        tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
-    tile_frag(t, "score", "%s", pair);
-    tile_frag(t, "dp", "%s", pair);
-    if (kind == ROW_PASS)
-        warps_declare_passes(x);
-    else
-        tile_frag(t, "dq_acc", "f32[q:%d, d:%d] @ %s.C = 0.0", x->rows, warps_keys_width(x),
-                  x->atom->name);
-    tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
-}
-
 static void query_step(Lanes *x, Kind kind)
 {
     AuTileBuild *t = x->t;
@@ -164,7 +149,7 @@ static void query_kernel(Lanes *x, Kind kind)
     AuTileBuild *t = x->t;
     warps_queries_head(x, kind == ROW_PASS);
     begin(x);
-    query_fragments(x, kind);
+    warps_query_fragments(x, kind == ROW_PASS);
     hold_rows(x, kind);
     back_load_statistics(x, kind != ROW_PASS);
     tile_for_tiles(t, "n", "keys", NULL);

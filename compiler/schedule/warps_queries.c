@@ -108,19 +108,25 @@ static void bring_rows(Lanes *x)
                   x->atom->name);
 }
 
-/* Rows of the warp, their statistics in registers. */
-static void begin_rows(Lanes *x, Kind kind)
+void warps_query_fragments(Lanes *x, bool row_pass)
 {
     AuTileBuild *t = x->t;
     const char *pair =
         tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, x->shape->key_tile, x->atom->name);
     tile_frag(t, "score", "%s", pair);
     tile_frag(t, "dp", "%s", pair);
-    if (kind == DQ)
+    if (row_pass)
+        warps_declare_passes(x);
+    else
         tile_frag(t, "dq_acc", "f32[q:%d, d:%d] @ %s.C = 0.0", x->rows, keys_width(x),
                   x->atom->name);
-    if (kind == ROW_PASS) warps_declare_passes(x);
     tile_set(t, "i", "%s + iota(q:%d)", lanes_first_row(x), x->rows);
+}
+
+/* Rows of the warp, their statistics in registers. */
+static void begin_rows(Lanes *x, Kind kind)
+{
+    warps_query_fragments(x, kind == ROW_PASS);
     bring_rows(x);
     back_load_statistics(x, kind != ROW_PASS);
     if (!x->shape->far) warps_wait(x, "tq, to");

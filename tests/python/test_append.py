@@ -567,6 +567,7 @@ class Append(unittest.TestCase):
         for script, options, message in (
             (SCRIPTS / "gla.attn", {}, "--append: 'gla': a recurrence has a state instead of a cache, which `step` updates"),
             (GQA, {"layout": "S=packed,T=packed"}, "--append: 'gqa': packed keys are no cache: they have no room"),
+            (GQA, {"layout": "S=dense:rows,T=paged"}, "--append: 'gqa': beside it queries are dense or packed: no padded ones, no `rows` or `positions` of dense ones yet"),
             ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input k_new: f32[H]; score_mod(s, b, h) = s * k_new[h]; online softmax; }", {},
              "two tensors of attention 'a' are called 'k_new'"),
             ("attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, D]; input x: [B, S, P]; input y: [B, T, P]; score_mod(s, b, h, i, j) = s + dot(x[b, i], y[b, j]); "
