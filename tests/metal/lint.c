@@ -173,6 +173,11 @@ static void structure(Lint *l)
     const LintToken *name = lint_next(l);
     unsigned bytes = 0;
     lint_check_name(l, name, false);
+    for (unsigned n = 0; n < l->struct_count; n++) {
+        const LintToken *other = l->structs[n].name;
+        if (other->length == name->length && memcmp(other->at, name->at, name->length) == 0)
+            lint_wrong(l, name, "a second struct '%.*s'", (int)name->length, name->at);
+    }
     *s = (LintStruct){name, l->member_count, 0};
     lint_expect(l, "{");
     while (l->at->kind != LINT_END && !lint_is(l->at, "}")) {

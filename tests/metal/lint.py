@@ -12,11 +12,12 @@ if os.environ.get("AULE_TEST_TURN"):
     scripts = scripts[int(os.environ["AULE_TEST_TURN"]) % 3 :: 3]
 
 
-def wrong(script):
-    """What is wrong with the text of one script, "" if nothing is; and how many kernels it has."""
+def wrong(job):
+    """What is wrong with one architecture's text of one script, "" if nothing is; and how many kernels it has."""
+    script, architecture = job
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / (Path(script).stem + ".metal")
-        made = subprocess.run([aulec, script, "--target=metal", "--arch=apple7,apple9", "--emit=metal", "--lines", "-o", text], capture_output=True, text=True)
+        made = subprocess.run([aulec, script, "--target=metal", f"--arch={architecture}", "--emit=metal", "--lines", "-o", text], capture_output=True, text=True)
         if made.returncode:
             return made.stderr, 0
         found = subprocess.run([linter, text], capture_output=True, text=True)
@@ -24,7 +25,7 @@ def wrong(script):
 
 
 with ThreadPoolExecutor(os.cpu_count()) as pool:
-    results = list(pool.map(wrong, scripts))
+    results = list(pool.map(wrong, [(script, architecture) for script in scripts for architecture in ("apple7", "apple9")]))
 kernels = sum(count for _, count in results)
 for words, _ in results:
     print(words, end="")

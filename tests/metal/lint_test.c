@@ -156,6 +156,7 @@ static const Case texts[] = {
      "2048 threads"},
     {"struct s {\n    threadgroup float *a;\n};\n", "a member in, or of, threadgroup memory"},
     {"struct s {\n    float *a;\n};\n", "a pointer without an address space"},
+    {"struct s {\n    int a;\n};\nstruct s {\n    int b;\n};\n", "a second struct 's'"},
     {"#include <vector>\n", "is no line of the preprocessor"},
     {"#error \"no\"\n", "is no line of the preprocessor"},
     {"void fence()\n{\n#if __METAL_VERSION__ < 320\n#error \"3.2\"\n#endif\n}\n", "'#error"},
