@@ -103,6 +103,18 @@ static AuTileExpr *without_rows(AuLower *l, const AuTileExpr *ref)
     return out;
 }
 
+/* Is what the lane brings of any row inside: channels of widths that tiles are wider than. */
+static AuVal beside_rows(AuLower *l, const AuTileExpr *ref, const AuPoint *p)
+{
+    AuVal inside = {0};
+    for (uint32_t n = 0; n < ref->memory->type.count; n++)
+        if (!held_index(ref, n) && lower_may_be_outside(ref, n))
+            inside = lower_both(
+                l, inside,
+                kernel_op2(l->k, AU_K_LT, lower_position(l, ref, n, p), lower_end(l, ref, n)));
+    return inside;
+}
+
 Gathered lower_gathered(AuLower *l, const Transfer *x, const AuPoint *p)
 {
     AuKernel *k = l->k;
@@ -128,6 +140,7 @@ Gathered lower_gathered(AuLower *l, const Transfer *x, const AuPoint *p)
         .at = {kernel_cvt(k, sum, AU_I32),
                kernel_cvt(k, kernel_op2(k, AU_K_SHR, sum, kernel_i64(k, 32)), AU_I32)},
         .tested = inside.i != 0,
+        .beside = x->s->move.pad ? beside_rows(l, without_rows(l, x->from), p) : (AuVal){0},
         .rest = lower_piece_address(l, without_rows(l, x->from), p, OUTSIDE_TRUSTED, NULL, x->unit),
         .row = p->at[0].index};
 }
@@ -140,6 +153,8 @@ AuVal lower_gathered_address(AuLower *l, const Gathered *g, int32_t first, AuVal
                 above = kernel_op2(k, AU_K_SHL, lower_as(l, high, AU_I64), kernel_i64(k, 32)),
                 below = kernel_op2(k, AU_K_AND, lower_as(l, low, AU_I64),
                                    kernel_i64(k, (int64_t)UINT32_MAX));
-    *inside = g->tested ? kernel_op2(k, AU_K_NE, high, kernel_i32(k, INT32_MIN)) : (AuVal){0};
+    *inside = g->beside;
+    if (g->tested)
+        *inside = lower_both(l, *inside, kernel_op2(k, AU_K_NE, high, kernel_i32(k, INT32_MIN)));
     return kernel_op2(k, AU_K_ADD, g->rest, kernel_op2(k, AU_K_OR, above, below));
 }

@@ -23,8 +23,9 @@ uint32_t lower_gather_indices(AuLower *l, const AuTileExpr *ref, const AuPoint *
 
 /* Where each row begins, as the lanes hold it. */
 typedef struct Gathered {
-    AuVal at[2]; /* low and high half of an address, one lane a row */
-    bool tested; /* rows that are outside, or that the statement leaves out, are marked */
+    AuVal at[2];  /* low and high half of an address, one lane a row */
+    bool tested;  /* rows that are outside, or that the statement leaves out, are marked */
+    AuVal beside; /* whether what the lane brings of a row is inside; none: it is */
     AuVal rest,
         row; /* what the address has beside, in elements; the lane's row in the first turn */
 } Gathered;

@@ -431,6 +431,9 @@ static const ExecCase row_cases[] = {
     {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64 slots=1", NULL, "forward packed paged pages"},
     {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=128 E=128 slots=32", NULL, "forward packed paged pages"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=0 D=32 E=32 slots=13", NULL, "forward paged pages"},
+    /* keys narrower than their tile, of whom the last lies before what nobody wrote, and at the pool's end */
+    {"mha.attn", "B=3 H=6 Hk=2 S=17 T=70 D=24 E=40 slots=16", NULL, "forward paged pages nan"},
+    {"mha.attn", "B=3 H=6 Hk=2 S=3 T=70 D=24 E=32 slots=16", NULL, "decode forward paged pages nan"},
     {"mha.attn", "B=2 H=2 Hk=1 S=40 T=90 D=32 E=32 slots=7", NULL, "forward packed paged"},
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=100 T=150 D=32 E=32", "window=70", "forward padded"},
     {"mha.attn", "B=2 H=4 Hk=2 S=140 T=97 D=32 E=64", NULL, "forward padded"},
