@@ -54,7 +54,8 @@ typedef struct Lanes {
     int32_t rows, block; /* query rows of an executor, of a block */
     int32_t resident;    /* blocks of a few queries that are on a processor at once */
     bool
-        ends_rows; /* a block of them whose rows have one part alone stores results, not what another kernel joins */
+        ends_rows, /* a block of them whose rows have one part alone stores results, not what another kernel joins */
+        rows_follow; /* the block's queries are asked for behind its first keys, which are more */
     int32_t part_least; /* keys of their parts at least; 0: a tile */
     int32_t
         key_parts; /* of a tile, executors [self % key_parts] have each one; 0: the shape says it */

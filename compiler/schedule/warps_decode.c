@@ -90,9 +90,10 @@ void warps_store_part(Lanes *x)
 static void part(Lanes *x)
 {
     fragments(x);
-    warps_forward_issue_packed_rows(x);
     lanes_begin_states(x);
     warps_pages_begin(x);
+    x->rows_follow = !lanes_has_pages(x); /* of pages the table is waited for first */
+    if (!x->rows_follow) warps_forward_issue_packed_rows(x);
     warps_forward_loop(x);
     lanes_scale_values(x);
     warps_store_part(x);

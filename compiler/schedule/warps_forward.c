@@ -119,6 +119,7 @@ void warps_forward_loop(Lanes *x)
     x->weights_scaled = warps_weights_get_lost(x->p); /* `acc` is 0 */
     if (two) tile_set(t, "at", "0");
     if (ahead) warps_forward_issue_keys(x, "first(keys)", warps_stage(x, false));
+    if (x->rows_follow) warps_forward_issue_packed_rows(x);
     const bool codes = ahead && warps_has_any_codes(x->p);
     if (two || codes) warps_forward_issue_values(x, "first(keys)", warps_stage(x, false));
     if (codes) {

@@ -276,6 +276,19 @@ void warps_forward_issue_rows(Lanes *x)
     }
 }
 
+/* Row r of the heads that share keys is two divisions away, so a lane makes the place of one row, and who brings a part of it asks that lane
+ * (lower/gather.c). */
+static AuTileHandle rows_by_lanes(Lanes *x, const char *at)
+{
+    AuTileBuild *t = x->t;
+    const char *columns = warps_columns(x, lanes_term(x, 0).width);
+    tile_frag(t, "row_head", "i32[q:%d] @ along_lanes = 0", x->rows);
+    tile_frag(t, "row_at", "i32[q:%d] @ along_lanes = 0", x->rows);
+    tile_set(t, "row_head", "h");
+    tile_set(t, "row_at", "%s", at);
+    return lanes_at(x, lanes_rows(x, lanes_changed_name(x, 0), "row_head", columns), "row_at");
+}
+
 void warps_forward_issue_packed_rows(Lanes *x)
 {
     const bool packed = lanes_is_packed(x, LANES_QUERIES), has_rows = x->p->attn->queries.layout;
@@ -284,7 +297,8 @@ void warps_forward_issue_packed_rows(Lanes *x)
             lanes_term_rows(x, n, LANES_QUERIES, warps_columns(x, lanes_term(x, n).width));
         const char *at = packed && !view.in_sequence ? "q_start + i" : "i";
         tile_async_copy(x->t, lanes_term_name(x, "tq", n), "%v -> %v pad 0 when %s",
-                        lanes_at(x, view, at), own_queries(x, n),
+                        n || x->of_group ? lanes_at(x, view, at) : rows_by_lanes(x, at),
+                        own_queries(x, n),
                         !x->of_group ? tile_text(x->t, "i < %s", lanes_query_end(x))
                         : has_rows   ? "r < last_row && i < q_length"
                                      : "r < last_row");
