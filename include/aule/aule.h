@@ -436,6 +436,29 @@ AULE_API aule_status aule_attention_run(aule_attention *attention, aule_device *
                                         const aule_call *call, const aule_run *run,
                                         aule_error **error);
 
+/* ---- for bindings of languages: what the objects are that a call was given, all at once */
+
+/* What a library of tensors has for it, DLPack's DLPackDLTensorFromPyObjectNoSync (dlpack.h 1.3): fills [tensor], whose arrays the object keeps,
+ * or returns another number than 0. */
+typedef int (*aule_object_reader)(void *object, DLTensor *tensor);
+
+typedef struct aule_objects {
+    size_t struct_size;
+    aule_object_reader read;
+    const void *none; /* an object that is no tensor */
+    void *const *objects;
+    size_t count;
+    uint64_t *
+        addresses; /* count + 1: of each where its memory begins, of [none] 0; and a 0 behind them */
+    uint64_t *
+        words; /* what else a plan depends on: types, devices, shapes, strides, and whether all addresses are multiples of 16 */
+    size_t word_count; /* that have room */
+} aule_objects;
+
+/* Reads them, and returns how many words there are, which are equal for calls that one plan takes in turn; 0 where there is no room, an object has no
+ * memory, or [read] fails, which then knows why. Nothing is checked, allocated or kept. */
+AULE_API size_t aule_objects_read(const aule_objects *objects);
+
 /* ---- launch expressions, for readers of artifacts */
 
 /* Evaluates [expr]; [sizes] and [params] are indexed as in the attention's descriptor. AULE_ERROR_ARTIFACT where the code is not

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import struct
 import sys
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
+from . import _libaule as abi
 from ._plans import WORK, Run, packed, queues_of, watched_runs
+from ._reading import ROOM, give_scratch, of_torch, take_scratch
 from ._schedules import Step
 from ._together import forward_with_rows, is_given_rows
 from ._workspaces import give_back, take
@@ -33,7 +35,9 @@ class _Kept:
 
     Attributes:
         queue: what asks for the stream.
-        order: of each tensor that the plan takes, its number in the call; -1: the lists of a step; of one that the call does not bring, the tensor itself.
+        pick: of the call's addresses those of the tensors that the plan takes, as it takes them (data, byte_offset).
+        more: tensors of the plan that the call does not bring, whose addresses come behind those of the call; None: the lists of a step.
+        frame: a run and its addresses, as packed.
         read: how many of them it only reads.
         written: numbers of tensors that the call writes into.
         lists: numbers of tensors that a step's lists depend on.
@@ -42,14 +46,17 @@ class _Kept:
         bytes: of the workspace, with what the caller does not want; align: its alignment.
         byte: a tensor of one byte where workspaces are tensors.
         apart: places of tensors, where some are written, of which it is known that nothing overlaps.
+        launch, plan, room: what runs the plan, and the bytes of the workspace that it needs.
     """
 
-    __slots__ = ("prepared", "queue", "order", "read", "written", "lists", "numbers", "makers", "bytes", "align", "byte", "apart")
+    __slots__ = ("prepared", "queue", "pick", "more", "frame", "read", "written", "lists", "numbers", "makers", "bytes", "align", "byte", "apart", "launch", "plan", "room")
 
     def __init__(self, run: Run, first: Any) -> None:
         self.prepared, self.read = run.prepared, len(run.given)
         self.queue = queues_of(first, run.prepared.device)
-        self.order: list[Any] = []
+        self.pick: Callable[[tuple[int, ...]], tuple[int, ...]] = tuple
+        self.more: list[Any] = []
+        self.frame = abi.run_of(0)
         self.written: list[int] = []
         self.lists: list[int] = []
         self.numbers = packed(list(run.params.values()))
@@ -57,6 +64,7 @@ class _Kept:
         self.bytes, self.align = run.prepared.bytes, max(run.prepared.align, ALIGN)
         self.byte: Any = None if run.prepared.device.backend == "cpu" else first.new_empty(1, dtype=sys.modules["torch"].uint8)
         self.apart: set[tuple[int, ...]] = set()
+        self.launch, self.plan, self.room = abi.library().cdll.aule_plan_run, run.prepared.plan, run.prepared.bytes
 
 
 def flat(x: Any) -> tuple:
@@ -64,16 +72,15 @@ def flat(x: Any) -> tuple:
     return (tuple, *x) if type(x) is tuple else (x,)
 
 
-class Like:
-    """What calls that go the same way have in common, and where the tensors of this one are (0: there is none)."""
-
-    __slots__ = ("key", "places")
-
-    def __init__(self, key: tuple, places: list[int]) -> None:
-        self.key, self.places = key, places
+Like = tuple[tuple, tuple[int, ...]]  # what calls that go the same way have in common, and where the tensors of this one are (0: there is none), with a 0 behind them
 
 
-def like(options: tuple, tensors: Sequence[Any]) -> Like | None:
+def _is_compiled() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
+
+
+def like(options: tuple, tensors: tuple) -> Like | None:
     """What a call is like; None: it goes the long way, whatever came before.
 
     Args:
@@ -81,34 +88,16 @@ def like(options: tuple, tensors: Sequence[Any]) -> Like | None:
         tensors: in an order of the caller's, None where there is none. The first one says where results are.
     """
     torch = sys.modules.get("torch")
-    if torch is None or torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+    if torch is None or torch.compiler.is_compiling() or type(tensors[0]) is not torch.Tensor:
         return None
-    first, plain = tensors[0], torch.Tensor
-    kind = type(first) is plain and first.device.type
-    if kind not in DEVICES or torch.is_autocast_enabled(kind) or torch._C._len_torch_dispatch_stack():
+    known = of_torch(torch)
+    present = [x for x in tensors if x is not None]
+    if known.is_watched() or not known.plain.issuperset(map(type, present)) or True in map(known.is_negative, present):
         return None
-    if torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0:
+    if known.records() and True in map(known.wants_gradient, present):
         return None
-    parameter, strided, recorded = torch.nn.Parameter, torch.strided, torch.is_grad_enabled()
-    key: list[Any] = [options, *map(type, options)]
-    places = []
-    bits = 0
-    for x in tensors:
-        if x is None:
-            key.append(None)
-            places.append(0)
-            continue
-        of = type(x)
-        if of is not plain and of is not parameter or recorded and x.requires_grad or x.layout is not strided or x.is_nested or x.is_neg():
-            return None
-        at = x.data_ptr()
-        if not at:
-            return None
-        bits |= at
-        places.append(at)
-        key += x.dtype, x.shape, x.stride(), x.device
-    key.append(bits & 15 == 0)  # as calls are prepared (_plans.py)
-    return Like(tuple(key), places)
+    found = known.read(tensors)
+    return None if found is None else ((options, tuple(map(type, options)), found[0]), found[1])
 
 
 def watched(call: Like | None) -> AbstractContextManager[list[Run]]:
@@ -138,33 +127,31 @@ class Calls:
         """
         if call is None:
             return None
+        key, places = call
         try:
-            kept = self._kept.get(call.key)
+            kept = self._kept.get(key)
         except TypeError:  # an option that has no hash
             return None
         if kept is None:
             return None
-        places = call.places
-        words: list[int] = []
-        for n in kept.order:
-            if type(n) is int and n >= 0:
-                words += places[n], 0
-                continue
-            x = n if type(n) is not int else step._found(self._of_step(call, kept, values))
+        for x in kept.more:
             if x is None:
-                return None
-            words += x.data_ptr(), 0
+                x = step._found(self._of_step(call, kept, values))
+                if x is None:
+                    return None
+            places += (x.data_ptr(),)
+        words = kept.pick(places)
         if kept.written and not _lie_apart(kept, words):
             return None
         try:
-            numbers = kept.numbers if values is None else packed(values)
+            numbers = packed(values) if values else kept.numbers
         except struct.error:
             return None
         return _run(kept, words, numbers, tensors)
 
     def _of_step(self, call: Like, kept: _Kept, values: Sequence[int | float] | None) -> tuple:
         """What a step's lists are for: calls of this kind, with these parameters and the lists that lie there (Step.of)."""
-        return (self, call.key, None if values is None else tuple(values), *[call.places[n] for n in kept.lists])
+        return (self, call[0], None if values is None else tuple(values), *[call[1][n] for n in kept.lists])
 
     def keep(
         self, call: Like, tensors: Sequence[Any], names: Mapping[str, int], runs: Sequence[Run], results: Mapping[str, Any], values: Sequence[int | float] | None = None,
@@ -181,15 +168,18 @@ class Calls:
         forward = [r for r in runs if r.operation == "forward"]
         if len(forward) != 1 or any(r.operation not in ("forward", "schedule") for r in runs):
             return
-        key, run = call.key, forward[0]
+        key, run = call[0], forward[0]
         if any(type(x) not in PLAIN for x in key[0]):  # tensors, whose numbers change
             return
-        if run.prepared.reports or run.prepared.device.backend != "cpu" and tensors[0].device.type != "cuda":
+        if run.prepared.reports or tensors[0].device.type not in DEVICES or run.prepared.device.backend != "cpu" and not tensors[0].is_cuda:
             return
         if tensors[0].is_cuda and sys.modules["torch"].cuda.is_current_stream_capturing():  # what is kept would lie in the graph's memory
             return
         kept = _Kept(run, tensors[0])
         if not _find_tensors(kept, run, tensors, names) or not _find_results(kept, run, tensors[0], results):
+            return
+        kept.frame = abi.run_of(len(run.given) + len(run.out) + len(kept.makers))
+        if kept.frame.size > ROOM:
             return
         if WORK in run.given:
             if not isinstance(step, Step):
@@ -205,18 +195,21 @@ class Calls:
 def _find_tensors(kept: _Kept, run: Run, tensors: Sequence[Any], names: Mapping[str, int]) -> bool:
     """Which of the call's tensors the plan takes; not where one was converted."""
     torch = sys.modules["torch"]
+    order: list[int] = []
     for name, x in [*run.given.items(), *run.out.items()]:
         n = -1 if name == WORK else names.get(name)
         if n is None or not isinstance(x, torch.Tensor):
             return False
-        if n >= 0 and tensors[n] is None:
-            kept.order.append(x)
+        if n < 0 or tensors[n] is None:
+            order.append(len(tensors) + 1 + len(kept.more))
+            kept.more.append(None if n < 0 else x)
             continue
-        if n >= 0 and (x.data_ptr(), x.dtype) != (tensors[n].data_ptr(), tensors[n].dtype):
+        if (x.data_ptr(), x.dtype) != (tensors[n].data_ptr(), tensors[n].dtype):
             return False
-        kept.order.append(n)
-    kept.written = kept.order[kept.read :]
-    return all(type(n) is int for n in kept.written)
+        order.append(n)
+    kept.pick = itemgetter(*[place for n in order for place in (n, len(tensors))])
+    kept.written = order[kept.read :]
+    return all(n < len(tensors) for n in kept.written)
 
 
 def _find_results(kept: _Kept, run: Run, first: Any, results: Mapping[str, Any]) -> bool:
@@ -246,20 +239,19 @@ def _with_none(make: Callable[[], Any]) -> Callable[[Any], Any]:
     return lambda first: make()
 
 
-def _lie_apart(kept: _Kept, words: list[int]) -> bool:
+def _lie_apart(kept: _Kept, words: tuple[int, ...]) -> bool:
     """Layers come again and again with the same caches, and new rows lie where those of the step before lay."""
-    places = tuple(words)
-    if places in kept.apart:
+    if words in kept.apart:
         return True
     if not kept.prepared.apart(words, kept.read):
         return False
     if len(kept.apart) >= SEEN:
         kept.apart.clear()
-    kept.apart.add(places)
+    kept.apart.add(words)
     return True
 
 
-def _run(kept: _Kept, words: list[int], numbers: Any, tensors: Sequence[Any]) -> list[Any] | None:
+def _run(kept: _Kept, words: tuple[int, ...], numbers: Any, tensors: Sequence[Any]) -> list[Any] | None:
     first, memory, space = tensors[0], None, 0
     if kept.bytes and kept.byte is None:
         memory = take(kept.bytes)
@@ -267,14 +259,19 @@ def _run(kept: _Kept, words: list[int], numbers: Any, tensors: Sequence[Any]) ->
     elif kept.bytes:
         memory = kept.byte.new_empty(kept.bytes + kept.align)
         space = -(-memory.data_ptr() // kept.align) * kept.align
-    results = []
+    results: list[Any] = []
+    made: list[int] = []
     for make in kept.makers:
         if isinstance(make, int):
-            words += space + make, 0
+            made += space + make, 0
         else:
             results.append(x := make(first))
-            words += x.data_ptr(), 0
-    failed = kept.prepared.run_quietly(kept.queue(), space, array("Q", words), numbers)
+            made += x.data_ptr(), 0
+    scratch = take_scratch()
+    at = scratch.at
+    kept.frame.pack_into(scratch.memory, 0, abi.RUN.size, kept.queue(), space, kept.room, at + abi.RUN.size, numbers.buffer_info()[0] if numbers else 0, *words, *made)
+    failed = kept.launch(kept.plan, at, None)
+    give_scratch(scratch)
     if kept.byte is None and memory is not None:
         give_back(memory)
     if failed:
@@ -284,34 +281,42 @@ def _run(kept: _Kept, words: list[int], numbers: Any, tensors: Sequence[Any]) ->
     return results
 
 
+def _way(f: Any, said: tuple) -> tuple[list[str], list[str], dict[str, int]]:
+    """Of a call of so many tensors by place and others by name: the names of its parameters and of its tensors, and the numbers of all tensors."""
+    count, *names = said
+    parameters, others = [n for n in f._param_names if n in names], [n for n in names if n not in f._param_names]
+    return parameters, others, {name: n for n, name in enumerate((*f._names.positional[:count], *others, "o"))}
+
+
 def output(f: Any, qkv: tuple, named: dict[str, Any], out: Any, device: str | None, step: Step | None) -> Any:
     """The output of a call of an attention, without states."""
-    names, parameters = f._names.positional, f._param_names
-    tensors, order = [*qkv], dict(zip(names, range(len(qkv))))
-    options: list[Any] = [len(qkv), device, step is None]
-    values: list[int | float] = []
-    for name in parameters:
-        if name in named:
-            x = named[name]
-            values.append(x)
-            options += name, x if name.endswith("_most") or type(x) not in (int, float) else type(x)  # as calls are prepared (_plans.py)
-    for name, x in named.items():
-        if name not in parameters:
-            order[name] = len(tensors)
-            options.append(name)
-            tensors.append(x)
-    order["o"] = len(tensors)
-    tensors.append(out)
-    call = like(tuple(options), tensors)
+    if _is_compiled():  # what a graph sees must not change from call to call
+        return _output(f, qkv, named, out, device, step)
+    said = (len(qkv), *named)
+    way = f._ways.get(said)
+    if way is None:
+        if len(f._ways) >= MOST:
+            f._ways.clear()
+        way = f._ways[said] = _way(f, said)
+    parameters, others, order = way
+    values = [named[name] for name in parameters]
+    # As calls are prepared (_plans.py)
+    numbers = [x if name.endswith("_most") or type(x) not in (int, float) else type(x) for name, x in zip(parameters, values)]
+    tensors = (*qkv, *[named[name] for name in others], out)
+    call = like((*said, device, step is None, *numbers), tensors)
     made = f._calls.run(call, tensors, values, step)
     if made is not None:
         return made[0] if out is None else out
-    into = None if out is None else {"o": out}
     with watched(call) as runs:
-        if is_given_rows(f, named):
-            o = forward_with_rows(f, qkv, named, into, device, ("o",), f._torch_calls_for, step)["o"]
-        else:
-            o = f._forward(f._with_work(f._bind(qkv, named, device), step), ("o",), into, False)["o"]
+        o = _output(f, qkv, named, out, device, step)
     if call is not None:
         f._calls.keep(call, tensors, order, runs, {"o": o}, values, step)
     return o
+
+
+def _output(f: Any, qkv: tuple, named: dict[str, Any], out: Any, device: str | None, step: Step | None) -> Any:
+    """The long way."""
+    into = None if out is None else {"o": out}
+    if is_given_rows(f, named):
+        return forward_with_rows(f, qkv, named, into, device, ("o",), f._torch_calls_for, step)["o"]
+    return f._forward(f._with_work(f._bind(qkv, named, device), step), ("o",), into, False)["o"]

@@ -133,7 +133,7 @@ def decode(
         ArgumentError: something does not fit; the message says what was expected and found.
         Error: no kernel for this call on this device, or the device fails.
     """
-    step = step_of(schedule)
+    step = None if schedule is None else step_of(schedule)
     (k_rate, k_rates), (v_rate, v_rates) = rates_of(k_scale), rates_of(v_scale)
     tensors = (q, k_cache, v_cache, lengths, page_table, k, v, alibi, sinks, k_rates, v_rates, groups, shared, out)
     call = _again.like((causal, softcap, scale, invariant, backend, return_lse, step is None, k_rate, v_rate, *_again.flat(window)), tensors)

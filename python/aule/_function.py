@@ -104,6 +104,7 @@ class AttentionFunction(Schedules):
         self._required = tuple(p.name for p in self.parameters if p.required)
         self._check_names()
         self._calls = Calls()
+        self._ways: dict[tuple, Any] = {}  # of calls, by what they name (_again.py)
         self._others: dict[str, AttentionFunction] = {}  # the same attention of the artifact for other layouts
         self._runner = Runner(self._checked_kernels, self._names.states_out)
         self._part_names: PartNames | None = None  # read when they are first asked for, as are those of append

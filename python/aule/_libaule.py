@@ -166,7 +166,16 @@ class Call(Structure):
 # aule_run, aule_address and aule_value as words: filling arrays of structures is what would cost most of a call.
 RUN = struct.Struct("=QQQQQQ")  # struct_size, queue, workspace, workspace_bytes, tensors, params
 ADDRESS_WORDS = 2  # data, byte_offset
+
+
+@lru_cache(maxsize=None)
+def run_of(count: int) -> struct.Struct:
+    """A run, with the addresses of so many tensors behind it."""
+    return struct.Struct(RUN.format + f"{count * ADDRESS_WORDS}Q")
+
+
 VALUE = struct.Struct("=IIqd")  # type, reserved, i, f
+OBJECTS = struct.Struct("=QQQQQQQQ")  # aule_objects: struct_size, read, none, objects, count, addresses, words, word_count
 
 
 HANDLE = c_void_p
@@ -209,8 +218,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_plan_workspace": (c_uint64, [HANDLE, POINTER(c_uint32)]),
     "aule_plan_variant": (POINTER(VariantV1), [HANDLE]),
     "aule_plan_spilled": (c_uint64, [HANDLE]),
-    "aule_plan_run": ("status", [HANDLE, c_char_p]),
-    "aule_plan_report": ("status", [HANDLE, c_char_p]),
+    "aule_plan_run": ("status", [HANDLE, c_void_p]),
+    "aule_plan_report": ("status", [HANDLE, c_void_p]),
+    "aule_objects_read": (c_size_t, [c_void_p]),
 }
 
 
@@ -232,6 +242,9 @@ class Library:
             function.restype = c_int32 if checked else result
             function.argtypes = arguments + [OUT] if checked else arguments
             setattr(self, name.removeprefix("aule_"), self._checked(function) if checked else function)
+        # Reading Python's objects takes the interpreter's lock, and may leave an exception
+        self.objects_read = ctypes.PyDLL(self.path).aule_objects_read
+        self.objects_read.restype, self.objects_read.argtypes = c_size_t, [c_void_p]
         api = c_uint32()
         self.release = self.version(ctypes.byref(api)).decode()
         if api.value < API_VERSION:

@@ -73,27 +73,27 @@ def packed(values: Sequence[int | float]) -> array:
 class Prepared:
     """A plan, with what has to be made anew for each run of it."""
 
-    __slots__ = ("_library", "_plan", "loaded", "device", "made", "bytes", "align", "reports", "_spans", "_at")
+    __slots__ = ("_library", "plan", "loaded", "device", "made", "bytes", "align", "reports", "_spans", "_at")
 
     def __init__(self, loaded: Loaded, device: Device, call: abi.Call, made: list[tuple], passed: Sequence[View] = ()) -> None:
         self._library = lib = abi.library()
         since = time.monotonic()
-        self._plan = lib.handle(lib.plan_new, loaded.handle, device.handle, ctypes.byref(call))
+        self.plan = lib.handle(lib.plan_new, loaded.handle, device.handle, ctypes.byref(call))
         tell_of(f"building kernels by the driver of {device.id}", since)
         self.loaded, self.device = loaded, device
         self.made = made  # name and maker of each tensor that a call makes
         self._spans = [span(v) for v in passed]  # of the tensors that a call brings
         self._at = [(v.tensor.data or 0) + v.tensor.byte_offset for v in passed]
         align = c_uint32()
-        self.bytes: int = lib.plan_workspace(self._plan, ctypes.byref(align))
+        self.bytes: int = lib.plan_workspace(self.plan, ctypes.byref(align))
         self.align: int = align.value
-        self.reports: bool = device.backend != "cpu" and lib.plan_variant(self._plan).contents.checked()  # cpu: the run itself does
+        self.reports: bool = device.backend != "cpu" and lib.plan_variant(self.plan).contents.checked()  # cpu: the run itself does
 
     def __del__(self) -> None:
-        if getattr(self, "_plan", None):
-            self._library.plan_free(self._plan)
+        if getattr(self, "plan", None):
+            self._library.plan_free(self.plan)
 
-    def apart(self, words: list[int], read: int) -> bool:
+    def apart(self, words: Sequence[int], read: int) -> bool:
         """Whether nothing lies between the first and the last byte of what is written, the tensors behind the first [read], but for others that
         are written and were as far from it when the call was prepared, which then was looked at: keys and values in one tensor."""
         at = [place + offset for place, offset in zip(words[::2], words[1::2])]
@@ -116,18 +116,14 @@ class Prepared:
 
             torch.mps.synchronize()
         try:
-            self._library.plan_run(self._plan, run)
+            self._library.plan_run(self.plan, run)
             if self.reports:
-                self._library.plan_report(self._plan, run)
+                self._library.plan_report(self.plan, run)
         finally:
             if isinstance(kept, _Buffer) or _reads_at_once(like, self.device):
                 self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back, or read
             if isinstance(kept, HostMemory):
                 give_back(kept)
-
-    def run_quietly(self, queue: int, space: int, tensors: array, numbers: array) -> bool:
-        """On that queue, in a workspace of the caller's; whether it failed, of which nothing more is told."""
-        return self._library.cdll.aule_plan_run(self._plan, self._packed(queue, space, tensors, numbers), None) != 0
 
     def _packed(self, queue: int, space: int, tensors: array, numbers: array) -> bytes:
         """A run, which has the addresses of both arrays."""

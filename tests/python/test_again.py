@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import aule
-from aule import _again
+from aule import _again, _reading
 from aule._decode import _calls
 from support import torch
 from test_decode import Case, E, H
@@ -74,7 +74,7 @@ class Again(unittest.TestCase):
             def misses(**named):
                 run.reset_mock()
                 self.call(**named)
-                self.assertTrue(not run.called or run.call_args[0][0] is None or run.call_args[0][0].key not in before, named)
+                self.assertTrue(not run.called or run.call_args[0][0] is None or run.call_args[0][0][0] not in before, named)
 
             before = set(_calls._kept)
             misses(q=self.q.repeat(1, 1, 1, 2)[..., ::2])  # other strides
@@ -294,6 +294,68 @@ class Again(unittest.TestCase):
         with ThreadPoolExecutor(4) as pool:
             for made in pool.map(lambda _: self.call(), range(200)):
                 self.equal(made, want)
+
+    def test_what_tensors_are(self):
+        """Read at once by torch's table, or one attribute after the other: the same calls are alike, and tensors that do something of their own are not read."""
+        ways = [_reading._read_each, _reading._exchange(torch)]
+        self.assertTrue(ways[1] or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"))
+        x, i = torch.zeros(3, 4, 5), torch.arange(6, dtype=torch.int32)
+        same = torch.zeros(3, 4, 5)
+        # of one element of an axis the stride is nobody's, and results have it all the same
+        others = (torch.zeros(3, 4, 6), torch.zeros(3, 20), torch.zeros(3, 5, 4).mT, torch.zeros(3, 4, 5, dtype=torch.int32), torch.zeros(61)[1:].view(3, 4, 5), torch.zeros(3, 4, 5).half(), torch.zeros(3, 4, 5).bfloat16())
+        for read in filter(None, ways):
+            key, places = read((x, None, i))
+            self.assertEqual(places, (x.data_ptr(), 0, i.data_ptr(), 0))
+            self.assertEqual(read((same, None, i.clone()))[0], key)
+            keys = [key, read((x, i, None))[0], read((x, i))[0], read((x, None, i.long()))[0], *[read((y, None, i))[0] for y in others]]
+            self.assertEqual([n for n in range(len(keys)) if keys[n] in keys[:n]], [])
+            self.assertNotEqual(read((torch.zeros(1, 4), i))[0], read((torch.zeros(1, 8)[:, :4], i))[0])
+            self.assertIsNone(read((x, torch.zeros(0))))
+            self.assertIsNone(read((x, torch.eye(3).to_sparse())))
+            self.assertIsNone(read((x, torch.zeros(2, device="meta"))))
+            self.assertIsNone(read((x,) * 700) if read is not _reading._read_each else None)
+            self.assertEqual(read((x, None, i)), (key, places))
+        negative = torch.zeros(3, dtype=torch.complex64).conj().imag
+        self.assertTrue(negative.is_neg())
+        self.assertIsNone(_again.like((), (x, negative)))
+        self.assertIsNone(_again.like((), (x, torch.zeros(3).as_subclass(Marked))))
+        self.assertIsNone(_again.like((), (x, [1.0])))
+        self.assertIsNone(_again.like((), (x, torch.zeros(3, requires_grad=True))))
+        with torch.no_grad():
+            self.assertIsNotNone(_again.like((), (x, torch.zeros(3, requires_grad=True))))
+        for watched in (torch.autocast("cpu", torch.bfloat16), torch.autograd.forward_ad.dual_level(), torch.utils._python_dispatch.TorchDispatchMode()):
+            with watched:
+                self.assertIsNone(_again.like((), (x, i)))
+        self.assertIsNotNone(_again.like((), (x, i)))
+
+    def test_calls_within_calls(self):
+        """Memory of a call is its own, whoever calls meanwhile."""
+        want, inner = self.long(), []
+        self.call()
+        kept = next(iter(_calls._kept.values()))
+        queue = kept.queue
+
+        def meanwhile():
+            kept.queue = queue
+            inner.append(self.call(q=self.q * 2))
+            return queue()
+
+        kept.queue = meanwhile
+        self.equal(self.short(self.call), want)
+        self.equal(inner[0], self.long(q=self.q * 2))
+
+
+@unittest.skipUnless(torch, "needs torch")
+class ByAttributes(Again):
+    """As with torch of before 2.10."""
+
+    def setUp(self):
+        super().setUp()
+        known = _reading.of_torch(torch)
+        patch = mock.patch.object(known, "read", _reading._read_each)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.addCleanup(_calls.clear)
 
 
 if __name__ == "__main__":
