@@ -41,8 +41,30 @@ def _check_starts(x: Any, what: str) -> None:
     name = str(x.dtype).removeprefix("torch.")
     if name != "int32" or len(x.shape) != 1:
         raise ArgumentError(f"{what} is {name} of {len(x.shape)} axes, expected int32 [B + 1]", "tensor")
-    if x.shape[0] < 2:
-        raise ArgumentError(f"{what} has {x.shape[0]} elements, expected where each sequence begins and where the last ends: 2 at least", "tensor")
+    if x.shape[0] < 1:
+        raise ArgumentError(f"{what} has no elements, expected where each sequence begins and where the last ends: 1 at least, of no sequence", "tensor")
+
+
+def _rows(x: Any) -> int:
+    return int(x.shape[0]) if len(getattr(x, "shape", ())) else 0
+
+
+def _as_one(starts: Any, key_starts: Any, table: Any, lengths: Any, alibi: Any) -> tuple[Any, ...]:
+    """No sequence at all is as one without rows, whose starts are twice the same. What is of sequences, which it does not have, is left as it is, to be refused."""
+    given = starts, key_starts, table, lengths, alibi
+    if _rows(starts) != 1 or (key_starts is not None and _rows(key_starts) != 1) or _rows(table) or _rows(lengths):
+        return given
+
+    def one(x: Any, what: str, axes: str) -> Any:
+        if x is None or x.shape[0]:
+            return x
+        x = tensor(x, what, axes)
+        shape = (1, *[max(n, 1) for n in x.shape[1:]])
+        return x.new_zeros(shape) if is_torch(x) else numpy.zeros(shape, x.dtype)
+
+    starts, key_starts = (x if x is None else tensor(x, "cu_seqlens", "[B + 1]").repeat(2) for x in (starts, key_starts))
+    by_sequence = len(getattr(alibi, "shape", ())) == 2
+    return starts, key_starts, one(table, "page_table", "[B, entries]"), one(lengths, "seqused_k", "[B]"), one(alibi, "alibi", "[B, H]") if by_sequence else alibi
 
 
 def _is_far(x: Any) -> bool:
@@ -130,7 +152,7 @@ def attention_varlen(
         q: [total queries, H, D]; sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1].
         k: [total keys, Hk, D]; with a page_table [pages, slots, Hk, D]; in float8_e4m3fn, float8_e5m2 or int8 too, with k_scale.
         v: [total keys, Hv, E]; with a page_table [pages, slots, Hv, E].
-        cu_seqlens_q: int32 [B + 1], from 0 on and never less; one sequence at least. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
+        cu_seqlens_q: int32 [B + 1], from 0 on and never less; [0] of no sequence. Rows from the last one on are of no sequence: o is 0 there, and what q has does not matter.
         cu_seqlens_k: the same of k and v; by default that of the queries. Not with a page_table.
         max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys. Sequences of few queries are then as fast as with :func:`decode`; both must be right. By
             default what starts on the host say, on processors.
@@ -166,6 +188,11 @@ def attention_varlen(
         o = made[0] if out is None else out
         return (o, made[-1][0].swapaxes(0, 1)) if return_lse else o
     return_lse, invariant = _flag("return_lse", return_lse), _flag("invariant", invariant)
+    _check_starts(cu_seqlens_q, "cu_seqlens_q")
+    if cu_seqlens_q.shape[0] == 1:
+        cu_seqlens_q, cu_seqlens_k, page_table, seqused_k, alibi = _as_one(cu_seqlens_q, cu_seqlens_k, page_table, seqused_k, alibi)
+        if groups is not None and shared is not None and not _rows(shared):
+            groups = shared = None
     q = _by_heads(q, "q")
     if page_table is not None:
         k, v = (heads_first(tensor(x, what, "[pages, slots, heads, channels]")) for x, what in ((k, "k"), (v, "v")))
@@ -180,7 +207,6 @@ def attention_varlen(
     )
     if invariant:
         check_unrecorded("aule.attention_varlen()", "calls with invariant=True have", q=q, k=k, v=v, **named)
-    _check_starts(cu_seqlens_q, "cu_seqlens_q")
     most = _most(max_seqlen_q, "max_seqlen_q"), _most(max_seqlen_k, "max_seqlen_k")
     into = None if out is None else {"o": _by_heads(out, "out")}
     with _again.watched(call) as runs:

@@ -112,6 +112,30 @@ class Varlen(unittest.TestCase):
         o = aule.attention_varlen(q[:, :2], q[:, 2:], q[:, 2:], at)
         np.testing.assert_array_equal(o, aule.attention_varlen(q[:, :2], q[:, 2:], q[:, 2:], at, at))
 
+    def test_no_sequence(self):
+        """Starts are [0]: all rows are of no sequence; over pages tables and lengths have no rows."""
+        (q, k, v), _ = tensors()
+        none, empty = np.array([0], np.int32), np.array([0, 0], np.int32)
+        for rows in (q, q[:0]):
+            for options in (*OPTIONS, {"alibi": np.zeros((0, H), np.float32)}):
+                for keys in (None, none):
+                    o, lse = aule.attention_varlen(rows, k, v, none, keys, return_lse=True, **options)
+                    self.assertEqual((o.shape, lse.shape), ((len(rows), H, E), (len(rows), H)))
+                    self.assertFalse(o.any())
+                    one = options if getattr(options.get("alibi"), "ndim", 1) == 1 else {"alibi": np.zeros((1, H), np.float32)}
+                    np.testing.assert_array_equal(lse, aule.attention_varlen(rows, k, v, empty, return_lse=True, **one)[1])
+        pages = [np.full((3, 16, HK, d), np.nan, np.float32) for d in (k.shape[2], E)]
+        for entries in (2, 0):
+            given = {"page_table": np.zeros((0, entries), np.int32), "seqused_k": np.zeros(0, np.int32)}
+            for more in ({}, {"groups": none, "shared": np.zeros(0, np.int32)}):
+                self.assertFalse(aule.attention_varlen(q, *pages, none, **given, **more).any())
+        with self.assertRaisesRegex(aule.ArgumentError, "page_table has 1 rows, cu_seqlens_q has 0 sequences"):
+            aule.attention_varlen(q, *pages, none, page_table=np.zeros((1, 2), np.int32), seqused_k=np.zeros(0, np.int32))
+        if torch is not None:
+            leaves = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+            aule.attention_varlen(*leaves, torch.from_numpy(none)).sum().backward()
+            self.assertFalse(any(x.grad.any() for x in leaves))
+
     def test_refused(self):
         (q, k, v), (at, keys) = tensors()
         q, k, v = q[:9], k[:9], v[:9]
@@ -121,7 +145,9 @@ class Varlen(unittest.TestCase):
             ((i32(0, 4, 9), i32(0, 5, 3)), "cu_seqlens_k decreases at 2: 3 after 5"),
             ((i32(0, 4, 10),), "cu_seqlens_q ends with 10, q has 9 rows"),
             ((i32(0, 4, 9), i32(0, 9)), "cu_seqlens_q has 3 elements, cu_seqlens_k has 2"),
-            ((i32(0),), "cu_seqlens_q has 1 elements, expected .* 2 at least"),
+            ((i32(),), "cu_seqlens_q has no elements, expected .* 1 at least"),
+            ((i32(3),), "cu_seqlens_q begins with 3, expected 0"),
+            ((i32(0), i32(0, 9)), "cu_seqlens_q has 1 elements, cu_seqlens_k has 2"),
             ((np.array([0, 9]),), r"cu_seqlens_q is int64 of 1 axes, expected int32 \[B \+ 1\]"),
         ):
             with self.subTest(message), self.assertRaisesRegex(aule.ArgumentError, message):
