@@ -156,7 +156,10 @@ static aule_status launch_all(const Run *run, AuSink sink)
             follows = false; /* what comes next knows of this one before it, and not of another */
             continue;
         }
-        if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
+        if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) {
+            follows = false; /* it may be the one that waits for those before it */
+            continue;
+        }
         fill_slots(run, kernel, slots, offsets);
         AuLaunch launch = {.index = i,
                            .grid = {grid[0], grid[1], grid[2]},

@@ -174,6 +174,15 @@ static void store_end(Lanes *x, int32_t n, const char *of, const char *value, co
     tile_store(t, "number -> item_range[%s, %d, :]", range_place(x), n);
 }
 
+/* A factor of blocks: none where no group shares, whatever its lists say, since all sequences together would not read enough keys again. Shapes tell that,
+ * and the kernel is not launched. */
+static const char *may_pay(Lanes *x)
+{
+    if (!x->share_least) return "";
+    return tile_text(x->t, " * min((%s - 1) * %s / max(%s, 1), 1)", lanes_axis(x, 0, 0),
+                     lanes_key_room(x), x->share_least);
+}
+
 static void ranges_kernel(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -184,10 +193,10 @@ static void ranges_kernel(Lanes *x)
     lanes_group_items_argument(x);
     range_argument(x, TILE_OUT);
     if (by_head) {
-        tile_grid(t, "item: %s, hk: %s", lanes_group_blocks(x), lanes_axis(x, 1, 1));
+        tile_grid(t, "item: %s%s, hk: %s", lanes_group_blocks(x), may_pay(x), lanes_axis(x, 1, 1));
         tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
     } else
-        tile_grid(t, "item: %s", lanes_group_blocks(x));
+        tile_grid(t, "item: %s%s", lanes_group_blocks(x), may_pay(x));
     lanes_let_item(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "number", "i32[copy:%d] @ along_lanes = 0", x->p->caps->lanes);
@@ -298,7 +307,7 @@ void warps_prefix_kernel_of(const Lanes *given, void (*memories)(Lanes *x), void
     lanes_changed_arguments(x, 0);
     lanes_shared_arguments(x, TILE_OUT, parts(x));
     const char *blocks = lanes_group_blocks(x);
-    tile_grid(t, "turn: (%s) * (%s), hk: %s", parts(x), blocks, lanes_axis(x, 1, 1));
+    tile_grid(t, "turn: (%s) * (%s)%s, hk: %s", parts(x), blocks, may_pay(x), lanes_axis(x, 1, 1));
     tile_let(t, "item", "turn %% (%s)", blocks); /* neighbours read the same keys */
     tile_let(t, "span", "turn / (%s)", blocks);
     tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));

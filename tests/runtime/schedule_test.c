@@ -518,12 +518,30 @@ static void test_early(void **state)
     end(&t);
 }
 
+/* As where one has nothing to do, which may be the one that waits for those before it. */
+static void test_early_behind_nothing(void **state)
+{
+    (void)state;
+    Step t;
+    Listed *m = listed_new();
+    const aule_expr nothing = EXPR(INT(0));
+    m->launches[1][1].grid[0] = nothing;
+    begin_with(&t, "cuda:0", m);
+    cuda_mock.launch_count = 0;
+    run(&t, &t.s.c->call);
+    assert_int_equal(cuda_mock.launch_count, 2);
+    for (int l = 0; l < 2; l++) assert_int_equal(cuda_mock.launches[l].early, 0);
+    end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(test_shape),   CUDA_TEST(test_steps), CUDA_TEST(test_refusals),
-        CUDA_TEST(test_boxes),   CUDA_TEST(test_names), CUDA_TEST(test_runs),
-        CUDA_TEST(test_damaged), CUDA_TEST(test_graph), CUDA_TEST(test_early),
+        CUDA_TEST(test_shape),    CUDA_TEST(test_steps),
+        CUDA_TEST(test_refusals), CUDA_TEST(test_boxes),
+        CUDA_TEST(test_names),    CUDA_TEST(test_runs),
+        CUDA_TEST(test_damaged),  CUDA_TEST(test_graph),
+        CUDA_TEST(test_early),    CUDA_TEST(test_early_behind_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
