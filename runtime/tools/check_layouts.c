@@ -10,7 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SEQUENCES = 5, MOST_SEQUENCES = 64, PAGE = 16, BEHIND = 3, EVERY = 2, TEXT = 2048 };
+enum {
+    SEQUENCES = 5,
+    MOST_SEQUENCES = 64,
+    PAGE = 16,
+    BEHIND = 3,
+    EVERY = 2,
+    NARROW = 9,
+    TEXT = 2048
+};
 
 /* Of a tensor that the call writes, by element: what must be there, and what dense calls have. */
 typedef struct Result {
@@ -23,11 +31,11 @@ typedef struct Laid {
     aule_device *device;
     const aulec_case *whole; /* whose sizes are those of the longest sequence */
     aule_module *dense;
-    AuSession written, call; /* of the first the signature alone: as the script has it */
-    AuOptions options;       /* of call */
-    const char *dtype;
-    const char *batch, *axis[2];                          /* the script's names of B, S and T */
-    char values[TEXT], shape[TEXT];                       /* of a sequence, of the call */
+    AuSession written, call;        /* of the first the signature alone: as the script has it */
+    AuOptions options;              /* of call */
+    const char *dtype, *more;       /* what the line says behind the layout */
+    const char *batch, *axis[2];    /* the script's names of B, S and T */
+    char values[TEXT], shape[TEXT]; /* of a sequence, of the call */
     int64_t sequences, most[2], lines[2], pages, entries; /* of queries, of keys */
     int64_t rows[2][MOST_SEQUENCES],
         held[2][MOST_SEQUENCES]; /* of the sequence; that the call has of them */
@@ -537,7 +545,7 @@ static int check_layout(const Laid *like, const char *artifact, const char *layo
                              .at = {option("backend", info->id), option("dtype", dtype),
                                     option("attention", l->written.signature->name)},
                              .count = 3};
-    printf("  %-10s %-4s  %s ", info->id, l->dtype, said);
+    printf("  %-10s %-4s  %s%s%s ", info->id, l->dtype, said, *l->more ? ", with " : "", l->more);
     fflush(stdout);
     int status = session_open_layout(&l->call, &l->options, layout);
     if (!status) status = run_layout(l);
@@ -568,10 +576,64 @@ static int check_artifact(const Laid *like, const char *artifact)
     return status;
 }
 
+/* The values of a call, with one within the sequences for each whole parameter whose default no sequence reaches, as that of a wide window; [more]
+ * has those alone, empty: there are none. */
+static void narrow(const Laid *like, char *values, char *more, size_t size)
+{
+    AuCompiler *c = &like->script->compiler;
+    const char *said = like->script->values;
+    int64_t keys = 0;
+    for (size_t n = 0; n < c->aulec_case_tensor_count(like->whole); n++) {
+        const aulec_case_tensor *t = c->aulec_case_get_tensor(like->whole, n);
+        if (t->role == AULE_ROLE_K) keys = t->shape[2];
+    }
+    size_t used = 0;
+    *more = 0;
+    for (size_t n = 0; n < c->aulec_case_param_count(like->whole) && used < size; n++) {
+        const aulec_case_param *p = c->aulec_case_get_param(like->whole, n);
+        if (!p->is_float && p->i >= keys && keys > NARROW && !session_says_size(said, p->name))
+            used += (size_t)snprintf(more + used, size - used, "%s%s=%d", used ? "," : "", p->name,
+                                     NARROW);
+    }
+    snprintf(values, size, "%s%s%s", said ? said : "", said && *said ? "," : "", more);
+}
+
+/* The layouts once more, where defaults leave no key out. */
+static int check_narrow(const Laid *like, const char *artifact)
+{
+    char values[TEXT], more[TEXT];
+    Script *s = like->script, within = *s;
+    Laid *l = malloc(sizeof *l);
+    if (!l) return command_fail(EXIT_WRONG, "%s: no memory", s->path);
+    aulec_case *whole = NULL;
+    aulec_result *result = NULL;
+    int status = 0;
+    narrow(like, values, more, sizeof more);
+    within.values = values;
+    *l = *like;
+    l->script = &within, l->more = more;
+    const aulec_case_options options = {.struct_size = sizeof options,
+                                        .attention = s->attention,
+                                        .dtype = like->dtype,
+                                        .values = values,
+                                        .seed = s->seed};
+    if (*more && s->compiler.aulec_case_new(s->path, (const char *)s->file.bytes, s->file.length,
+                                            &options, &whole, &result) == AULEC_OK) {
+        l->whole = whole;
+        status = check_artifact(l, artifact);
+    } else if (*more)
+        printf("      not tested: %s, which the script does not take\n", more);
+    s->compiler.aulec_result_free(result);
+    s->compiler.aulec_case_free(whole);
+    free(l);
+    return status;
+}
+
 int check_layouts(Script *s, aule_device *device, const char *dtype, const aulec_case *whole,
                   aule_module *module)
 {
-    Laid like = {.script = s, .device = device, .whole = whole, .dense = module, .dtype = dtype};
+    Laid like = {
+        .script = s, .device = device, .whole = whole, .dense = module, .dtype = dtype, .more = ""};
     const aule_device_info *info = aule_device_get_info(device);
     char path[CHECK_PATH] = "";
     aulec_result *result = NULL;
@@ -591,6 +653,7 @@ int check_layouts(Script *s, aule_device *device, const char *dtype, const aulec
     if (!status) status = check_write(result, s, path);
     s->compiler.aulec_result_free(result);
     if (!status) status = check_artifact(&like, path);
+    if (!status) status = check_narrow(&like, path);
     if (*path) unlink(path);
     return status;
 }

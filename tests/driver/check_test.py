@@ -267,6 +267,19 @@ class Layouts(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("error E0605: the script asks for the number of a sequence, of which one by itself has another", done.stderr)
 
+    def test_windows_wider_than_sequences(self):
+        """They are tried once more within them: what goes wrong there alone is found."""
+        script = """attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[B, H]; param window: i32 = 1000;%s
+            score_mod(s, b, h) = %s; mask(b, h, i, j) = j > q_pos - window; online softmax; }"""
+        said = self.laid(self.written(script % ("", "s * (1.0 + x[b, h])")), "T=paged;T=padded")
+        self.assertEqual(re.findall("T=pa[gd]+ed.*? o ", said), ["T=paged  o ", "T=padded  o ", "T=paged, with window=9  o ", "T=padded, with window=9  o "])
+        self.assertEqual(self.laid(self.written(script % ("", "s")), "T=paged", "--shape", "window=1000").count("T=paged"), 1)
+        said = self.laid(self.written(script % (" require window > 99;", "s")), "T=paged")
+        self.assertIn("not tested: window=9, which the script does not take", said)
+        done = check(self.written(script % ("", "s * (1.0 + where(window > 99, x[b, h], x[0, h]))")), "--backend", "cpu", "--dtype", "f32", "--layout", "T=paged")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(re.findall(r"T=paged.*? o (?=\S+ \(!\))", done.stdout), ["T=paged, with window=9  o "])
+
     def test_refused_before_anything_is_tried(self):
         for layout, status, message in (
             ("T=foo", 2, "error E0601: unknown layout 'foo'; expected dense, padded, paged or packed"),
