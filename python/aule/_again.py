@@ -20,7 +20,7 @@ from ._plans import WORK, Run, packed, queues_of, watched_runs
 from ._reading import ROOM, give_scratch, of_torch, take_scratch
 from ._schedules import Step
 from ._together import forward_with_rows, is_given_rows
-from ._workspaces import give_back, take
+from ._workspaces import StreamMemory, give_back, give_back_on, take, take_on
 
 MOST = 64  # calls that are remembered
 SEEN = 256  # places of written tensors of a call, of which it is known that nothing overlaps
@@ -44,12 +44,12 @@ class _Kept:
         numbers: the values of its parameters, for calls that have the same.
         makers: of each tensor that a run makes, what makes it; of one that the caller does not want, its place in the workspace.
         bytes: of the workspace, with what the caller does not want; align: its alignment.
-        byte: a tensor of one byte where workspaces are tensors.
+        byte: a tensor of one byte where workspaces are tensors; gpu: of which GPU.
         apart: places of tensors, where some are written, of which it is known that nothing overlaps.
         launch, plan, room: what runs the plan, and the bytes of the workspace that it needs.
     """
 
-    __slots__ = ("prepared", "queue", "pick", "more", "frame", "read", "written", "lists", "numbers", "makers", "bytes", "align", "byte", "apart", "launch", "plan", "room")
+    __slots__ = ("prepared", "queue", "pick", "more", "frame", "read", "written", "lists", "numbers", "makers", "bytes", "align", "byte", "gpu", "apart", "launch", "plan", "room")
 
     def __init__(self, run: Run, first: Any) -> None:
         self.prepared, self.read = run.prepared, len(run.given)
@@ -63,6 +63,7 @@ class _Kept:
         self.makers: list[Callable[[Any], Any] | int] = []
         self.bytes, self.align = run.prepared.bytes, max(run.prepared.align, ALIGN)
         self.byte: Any = None if run.prepared.device.backend == "cpu" else first.new_empty(1, dtype=sys.modules["torch"].uint8)
+        self.gpu: int = first.device.index or 0
         self.apart: set[tuple[int, ...]] = set()
         self.launch, self.plan, self.room = abi.library().cdll.aule_plan_run, run.prepared.plan, run.prepared.bytes
 
@@ -252,13 +253,16 @@ def _lie_apart(kept: _Kept, words: tuple[int, ...]) -> bool:
 
 
 def _run(kept: _Kept, words: tuple[int, ...], numbers: Any, tensors: Sequence[Any]) -> list[Any] | None:
-    first, memory, space = tensors[0], None, 0
-    if kept.bytes and kept.byte is None:
-        memory = take(kept.bytes)
+    first, queue, space = tensors[0], kept.queue(), 0
+    memory: Any = None
+    place, captured = (kept.gpu, queue), False
+    if kept.bytes:
+        captured = kept.byte is not None and sys.modules["torch"].cuda.is_current_stream_capturing()
+        if kept.byte is None:
+            memory = take(kept.bytes)
+        else:
+            memory = StreamMemory(kept.byte, kept.bytes, kept.align) if captured else take_on(place, kept.byte, kept.bytes, kept.align)
         space = memory.data
-    elif kept.bytes:
-        memory = kept.byte.new_empty(kept.bytes + kept.align)
-        space = -(-memory.data_ptr() // kept.align) * kept.align
     results: list[Any] = []
     made: list[int] = []
     for make in kept.makers:
@@ -269,10 +273,13 @@ def _run(kept: _Kept, words: tuple[int, ...], numbers: Any, tensors: Sequence[An
             made += x.data_ptr(), 0
     scratch = take_scratch()
     at = scratch.at
-    kept.frame.pack_into(scratch.memory, 0, abi.RUN.size, kept.queue(), space, kept.room, at + abi.RUN.size, numbers.buffer_info()[0] if numbers else 0, *words, *made)
+    kept.frame.pack_into(scratch.memory, 0, abi.RUN.size, queue, space, kept.room, at + abi.RUN.size, numbers.buffer_info()[0] if numbers else 0, *words, *made)
     failed = kept.launch(kept.plan, at, None)
     give_scratch(scratch)
-    if kept.byte is None and memory is not None:
+    if isinstance(memory, StreamMemory):
+        if not captured:
+            give_back_on(place, memory)
+    elif memory is not None:
         give_back(memory)
     if failed:
         return None

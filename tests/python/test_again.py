@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import aule
-from aule import _again, _reading
+from aule import _again, _reading, _workspaces
 from aule._decode import _calls
 from support import torch
 from test_decode import Case, E, H
@@ -327,6 +327,29 @@ class Again(unittest.TestCase):
             with watched:
                 self.assertIsNone(_again.like((), (x, i)))
         self.assertIsNotNone(_again.like((), (x, i)))
+
+    def test_memory_of_streams(self):
+        """Runs on a stream take the same memory one after the other, calls beside them, larger ones and other streams their own."""
+        byte = torch.empty(1, dtype=torch.uint8)
+        with mock.patch.object(_workspaces, "_streams", {}) as streams:
+            first = _workspaces.take_on((0, 7), byte, 1000, 256)
+            self.assertEqual((first.data % 256, first.size), (0, 1000))
+            self.assertLessEqual(first.data + 1000, first.tensor.data_ptr() + first.tensor.numel())
+            beside = _workspaces.take_on((0, 7), byte, 1000, 256)
+            self.assertIsNot(beside, first)
+            _workspaces.give_back_on((0, 7), first)
+            for other in ((0, 8), (1, 7)):
+                self.assertIsNot(_workspaces.take_on(other, byte, 10, 256), first)
+            self.assertIs(_workspaces.take_on((0, 7), byte, 10, 256), first)
+            for size, align in ((1001, 256), (1000, 512)):
+                _workspaces.give_back_on((0, 7), first)
+                self.assertIsNot(_workspaces.take_on((0, 7), byte, size, align), first)
+            large = _workspaces.take_on((0, 7), byte, _workspaces.ON_STREAM + 1, 256)
+            _workspaces.give_back_on((0, 7), large)
+            self.assertEqual(streams, {})
+            for n in range(3 * _workspaces.STREAMS):
+                _workspaces.give_back_on((0, n), first)
+            self.assertLessEqual(len(streams), _workspaces.STREAMS)
 
     def test_calls_within_calls(self):
         """Memory of a call is its own, whoever calls meanwhile."""
