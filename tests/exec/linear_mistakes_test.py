@@ -204,9 +204,10 @@ FEW = [
 LINES = [
     ("rows of q are the sequences'", "key_layout.c", 'return "q_line";', 'return "min(b, b + q_line)";'),
     ("rows of q are one behind", "key_layout.c", 'lanes_query_line_of(x, "b"));\n    put_positions(x, LANES_QUERIES, false);', 'lanes_query_line_of(x, "(b + 1) % 2"));\n    put_positions(x, LANES_QUERIES, false);'),
-    ("rows of q that nobody has are left as they are", "query_lines.c", '"having == 0 && i < %s"', '"having > 1 && i < %s"'),
-    ("rows of q are nobody's", "query_lines.c", '"having == 0 && i < %s"', '"having >= 0 && i < %s"'),
-    ("the last sequence alone has a row of q", "query_lines.c", "1, having)", "1, 0)"),
+    ("rows of q that nobody has are left as they are", "query_lines.c", '"taken[line] == 0"', '"taken[line] < 0"'),
+    ("rows of q are nobody's", "query_lines.c", '"taken[line] == 0"', '"taken[line] >= 0"'),
+    ("the last sequence alone has a row of q", "query_lines.c", 'when n < %s", sequences', 'when n == %s - 1", sequences'),
+    ("sequences behind a block's first ones have no row of q", "query_lines.c", '"n", "some * %d', '"n", "0 * some * %d'),
 ]
 
 SHARES = [
@@ -302,7 +303,7 @@ GRADIENTS = [
     ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
     ("gradients of no sequence are left as they are", "back_results.c", '"nb * %d + %d > %s", rows, rows, end', '"nb * %d > %s + %d", rows, end, rows'),
     ("queries have no end", "lanes_rows.c", '? " from q_start + q_low to q_start + min(q_high, q_length)"', '? ""'),
-    ("queries are those of the first sequence", "warps_tiles.c", 'lanes_row_start(x, LANES_QUERIES)', '(*lanes_row_start(x, LANES_QUERIES) ? "0 * q_start + " : "")'),
+    ("queries are those of the first sequence", "warps_tiles.c", '*start = lanes_row_start(x, LANES_QUERIES)', '*start = (*lanes_row_start(x, LANES_QUERIES) ? "0 * q_start + " : "")'),
     ("keys are those of the first sequence", "warps_tiles.c", 'lanes_row_start(x, LANES_KEYS)', '(*lanes_row_start(x, LANES_KEYS) ? "0 * kv_start + " : "")'),
     ("a block has the keys of the next one", "warps_gradients.c", 'tile_let(t, "nb", "turn");', 'tile_let(t, "nb", "turn + 1");'),
     ("pieces of a block are one piece", "back_order.c", '"turn * %d + slice"', '"turn * %d + 0 * slice"'),
