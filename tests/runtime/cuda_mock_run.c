@@ -373,6 +373,66 @@ MOCK_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *at, External *mem
     return OK;
 }
 
+/* ---- timelines of others: the number lies in the file */
+
+typedef struct Semaphore {
+    int type; /* of the handle, which has no size */
+    union {
+        int fd;
+        void *others[2];
+    } handle;
+    unsigned flags, reserved[16];
+} Semaphore;
+typedef struct SemaphorePut {
+    unsigned long long value, others[8];
+    unsigned flags, reserved[16];
+} SemaphorePut;
+
+MOCK_API CUresult cuImportExternalSemaphore(uint64_t **number, const Semaphore *handle)
+{
+    ENTER("cuImportExternalSemaphore", true);
+    if (handle->type != 9 || handle->flags ||
+        lseek(handle->handle.fd, 0, SEEK_END) != sizeof **number)
+        return INVALID_VALUE;
+    void *at =
+        mmap(NULL, sizeof **number, PROT_READ | PROT_WRITE, MAP_SHARED, handle->handle.fd, 0);
+    if (at == MAP_FAILED) return OUT_OF_MEMORY;
+    close(handle->handle.fd);
+    *number = at;
+    atomic_fetch_add(&cuda_mock.externals, 1);
+    return OK;
+}
+
+MOCK_API CUresult cuSignalExternalSemaphoresAsync(uint64_t *const *numbers,
+                                                  const SemaphorePut *puts, unsigned count,
+                                                  void *stream)
+{
+    ENTER("cuSignalExternalSemaphoresAsync", true);
+    FORBIDDEN;
+    (void)stream;
+    if (count != 1 || puts->flags || puts->value <= **numbers) return INVALID_VALUE;
+    **numbers = puts->value;
+    return OK;
+}
+
+/* The mock's streams have done all that is on them, so what they wait for must be there. */
+MOCK_API CUresult cuWaitExternalSemaphoresAsync(uint64_t *const *numbers, const SemaphorePut *puts,
+                                                unsigned count, void *stream)
+{
+    ENTER("cuWaitExternalSemaphoresAsync", true);
+    FORBIDDEN;
+    (void)stream;
+    return count != 1 || puts->flags || puts->value > **numbers ? INVALID_VALUE : OK;
+}
+
+MOCK_API CUresult cuDestroyExternalSemaphore(uint64_t *number)
+{
+    ENTER("cuDestroyExternalSemaphore", true);
+    munmap(number, sizeof *number);
+    atomic_fetch_sub(&cuda_mock.externals, 1);
+    return OK;
+}
+
 /* Only what is mapped no longer. */
 MOCK_API CUresult cuDestroyExternalMemory(External *memory)
 {

@@ -102,6 +102,10 @@ VkResult vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const cha
         snprintf(extensions[*count].name, sizeof extensions->name, "VK_KHR_external_memory_fd");
         (*count)++;
     }
+    if (vulkan_mock.signals) {
+        snprintf(extensions[*count].name, sizeof extensions->name, "VK_KHR_external_semaphore_fd");
+        (*count)++;
+    }
     return VK_SUCCESS;
 }
 void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *p)

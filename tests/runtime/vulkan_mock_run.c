@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "sample_kernels.h"
 
 /* ---- kernels */
@@ -342,20 +346,69 @@ VkResult vkQueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo *submit
     pthread_mutex_unlock(&queue_lock);
     return VK_SUCCESS;
 }
+/* Semaphores that can be exported lie in a file, so that whoever has its descriptor shares them. */
+static struct {
+    void *at;
+    int fd;
+} exported[4];
+static size_t exported_at(const void *at)
+{
+    size_t n = 0;
+    while (n < sizeof exported / sizeof *exported && exported[n].at != at) n++;
+    if (n == sizeof exported / sizeof *exported) abort();
+    return n;
+}
+static void *make_exported(void)
+{
+    const size_t n = exported_at(NULL);
+    exported[n].fd = memfd_create("semaphore", MFD_CLOEXEC);
+    if (ftruncate(exported[n].fd, sizeof(uint64_t))) abort();
+    exported[n].at =
+        mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, exported[n].fd, 0);
+    return exported[n].at;
+}
 VkResult vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
                            const void *allocator, VkSemaphore *semaphore)
 {
     ENTER();
-    (void)device, (void)info, (void)allocator;
-    *semaphore = (uintptr_t)calloc(1, sizeof(uint64_t));
+    (void)device, (void)allocator;
+    const VkSemaphoreTypeCreateInfo *kind = info->next;
+    const VkExportSemaphoreCreateInfo *exports = kind->next;
+    *semaphore = (uintptr_t)(exports && exports->type == VK_TYPE_EXPORT_SEMAPHORE
+                                 ? make_exported()
+                                 : calloc(1, sizeof(uint64_t)));
     vulkan_mock.semaphores++;
     return VK_SUCCESS;
 }
 void vkDestroySemaphore(VkDevice device, VkSemaphore semaphore, const void *allocator)
 {
     (void)device, (void)allocator;
-    free(MOCK(uint64_t, semaphore));
+    size_t n = 0;
+    while (n < sizeof exported / sizeof *exported && exported[n].at != MOCK(void, semaphore)) n++;
+    if (n < sizeof exported / sizeof *exported) {
+        munmap(exported[n].at, sizeof(uint64_t));
+        close(exported[n].fd);
+        exported[n].at = NULL;
+    } else
+        free(MOCK(uint64_t, semaphore));
     vulkan_mock.semaphores--;
+}
+void vkGetPhysicalDeviceExternalSemaphoreProperties(
+    VkPhysicalDevice device, const VkPhysicalDeviceExternalSemaphoreInfo *info,
+    VkExternalSemaphoreProperties *properties)
+{
+    (void)device;
+    const VkSemaphoreTypeCreateInfo *kind = info->next;
+    const bool timeline = kind && kind->kind == VK_SEMAPHORE_TIMELINE;
+    properties->features =
+        timeline && !(vulkan_mock.lacks >> MOCK_TIMELINES & 1) ? VK_EXTERNAL_SEMAPHORE_EXPORTS : 0;
+}
+VkResult vkGetSemaphoreFdKHR(VkDevice device, const VkSemaphoreGetFdInfo *info, int *fd)
+{
+    ENTER();
+    (void)device;
+    *fd = fcntl(exported[exported_at(MOCK(void, info->semaphore))].fd, F_DUPFD_CLOEXEC, 0);
+    return VK_SUCCESS;
 }
 VkResult vkGetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
 {
