@@ -335,9 +335,16 @@ MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 typedef struct External {
     int fd;
     size_t bytes;
-    void *at; /* NULL: not mapped */
+    char *mapped, *at; /* NULL: not mapped */
 } External;
-static External externals[4];
+static External externals[32];
+
+/* Where the exporter's memory begins in the file: Mesa's device for processors has words of its own before it. */
+static size_t external_offset(void)
+{
+    const char *said = getenv("MOCK_CUDA_OFFSET");
+    return said ? (size_t)strtoul(said, NULL, 10) : 0;
+}
 
 static External *external_at(const void *at)
 {
@@ -366,8 +373,11 @@ MOCK_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *at, External *mem
 {
     ENTER("cuExternalMemoryGetMappedBuffer", true);
     if (part->offset || part->bytes > memory->bytes) return INVALID_VALUE;
-    memory->at = mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
-    if (memory->at == MAP_FAILED) return OUT_OF_MEMORY;
+    const size_t first = external_offset();
+    memory->mapped =
+        mmap(NULL, first + memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    if (memory->mapped == MAP_FAILED) return OUT_OF_MEMORY;
+    memory->at = memory->mapped + first;
     *at = (CUdeviceptr)(uintptr_t)memory->at;
     atomic_fetch_add(&cuda_mock.buffers, 1);
     return OK;
@@ -450,7 +460,7 @@ MOCK_API CUresult cuMemFree_v2(CUdeviceptr at)
     FORBIDDEN;
     External *x = at ? external_at((void *)(uintptr_t)at) : NULL;
     if (x) {
-        munmap(x->at, x->bytes);
+        munmap(x->mapped, (size_t)(x->at - x->mapped) + x->bytes);
         x->at = NULL;
         atomic_fetch_sub(&cuda_mock.buffers, 1);
         return OK;
