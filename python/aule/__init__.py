@@ -27,7 +27,7 @@ from ._parts import Unfinished
 from ._plain import Attention, attention, attention_script, flash_attention
 from ._states import State
 from ._varlen import attention_varlen
-from ._vulkan import vulkan_memory
+from ._vulkan import VulkanMemory, vulkan_memory
 
 __version__ = "0.1.0"
 
@@ -49,6 +49,7 @@ __all__ = [
     "State",
     "TensorSpec",
     "Unfinished",
+    "VulkanMemory",
     "attention",
     "attention_script",
     "attention_varlen",

@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 from array import array
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_size_t, c_ssize_t, c_uint64, c_void_p
 from functools import lru_cache
 from typing import Any, Iterator, Mapping
@@ -271,53 +271,60 @@ def _memory(device: str | None, index: int) -> SharedMemory | str:
         return str(error)
 
 
-class vulkan_memory:
-    """With-block in which torch's CUDA tensors are memory that Vulkan allocated and exported and CUDA imported, so that calls with ``device="vulkan"`` (or
-    AULE_BACKEND=vulkan) on them run where they are, in the order of torch's stream: nothing is copied, and no thread waits where both drivers share semaphores.
+class VulkanMemory:
+    """What :func:`vulkan_memory` makes: with-blocks, which may be many, one in another, and in several threads.
 
-        with aule.vulkan_memory():
-            q, k, v = (torch.randn(1, 8, 1024, 64, device="cuda") for _ in range(3))
-        o = f(q, k, v, device="vulkan")  # in such memory, too
-
-    What is allocated there by other threads (as by autograd's, backward) or outside is torch's own: a call with one such tensor goes by way of the host, and says so. Where
-    the drivers have no such memory all do: a :class:`CopyWarning` says why, and tensors are torch's own. The tensors are like any others of torch's, and live as long.
-
-    Args:
-        device: the Vulkan device, by its id; by default the one that is torch's GPU, by its UUID.
-        index: torch's number of its CUDA device; by default the current one.
+    Attributes:
+        shared: whether tensors that are allocated there are in memory of both drivers.
+        bytes: that torch has of such memory now, in use or kept for later.
     """
 
-    def __init__(self, device: str | None = None, index: int | None = None) -> None:
-        import torch
-
-        number = torch.cuda.current_device() if index is None else index
-        memory = _memory(device, number)
-        self._memory = memory if isinstance(memory, SharedMemory) else None
-        self._entered: list[Any] = []
-        if isinstance(memory, str):
-            warnings.warn(f"vulkan_memory(): tensors on cuda:{number} are torch's own and go by way of the host to Vulkan: {memory}", CopyWarning, stacklevel=2)
+    def __init__(self, memory: SharedMemory | None) -> None:
+        self._memory = memory
+        self._entered = threading.local()
 
     @property
     def shared(self) -> bool:
-        """Whether tensors are in memory of both."""
         return self._memory is not None
 
     @property
     def bytes(self) -> int:
-        """That torch has of such memory now, in use or kept for later."""
         return self._memory.bytes if self._memory is not None else 0
 
-    def __enter__(self) -> "vulkan_memory":
-        entered = self._memory.used() if self._memory is not None else None
-        if entered is not None:
-            entered.__enter__()
-        self._entered.append(entered)
+    def __enter__(self) -> "VulkanMemory":
+        entered = self._memory.used() if self._memory is not None else nullcontext()
+        entered.__enter__()
+        self._entered.blocks = [*getattr(self._entered, "blocks", ()), entered]
         return self
 
     def __exit__(self, *error: Any) -> None:
-        entered = self._entered.pop()
-        if entered is not None:
-            entered.__exit__(*error)
+        self._entered.blocks.pop().__exit__(*error)
+
+
+def vulkan_memory(device: str | None = None, index: int | None = None) -> VulkanMemory:
+    """Memory for torch's CUDA tensors that Vulkan allocated and exported and CUDA imported: calls with ``device="vulkan"`` (or AULE_BACKEND=vulkan) on tensors that were
+    allocated in ``with aule.vulkan_memory():`` run where they are, in the order of torch's stream, and so do results. Nothing is copied, and no thread waits where both
+    drivers share semaphores.
+
+    By thread, as torch has it: what other threads allocate meanwhile, as autograd's in a backward pass, is torch's own. A call with one tensor elsewhere goes by way of
+    the host, and says so (:class:`CopyWarning`). Where the drivers have no such memory all calls do, and the warning says why; where they share no semaphores calls
+    wait for both, which is said, too.
+
+    Args:
+        device: the Vulkan device, by its id; by default the one that is torch's GPU, by its UUID.
+        index: torch's number of its CUDA device; by default the current one.
+
+    Raises:
+        Error: there is no such device, or torch's has memory of another one.
+    """
+    import torch
+
+    number = torch.cuda.current_device() if index is None else index
+    memory = _memory(device, number)
+    if isinstance(memory, SharedMemory):
+        return VulkanMemory(memory)
+    warnings.warn(f"vulkan_memory(): tensors on cuda:{number} are torch's own and go by way of the host to Vulkan: {memory}", CopyWarning, stacklevel=2)
+    return VulkanMemory(None)
 
 
 def shared_by(device: Device, tensors: Mapping[str, Any], more: Mapping[str, Any]) -> SharedMemory | None:

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "sample_kernels.h"
 
 /* ---- kernels */
@@ -346,27 +342,6 @@ VkResult vkQueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo *submit
     pthread_mutex_unlock(&queue_lock);
     return VK_SUCCESS;
 }
-/* Semaphores that can be exported lie in a file, so that whoever has its descriptor shares them. */
-static struct {
-    void *at;
-    int fd;
-} exported[4];
-static size_t exported_at(const void *at)
-{
-    size_t n = 0;
-    while (n < sizeof exported / sizeof *exported && exported[n].at != at) n++;
-    if (n == sizeof exported / sizeof *exported) abort();
-    return n;
-}
-static void *make_exported(void)
-{
-    const size_t n = exported_at(NULL);
-    exported[n].fd = memfd_create("semaphore", MFD_CLOEXEC);
-    if (ftruncate(exported[n].fd, sizeof(uint64_t))) abort();
-    exported[n].at =
-        mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, exported[n].fd, 0);
-    return exported[n].at;
-}
 VkResult vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
                            const void *allocator, VkSemaphore *semaphore)
 {
@@ -375,7 +350,7 @@ VkResult vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
     const VkSemaphoreTypeCreateInfo *kind = info->next;
     const VkExportSemaphoreCreateInfo *exports = kind->next;
     *semaphore = (uintptr_t)(exports && exports->type == VK_TYPE_EXPORT_SEMAPHORE
-                                 ? make_exported()
+                                 ? mock_file_new(sizeof(uint64_t))
                                  : calloc(1, sizeof(uint64_t)));
     vulkan_mock.semaphores++;
     return VK_SUCCESS;
@@ -383,14 +358,7 @@ VkResult vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
 void vkDestroySemaphore(VkDevice device, VkSemaphore semaphore, const void *allocator)
 {
     (void)device, (void)allocator;
-    size_t n = 0;
-    while (n < sizeof exported / sizeof *exported && exported[n].at != MOCK(void, semaphore)) n++;
-    if (n < sizeof exported / sizeof *exported) {
-        munmap(exported[n].at, sizeof(uint64_t));
-        close(exported[n].fd);
-        exported[n].at = NULL;
-    } else
-        free(MOCK(uint64_t, semaphore));
+    if (!mock_file_end(MOCK(void, semaphore))) free(MOCK(uint64_t, semaphore));
     vulkan_mock.semaphores--;
 }
 void vkGetPhysicalDeviceExternalSemaphoreProperties(
@@ -407,7 +375,7 @@ VkResult vkGetSemaphoreFdKHR(VkDevice device, const VkSemaphoreGetFdInfo *info, 
 {
     ENTER();
     (void)device;
-    *fd = fcntl(exported[exported_at(MOCK(void, info->semaphore))].fd, F_DUPFD_CLOEXEC, 0);
+    *fd = mock_file_fd(MOCK(void, info->semaphore));
     return VK_SUCCESS;
 }
 VkResult vkGetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
