@@ -23,7 +23,8 @@ from test_compile import inputs as four
 from test_foreign import Place, Tensor
 
 MOCK = os.environ.get("AULE_TEST_CUDA", "")
-UNDER_MOCK = "MOCK_CUDA" in os.environ
+DRIVERS = os.environ.get("AULE_TEST_DRIVERS", "")  # the mock of Vulkan, beside which CUDA's is
+UNDER_MOCK = not {"MOCK_CUDA", "MOCK_VULKAN"}.isdisjoint(os.environ)
 VULKAN = [d.id for d in aule.devices() if d.available and d.backend == "vulkan"]
 CUDA = Place(type="cuda", index=0)
 
@@ -112,7 +113,7 @@ class Torch(types.ModuleType):
         self.blocks.clear()
 
 
-@unittest.skipUnless(UNDER_MOCK and VULKAN, "started by test_stand_in")
+@unittest.skipUnless("MOCK_CUDA" in os.environ and VULKAN, "started by test_stand_in")
 class Shared(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -268,7 +269,65 @@ class Shared(unittest.TestCase):
         self.assertRegex(_vulkan._shared[VULKAN[0], 0].why(), VULKAN[0])
 
 
+class MockOfVulkan(ctypes.Structure):
+    """VulkanMock (tests/runtime/vulkan_mock.h), as far as it is needed."""
+
+    _fields_ = [
+        ("devices", ctypes.c_uint32), ("loader", ctypes.c_uint32), ("version", ctypes.c_uint32), ("lacks", ctypes.c_uint32), ("hidden", ctypes.c_bool),
+        ("most_blocks", ctypes.c_uint32), ("shared_bytes", ctypes.c_uint32), ("driver", ctypes.c_uint32), ("external", ctypes.c_bool), ("signals", ctypes.c_bool),
+    ]
+
+
+@unittest.skipUnless("MOCK_VULKAN" in os.environ, "started by test_order")
+class Order(unittest.TestCase):
+    """The order of CUDA's stream and Vulkan's queue, on the mocks of both: what waits for a number that is not there is told by them."""
+
+    def setUp(self):
+        vulkan = ctypes.CDLL("libvulkan.so.1")
+        vulkan.vulkan_mock_reset()
+        self.mock = MockOfVulkan.in_dll(vulkan, "vulkan_mock")
+        self.mock.signals = True
+        self.vulkan, self.cuda = Device("vulkan:0"), Device("cuda:0")
+
+    def test_numbers(self):
+        lib, other, fd = library(), ctypes.c_void_p(), ctypes.c_int32()
+        order = _vulkan._Timeline(self.vulkan, self.cuda)
+        lib.timeline_export(self.vulkan.handle, ctypes.byref(other), ctypes.byref(fd))  # stands for a run
+        with os.fdopen(fd.value, "r+b") as file:
+            number = np.memmap(file, np.uint64, shape=1)
+        for turn in range(1, 4):
+            with order.around(1) as queue:
+                self.assertEqual(int(number[0]), turn - 1)
+                lib.timeline_signal(other, queue, turn)
+            self.assertEqual(int(number[0]), turn)
+        self.assertEqual(order._value, 6)
+        with self.assertRaisesRegex(aule.Error, "cuWaitExternalSemaphoresAsync"):  # nothing of Vulkan's came between
+            with order.around(1):
+                pass
+        lib.timeline_free(other)
+
+    def test_a_run_that_fails(self):
+        order = _vulkan._Timeline(self.vulkan, self.cuda)
+        with self.assertRaises(KeyError), order.around(1):
+            raise KeyError
+        self.assertEqual(order._value, 1)  # the next one goes on from what CUDA's stream has set
+        with order.around(1) as queue:
+            at = _vulkan.VulkanQueue.from_address(queue)
+            self.assertEqual((at.waits[0].value, at.signals[0].value), (2, 3))
+            self.assertEqual(at.waits[0].semaphore, library().timeline_handle(order._of_vulkan))
+            library().timeline_wait(order._of_vulkan, queue, 2)
+
+    def test_without(self):
+        self.mock.signals = False
+        with self.assertRaisesRegex(aule.Error, "timelines cannot be exported"):
+            _vulkan._Timeline(Device("vulkan:0"), self.cuda)
+
+
 class StandIn(unittest.TestCase):
+    @unittest.skipIf(UNDER_MOCK or not DRIVERS, "no stand-ins for the drivers")
+    def test_order(self):
+        run_beside(self, os.path.dirname(DRIVERS), "MOCK_VULKAN", "test_vulkan_memory.Order", "test_numbers")
+
     @unittest.skipIf(UNDER_MOCK or not MOCK or not VULKAN, "no stand-in for the driver, or no Vulkan")
     def test_stand_in(self):
         run_beside(self, os.path.dirname(MOCK), "MOCK_CUDA", "test_vulkan_memory.Shared", "test_in_place")
