@@ -179,12 +179,18 @@ void lanes_written_arguments(Lanes *x)
 static void grid_of_items(Lanes *x, const char *head, const char *heads)
 {
     const char *items = lanes_work_blocks(x, LANES_QUERIES);
-    if (x->longest_first)
+    const int32_t pieces = lanes_item_rows(x, LANES_QUERIES) / x->block;
+    if (x->only == LANES_SHORT)
+        tile_grid(x->t, "piece: %d, item: %s, %s: %s", LANES_SHORT_ROWS / x->block, items, head,
+                  heads);
+    else if (x->longest_first)
         tile_grid(x->t, "%s: %s, item: %s", head, heads, items);
     else
         tile_grid(x->t, "item: %s, %s: %s", items, head, heads);
     lanes_let_work(x, LANES_QUERIES);
-    if (x->longest_first)
+    if (x->only == LANES_SHORT)
+        tile_let(x->t, "mb", "turn * %d + piece", pieces);
+    else if (x->longest_first)
         tile_let(x->t, "mb", "cdiv(q_length, %d) - 1 - turn", x->block);
     else
         tile_let(x->t, "mb", "turn");
@@ -194,7 +200,7 @@ void lanes_forward_head_of(Lanes *x, const char *head)
 {
     AuTileBuild *t = x->t;
     const char *s = lanes_axis(x, 0, 2), *heads = lanes_axis(x, 0, 1), *batch = lanes_axis(x, 0, 0);
-    tile_kernel(t, "forward");
+    tile_kernel(t, x->only == LANES_SHORT ? "short" : "forward");
     lanes_arguments(x);
     lanes_changed_arguments(x, 0);
     if (x->p->hooks->needs_lists) lanes_list_arguments(x);

@@ -229,16 +229,25 @@ static const char *length_in_room(Lanes *x, LanesSide side, const char *length)
     return most ? tile_text(x->t, "min(%s, %s)", length, most) : length;
 }
 
+/* Of kernels for some sequences: has this one as many rows? */
+static const char *is_own(Lanes *x)
+{
+    const char *few = lanes_few_queries(x);
+    if (x->only == LANES_SHORT)
+        return tile_text(x->t, "q_all - q_start > %s && q_all - q_start <= %d", few,
+                         LANES_SHORT_ROWS);
+    if (!x->leaves_short) return tile_text(x->t, "q_all - q_start > %s", few);
+    return tile_text(x->t, "q_all - q_start > max(%s, %d)", few, LANES_SHORT_ROWS);
+}
+
 static void let_packed(Lanes *x, LanesSide side)
 {
-    const bool many = side == LANES_QUERIES && x->only == LANES_MANY;
+    const bool some = side == LANES_QUERIES && (x->only == LANES_MANY || x->only == LANES_SHORT);
     const char *of = prefix(side), *start = tile_text(x->t, "%s_start", of);
     tile_let(x->t, start, "%s", start_of(x, side, "b"));
-    tile_let(x->t, tile_text(x->t, "%s_%s", of, many ? "all" : "end"), "%s",
+    tile_let(x->t, tile_text(x->t, "%s_%s", of, some ? "all" : "end"), "%s",
              end_of(x, side, "b", start));
-    if (many)
-        tile_let(x->t, "q_end", "where(q_all - q_start > %s, q_all, q_start)",
-                 lanes_few_queries(x));
+    if (some) tile_let(x->t, "q_end", "where(%s, q_all, q_start)", is_own(x));
     tile_let(x->t, tile_text(x->t, "%s_length", of), "%s",
              length_in_room(x, side, tile_text(x->t, "%s_end - %s_start", of, of)));
 }

@@ -9,8 +9,10 @@
 /* Whose rows: what parts of kernels that are alike for both need to know. */
 typedef enum LanesSide { LANES_QUERIES, LANES_KEYS } LanesSide;
 
-/* Of packed queries: a kernel for the sequences that have few rows, or for the others (warps_mixed.c). */
-typedef enum LanesOnly { LANES_ALL, LANES_FEW, LANES_MANY } LanesOnly;
+/* Of packed queries: a kernel for the sequences that have few rows, or for the others (warps_mixed.c), or for those of these that are short. */
+typedef enum LanesOnly { LANES_ALL, LANES_FEW, LANES_MANY, LANES_SHORT } LanesOnly;
+/* Of processors, a chunk of no more rows has blocks of fewer, by the list of those for more (LANES_SHORT, lanes_mixed.c). */
+enum { LANES_SHORT_ROWS = 32 };
 
 /* 2^13, by which weights are multiplied before they are rounded to f16, and the sums divided: then weights keep all their bits down to 2^-27
  * instead of 2^-14. For weights that are at most 1 by proof; where scores are so large that products summed in another order make them
@@ -73,7 +75,8 @@ typedef struct Lanes {
     const char
         *share_least; /* so many keys that are read again at least; NULL: groups of two share any */
     LanesOnly only;   /* whose rows; those of others do not exist to the kernel */
-    bool lists_many;  /* of LANES_MANY: sequences have a list that has no others (work_list.c) */
+    bool leaves_short; /* LANES_MANY: not those of LANES_SHORT */
+    bool lists_many;   /* of LANES_MANY: sequences have a list that has no others (work_list.c) */
     bool
         is_exact; /* maxima do not lie behind, though the option says so for kernels beside these */
     const AuShape *group_shape; /* warps: of the kernel of such keys; NULL: there is none */

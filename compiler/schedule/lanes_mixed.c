@@ -2,7 +2,7 @@
  * number (lanes_forward.c) and those for few queries (of processors lanes_decode.c, of warps lanes_packed.c), each for the sequences that are its own, as
  * warps_mixed.c has them.
  *
- * Kernels: `work`, `k_rows`, `v_rows` (rows that the script changes), of warps `many` and `members` (lists), `forward`, `prefix` (keys that sequences share),
+ * Kernels: `work`, `k_rows`, `v_rows` (rows that the script changes), of warps `many` and `members` (lists), `forward`, of cores `short`, `prefix` (keys that sequences share),
  * `keys`, `few` (joins), `rest`. */
 #include "key_layout.h"
 
@@ -44,6 +44,29 @@ static Lanes lanes_of_few(const Lanes *many, const AuProblem *p, const AuShape *
     return few;
 }
 
+/* Of processors without matrix units: chunks that would leave half of a block empty have smaller ones. Items are those of the others. */
+enum { SHORT_BLOCK = 16 };
+_Static_assert(LANES_SHORT_ROWS % SHORT_BLOCK == 0, "pieces of an item");
+
+static bool has_short(const Lanes *many)
+{
+    return many->on_cpu && many->atom->k <= 2 && many->block > LANES_SHORT_ROWS &&
+           many->block % SHORT_BLOCK == 0 && SHORT_BLOCK % many->p->caps->lanes == 0 &&
+           many->shape->executors == 1;
+}
+
+static void short_kernel(const Lanes *many)
+{
+    Lanes x = *many;
+    AuShape shape = *many->shape;
+    shape.query_registers = SHORT_BLOCK / x.p->caps->lanes;
+    x.shape = &shape;
+    x.only = LANES_SHORT;
+    x.item_rows[LANES_QUERIES] = many->block;
+    x.rows = x.block = SHORT_BLOCK;
+    lanes_forward_kernel(&x);
+}
+
 static void kernels(Lanes *given)
 {
     Lanes many = *given;
@@ -60,7 +83,9 @@ static void kernels(Lanes *given)
     tile_written(t, of->written);
     if (of->lists) of->lists(&few);
     tile_written(t, 0);
+    many.leaves_short = has_short(&many);
     lanes_forward_kernel(&many);
+    if (many.leaves_short) short_kernel(&many);
     tile_written(t, of->written);
     of->kernels(&few);
     tile_written(t, 0);

@@ -283,6 +283,27 @@ AULE_API aule_status aule_buffer_export(aule_device *device, uint64_t bytes, aul
 AULE_API aule_status aule_buffer_import(aule_device *device, int fd, uint64_t fd_bytes,
                                         aule_buffer **buffer, aule_error **error);
 
+/* A number that only grows and that two drivers on one GPU set and wait for, by a file descriptor (a timeline semaphore): the order of what both do with
+ * memory as above, of which no thread waits. It begins with 0. AULE_ERROR_UNSUPPORTED where the backend or the driver has none: today vulkan exports, by
+ * VK_KHR_external_semaphore_fd, which a device of the caller's must enable, and cuda imports.
+ *   _export: *[fd] is the caller's, to be closed or given to a driver, which then closes it.
+ *   _import: of a semaphore that was exported on the same device. [fd] stays the caller's.
+ *   _signal: behind what is on [queue], as in aule_run, it gets [value], which is more than any before; _wait: what comes behind waits until it has it.
+ *            Put what signals a value on its queue before what waits for it.
+ *   _handle: on vulkan the VkSemaphore, which runs on the device wait for and signal by an aule_vulkan_queue, also where it is libaule's own; else 0.
+ *   _free:   once nothing that is on a queue uses it. */
+typedef struct aule_timeline aule_timeline;
+AULE_API aule_status aule_timeline_export(aule_device *device, aule_timeline **timeline, int *fd,
+                                          aule_error **error);
+AULE_API aule_status aule_timeline_import(aule_device *device, int fd, aule_timeline **timeline,
+                                          aule_error **error);
+AULE_API aule_status aule_timeline_signal(aule_timeline *timeline, void *queue, uint64_t value,
+                                          aule_error **error);
+AULE_API aule_status aule_timeline_wait(aule_timeline *timeline, void *queue, uint64_t value,
+                                        aule_error **error);
+AULE_API uint64_t aule_timeline_handle(const aule_timeline *timeline);
+AULE_API void aule_timeline_free(aule_timeline *timeline);
+
 /* Memory of the process that the device reads and writes where it is: [bytes] from [memory] on, whole pages both (sysconf(_SC_PAGESIZE)), which a
  * program has who rounds the place of its data outwards; a tensor in it has a byte_offset. It stays the caller's, and must stay mapped, and be writable where
  * kernels write, until the buffer is freed, and that until the work that uses it has been waited for; who reads or writes it in between waits, too.
@@ -388,7 +409,8 @@ typedef struct aule_address {
     uint64_t byte_offset;
 } aule_address;
 
-/* What aule_run.queue points to on a Vulkan device of the caller's: what a run waits for and signals on the device's queue. */
+/* What aule_run.queue points to on a Vulkan device: what a run waits for and signals on the device's queue. On a device that is not the caller's the semaphores
+ * are those of its timelines (aule_timeline_handle). */
 typedef struct aule_vulkan_semaphore {
     uint64_t semaphore; /* VkSemaphore of the device */
     uint64_t value;     /* of a timeline; not looked at of a binary one */

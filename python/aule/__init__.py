@@ -27,6 +27,7 @@ from ._parts import Unfinished
 from ._plain import Attention, attention, attention_script, flash_attention
 from ._states import State
 from ._varlen import attention_varlen
+from ._vulkan import VulkanMemory, vulkan_memory
 
 __version__ = "0.1.0"
 
@@ -48,6 +49,7 @@ __all__ = [
     "State",
     "TensorSpec",
     "Unfinished",
+    "VulkanMemory",
     "attention",
     "attention_script",
     "attention_varlen",
@@ -66,4 +68,5 @@ __all__ = [
     "paged",
     "print_backend_info",
     "version",
+    "vulkan_memory",
 ]

@@ -66,4 +66,5 @@ class CacheWarning(RuntimeWarning):
 
 
 class CopyWarning(RuntimeWarning):
-    """A call's tensors are in memory that its device does not see, nor is it the host's: they are copied twice, by way of the host, and results back."""
+    """A call's tensors are in memory that its device does not see, nor is it the host's: they are copied twice, by way of the host, and results back. Also where they
+    need not be copied (:func:`vulkan_memory`), but calls wait for two drivers."""

@@ -141,6 +141,16 @@ class DeviceOptions(Structure):
 QUEUE_COMMANDS = 2  # AULE_QUEUE_COMMANDS
 
 
+class VulkanSemaphore(Structure):
+    _fields_ = [("semaphore", c_uint64), ("value", c_uint64)]
+
+
+class VulkanQueue(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("waits", POINTER(VulkanSemaphore)), ("wait_count", c_size_t), ("signals", POINTER(VulkanSemaphore)), ("signal_count", c_size_t),
+    ]
+
+
 class TensorArg(Structure):
     _fields_ = [("name", c_char_p), ("tensor", POINTER(DLTensor))]
 
@@ -208,6 +218,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "aule_cache_trim": ("status", [c_uint64, c_void_p]),
     "aule_device_synchronize": ("status", [HANDLE, c_void_p]),
     "aule_buffer_new": ("status", [HANDLE, c_uint64, OUT]),
+    "aule_buffer_export": ("status", [HANDLE, c_uint64, OUT, POINTER(c_int32), POINTER(c_uint64)]),
+    "aule_buffer_import": ("status", [HANDLE, c_int32, c_uint64, OUT]),
+    "aule_timeline_export": ("status", [HANDLE, OUT, POINTER(c_int32)]),
+    "aule_timeline_import": ("status", [HANDLE, c_int32, OUT]),
+    "aule_timeline_signal": ("status", [HANDLE, c_void_p, c_uint64]),
+    "aule_timeline_wait": ("status", [HANDLE, c_void_p, c_uint64]),
+    "aule_timeline_handle": (c_uint64, [HANDLE]),
+    "aule_timeline_free": (None, [HANDLE]),
     "aule_buffer_host": ("status", [HANDLE, c_void_p, c_uint64, OUT]),
     "aule_buffer_free": (None, [HANDLE]),
     "aule_buffer_data": (c_void_p, [HANDLE]),

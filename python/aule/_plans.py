@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ctypes import c_uint32
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from . import _libaule as abi, _xpu
+from . import _libaule as abi, _vulkan, _xpu
 from ._artifact import Loaded
 from ._builds import tell_of
 from ._devices import Device
@@ -124,6 +124,18 @@ class Prepared:
                 self._library.device_synchronize(self.device.handle, queue or None)  # before it is given back, or read
             if isinstance(kept, HostMemory):
                 give_back(kept)
+
+    def run_in(self, memory: _vulkan.SharedMemory, words: list[int], values: Sequence[int | float]) -> None:
+        """Runs on a Vulkan device with tensors at these places, in the order of torch's stream, which is CUDA's."""
+        tensors, numbers, space, kept = array("Q", words), packed(values), 0, None
+        if self.bytes:
+            space, kept = memory.workspace(self.bytes, self.align)
+        with memory.in_order(memory.stream()) as queue:
+            run = self._packed(queue, space, tensors, numbers)
+            self._library.plan_run(self._plan, run)
+        if self.reports:
+            self._library.plan_report(self._plan, self._packed(0, space, tensors, numbers))
+        del kept  # until here the memory is the run's
 
     def _packed(self, queue: int, space: int, tensors: array, numbers: array) -> bytes:
         """A run, which has the addresses of both arrays."""
@@ -254,6 +266,9 @@ class Runner:
         if prepared is None or out and not prepared.apart(words, len(given)):
             target = Device.of(device, like)
             if not target.sees(like):
+                memory = _vulkan.shared_by(target, given, out)
+                if memory is not None:
+                    return self._in_shared(memory, key, words, operation, given, params, out, wanted, gradients)
                 return self._staged(operation, given, params, out, wanted, target, gradients)
             prepared, results = self._prepare(operation, given, params, out, wanted, target, gradients)
             self._keep(key, prepared)
@@ -306,7 +321,7 @@ class Runner:
                 self._prepared.pop(next(iter(self._prepared)))
             self._prepared[key] = prepared
 
-    def _prepare(self, operation, given, params, out, wanted, target, gradients) -> tuple[Prepared, dict[str, Any]]:
+    def _prepare(self, operation, given, params, out, wanted, target, gradients, view=view) -> tuple[Prepared, dict[str, Any]]:
         views = {name: view(x, name) for name, x in given.items()}
         views.update((name, view(x, name)) for name, x in out.items())
         loaded = self._kernels(views, target, gradients)
@@ -327,6 +342,30 @@ class Runner:
             made.append((name, make))
             results[name] = make()
         return made, results
+
+    def _in_shared(self, memory, key, words, operation, given, params, out, wanted, gradients) -> dict[str, Any]:
+        """On torch's CUDA tensors where they are, in memory that the Vulkan device has, too."""
+        key = (*key, memory.device.id)
+        values, places = list(params.values()), memory.words(words)
+        with self._lock:
+            prepared = self._prepared.get(key)
+        with memory.used():
+            if prepared is None or out and not prepared.apart(places, len(given)):
+                prepared, results = self._prepare(operation, given, params, out, wanted, memory.device, gradients, memory.view)
+                self._keep(key, prepared)
+            else:
+                results = {name: make() for name, make in prepared.made}
+        places += memory.words([word for name, x in results.items() for word in describe(x, name)[1:3]])
+        try:
+            prepared.run_in(memory, places, values)
+        except Error as error:
+            if error.status != "workspace":
+                raise
+            again, _ = self._prepare(operation, given, params, {**out, **results}, wanted, memory.device, gradients, memory.view)
+            again.made = prepared.made
+            self._keep(key, again)
+            again.run_in(memory, places, values)
+        return {name: out[name] if name in out else results[name] for name in wanted}
 
     def _staged(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:
         """On copies, those of tensors that are elsewhere than in the host's memory by way of that."""

@@ -9,7 +9,7 @@
 #include "../base.h"
 
 /* Raised when this struct changes; a backend built for another one is not used. */
-#define AU_BACKEND_API 9
+#define AU_BACKEND_API 10
 
 /* Receives what find() finds. Copies the texts. */
 typedef struct AuFinder AuFinder;
@@ -133,6 +133,14 @@ typedef struct AuBackend {
     aule_status (*buffer_export)(void *state, uint64_t bytes, void **data, int *fd,
                                  uint64_t *fd_bytes, AuSink sink);
     aule_status (*buffer_import)(void *state, int fd, uint64_t fd_bytes, void **data, AuSink sink);
+    /* Numbers that another driver sets and waits for, too (aule_timeline). [fd] stays the caller's. (optional: either, with what follows; handle alone
+     * may be NULL) */
+    aule_status (*timeline_export)(void *state, void **timeline, int *fd, AuSink sink);
+    aule_status (*timeline_import)(void *state, int fd, void **timeline, AuSink sink);
+    aule_status (*timeline_put)(void *state, void *timeline, void *queue, bool signals,
+                                uint64_t value, AuSink sink);
+    uint64_t (*timeline_handle)(const void *timeline);
+    void (*timeline_free)(void *state, void *timeline);
     /* Whole pages of the process as a buffer, which is freed likewise and leaves them alone. (optional) */
     aule_status (*buffer_host)(void *state, void *memory, uint64_t bytes, void **data, AuSink sink);
     aule_status (*upload)(void *state, void *data, uint64_t offset, const void *from,

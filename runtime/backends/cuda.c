@@ -369,5 +369,8 @@ const AuBackend au_backend_cuda = {
     .rank_arch = rt_cuda_rank_arch,
     .explain = rt_cuda_explain,
     .buffer_import = rt_cuda_buffer_import,
+    .timeline_import = rt_cuda_timeline_import,
+    .timeline_put = rt_cuda_timeline_put,
+    .timeline_free = rt_cuda_timeline_free,
     RT_CUDA_SHARED,
 };

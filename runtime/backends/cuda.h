@@ -124,6 +124,12 @@ void rt_cuda_event_free(void *event);
 aule_status rt_cuda_buffer_import(void *state, int fd, uint64_t bytes, void **data, AuSink sink);
 void rt_cuda_shared_end(Cuda *c, const void *data); /* if it is such memory; unmapped already */
 
+/* cuda_timeline.c */
+aule_status rt_cuda_timeline_import(void *state, int fd, void **timeline, AuSink sink);
+aule_status rt_cuda_timeline_put(void *state, void *timeline, void *queue, bool signals,
+                                 uint64_t value, AuSink sink);
+void rt_cuda_timeline_free(void *state, void *timeline);
+
 #define RT_CUDA_SHARED                                                                             \
     .api_version = AU_BACKEND_API, .flat = true, .close = rt_cuda_close, .load = rt_cuda_load,     \
     .unload = rt_cuda_unload, .launch = rt_cuda_launch, .zero = rt_cuda_zero,                      \

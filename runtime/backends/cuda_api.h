@@ -31,6 +31,7 @@ typedef struct CUlaunchConfig {
 
 /* CUDA_EXTERNAL_MEMORY_HANDLE_DESC and CUDA_EXTERNAL_MEMORY_BUFFER_DESC. */
 typedef struct CUextMemory_st *CUexternalMemory;
+typedef struct CUextSemaphore_st *CUexternalSemaphore;
 enum { CU_EXTERNAL_MEMORY_FD = 1 };
 typedef struct CUexternalMemoryHandle {
     int type;
@@ -46,6 +47,22 @@ typedef struct CUexternalMemoryPart {
     unsigned flags, reserved[16];
 } CUexternalMemoryPart;
 _Static_assert(sizeof(CUexternalMemoryHandle) == 104 && sizeof(CUexternalMemoryPart) == 88,
+               "as the driver has them");
+/* Of a timeline semaphore: what it is imported by, and the value that is set or waited for. */
+enum { CU_EXTERNAL_TIMELINE_FD = 9 };
+typedef struct CUexternalSemaphoreHandle {
+    int type;
+    union {
+        int fd;
+        void *others[2];
+    } handle;
+    unsigned flags, reserved[16];
+} CUexternalSemaphoreHandle;
+typedef struct CUexternalSemaphorePut {
+    unsigned long long value, others[8];
+    unsigned flags, reserved[16];
+} CUexternalSemaphorePut;
+_Static_assert(sizeof(CUexternalSemaphoreHandle) == 96 && sizeof(CUexternalSemaphorePut) == 144,
                "as the driver has them");
 enum { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 

@@ -33,9 +33,10 @@ static aule_status make_device(Vulkan *v, AuSink sink)
                                            .priorities = &priority};
     const bool lanes = v->facts.lanes_most, matrices = v->facts.matrix_count;
     const bool places = v->facts.places, bf16 = v->facts.bf16;
-    const char *extensions[7];
+    const char *extensions[8];
     uint32_t extension_count = 0;
     if (v->facts.shares) extensions[extension_count++] = VULKAN_FD_EXTENSION;
+    if (v->facts.signals) extensions[extension_count++] = VULKAN_TIMELINE_EXTENSION;
     if (v->facts.sums) extensions[extension_count++] = VULKAN_SUMS_EXTENSION;
     if (lanes) extensions[extension_count++] = VULKAN_LANES_EXTENSION;
     if (matrices) extensions[extension_count++] = VULKAN_MATRIX_EXTENSION;
@@ -224,6 +225,10 @@ const AuBackend au_backend_vulkan = {
     .buffer_free = rt_vulkan_buffer_free,
     .buffer_export = rt_vulkan_buffer_export,
     .buffer_import = rt_vulkan_buffer_import,
+    .timeline_export = rt_vulkan_timeline_export,
+    .timeline_put = rt_vulkan_timeline_put,
+    .timeline_handle = rt_vulkan_timeline_handle,
+    .timeline_free = rt_vulkan_timeline_free,
     .upload = rt_vulkan_upload,
     .download = rt_vulkan_download,
     .event_record = rt_vulkan_event_record,

@@ -39,9 +39,10 @@ typedef struct VulkanFacts {
         lanes_most; /* what a pipeline may ask for, full subgroups; 0: it may not */
     VulkanMatrix matrices[VULKAN_MATRICES]; /* of subgroups, sums of f32 */
     uint32_t matrix_count;
-    bool bf16;   /* some of them are */
-    bool shares; /* memory by file descriptor */
-    bool sums;   /* of f32 in buffers, by an instruction (word atomic_f32) */
+    bool bf16;    /* some of them are */
+    bool shares;  /* memory by file descriptor */
+    bool signals; /* semaphores, likewise */
+    bool sums;    /* of f32 in buffers, by an instruction (word atomic_f32) */
     bool
         positions; /* of f16 there are sums of f16, too, and rounding to nearest (word positions) */
     bool places;   /* functions of their elements, reductions, conversions (word nv2) */
@@ -70,13 +71,14 @@ aule_status rt_vulkan_take(Vulkan *v, const aule_device_options *options, AuSink
 void rt_vulkan_drivers(AuHeap heap, const char *wrong, AuText *why);
 
 /* ---- vulkan_lanes.c: subgroups of a size that is asked for, and their matrices */
-#define VULKAN_LANES_EXTENSION  "VK_EXT_subgroup_size_control"
-#define VULKAN_MATRIX_EXTENSION "VK_KHR_cooperative_matrix"
-#define VULKAN_BF16_EXTENSION   "VK_KHR_shader_bfloat16"
-#define VULKAN_PLACES_EXTENSION "VK_NV_cooperative_matrix2"
-#define VULKAN_SUMS_EXTENSION   "VK_EXT_shader_atomic_float"
-#define VULKAN_FD_EXTENSION     "VK_KHR_external_memory_fd"
-#define VULKAN_SHARED_EXTENSION "VK_KHR_workgroup_memory_explicit_layout"
+#define VULKAN_LANES_EXTENSION    "VK_EXT_subgroup_size_control"
+#define VULKAN_MATRIX_EXTENSION   "VK_KHR_cooperative_matrix"
+#define VULKAN_BF16_EXTENSION     "VK_KHR_shader_bfloat16"
+#define VULKAN_PLACES_EXTENSION   "VK_NV_cooperative_matrix2"
+#define VULKAN_SUMS_EXTENSION     "VK_EXT_shader_atomic_float"
+#define VULKAN_FD_EXTENSION       "VK_KHR_external_memory_fd"
+#define VULKAN_TIMELINE_EXTENSION "VK_KHR_external_semaphore_fd"
+#define VULKAN_SHARED_EXTENSION   "VK_KHR_workgroup_memory_explicit_layout"
 void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, VulkanFacts *facts);
 /* " lanes8 lanes16 coopmat8x8x8_f16 nv2" */
 void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words);
@@ -117,6 +119,7 @@ typedef struct VulkanCommands {
 } VulkanCommands;
 
 typedef struct VulkanRecording VulkanRecording;
+typedef struct VulkanTimeline VulkanTimeline; /* vulkan_timeline.c */
 
 #define VULKAN_PATIENCE "AULE_VULKAN_TIMEOUT"
 struct Vulkan {
@@ -141,10 +144,11 @@ struct Vulkan {
     VulkanBuffer *stage; /* for copies; NULL until one is needed */
     VulkanChunk *chunks;
     VulkanRecording *recordings;
-    void *clear;           /* the program that writes zeros; NULL until one is needed */
-    atomic_uint positions; /* set of sides of matrices whose components were tried */
-    bool fused;            /* Fma rounds once */
-    bool cuts_loops;       /* as processors do: kernels say so in a word behind their slots */
+    VulkanTimeline *timelines; /* that other drivers have, too */
+    void *clear;               /* the program that writes zeros; NULL until one is needed */
+    atomic_uint positions;     /* set of sides of matrices whose components were tried */
+    bool fused;                /* Fma rounds once */
+    bool cuts_loops;           /* as processors do: kernels say so in a word behind their slots */
     char cut[96];     /* a kernel whose loops the driver ended early; "": none, or it was told */
     atomic_bool lost; /* the driver has said so, or we: */
     atomic_bool hung; /* no work was finished for [patience]; it may still read what it was given */
@@ -194,6 +198,14 @@ aule_status rt_vulkan_buffer_export(void *state, uint64_t bytes, void **data, in
 aule_status rt_vulkan_buffer_import(void *state, int fd, uint64_t fd_bytes, void **data,
                                     AuSink sink);
 
+/* ---- vulkan_timeline.c: semaphores that other drivers have, too */
+aule_status rt_vulkan_timeline_export(void *state, void **timeline, int *fd, AuSink sink);
+aule_status rt_vulkan_timeline_put(void *state, void *timeline, void *queue, bool signals,
+                                   uint64_t value, AuSink sink);
+uint64_t rt_vulkan_timeline_handle(const void *timeline);
+void rt_vulkan_timeline_free(void *state, void *timeline);
+bool rt_vulkan_is_timeline(Vulkan *v, VkSemaphore semaphore); /* one of these; takes the lock */
+
 /* ---- vulkan_queue.c. The lock is held, but for rt_vulkan_order, _wait and _synchronize. */
 
 /* What commands wait for and signal: the caller's semaphores, behind which there is room for ours. */
@@ -203,7 +215,7 @@ typedef struct VulkanOrder {
     uint64_t wait_values[AULE_VULKAN_SEMAPHORES], signal_values[AULE_VULKAN_SEMAPHORES + 1];
 } VulkanOrder;
 /* [queue]: an aule_vulkan_queue of the caller's; NULL: nothing is waited for. */
-aule_status rt_vulkan_order(const Vulkan *v, const void *queue, VulkanOrder *order, AuSink sink);
+aule_status rt_vulkan_order(Vulkan *v, const void *queue, VulkanOrder *order, AuSink sink);
 /* Puts commands on the queue, after all that was put there before. */
 aule_status rt_vulkan_put(Vulkan *v, VkCommandBuffer commands, VulkanOrder *order, AuSink sink);
 /* Commands of ours begin behind all that others put on the queue, and what comes behind them finds what they wrote. */

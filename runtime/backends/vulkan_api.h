@@ -69,6 +69,10 @@ enum {
     VK_TYPE_EXPORT_MEMORY = 1000072002,
     VK_TYPE_IMPORT_MEMORY_FD = 1000074000,
     VK_TYPE_MEMORY_GET_FD = 1000074002,
+    VK_TYPE_EXTERNAL_SEMAPHORE_INFO = 1000076000,
+    VK_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES = 1000076001,
+    VK_TYPE_EXPORT_SEMAPHORE = 1000077000,
+    VK_TYPE_SEMAPHORE_GET_FD = 1000079001,
     VK_TYPE_SEMAPHORE_KIND = 1000207002,
     VK_TYPE_TIMELINE_SUBMIT = 1000207003,
     VK_TYPE_SEMAPHORE_WAIT = 1000207004,
@@ -101,6 +105,7 @@ enum {
     VK_EXTERNAL_DEDICATED_ONLY = 1, /* VK_EXTERNAL_MEMORY_FEATURE_... */
     VK_EXTERNAL_EXPORTS = 2,
     VK_EXTERNAL_IMPORTS = 4,
+    VK_EXTERNAL_SEMAPHORE_EXPORTS = 1, /* VK_EXTERNAL_SEMAPHORE_FEATURE_.. */
     VK_BUFFER_TRANSFER_SRC = 1,
     VK_BUFFER_TRANSFER_DST = 2,
     VK_BUFFER_STORAGE = 0x20,
@@ -474,6 +479,27 @@ typedef struct VkSemaphoreCreateInfo {
     const void *next;
     uint32_t flags;
 } VkSemaphoreCreateInfo;
+typedef struct VkPhysicalDeviceExternalSemaphoreInfo {
+    uint32_t type;
+    const void *next;
+    uint32_t handle;
+} VkPhysicalDeviceExternalSemaphoreInfo;
+typedef struct VkExternalSemaphoreProperties {
+    uint32_t type;
+    void *next;
+    uint32_t from, with, features;
+} VkExternalSemaphoreProperties;
+typedef struct VkExportSemaphoreCreateInfo {
+    uint32_t type;
+    const void *next;
+    uint32_t handles;
+} VkExportSemaphoreCreateInfo;
+typedef struct VkSemaphoreGetFdInfo { /* VkSemaphoreGetFdInfoKHR */
+    uint32_t type;
+    const void *next;
+    VkSemaphore semaphore;
+    uint32_t handle;
+} VkSemaphoreGetFdInfo;
 typedef struct VkTimelineSemaphoreSubmitInfo {
     uint32_t type;
     const void *next;

@@ -146,6 +146,7 @@ void rt_vulkan_facts(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
     vk->vkGetPhysicalDeviceFeatures2(device, &facts->has);
     facts->units = units_of(vk, heap, device, facts);
     facts->shares = rt_vulkan_has_extension(vk, heap, device, VULKAN_FD_EXTENSION);
+    facts->signals = rt_vulkan_has_extension(vk, heap, device, VULKAN_TIMELINE_EXTENSION);
     rt_vulkan_lanes(vk, heap, device, facts);
 }
 

@@ -76,7 +76,8 @@ static void only_of_f16(VulkanFacts *f)
 static void limit_to_least(VulkanFacts *f)
 {
     f->lanes_least = f->lanes_most = f->matrix_count = 0;
-    f->bf16 = f->places = f->tensors = f->positions = f->shares = f->sums = f->layout = false;
+    f->bf16 = f->places = f->tensors = f->positions = f->shares = f->signals = f->sums = f->layout =
+        false;
 }
 
 static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
@@ -99,10 +100,11 @@ static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
         on[MATRICES] && on[FLOAT_16] && is_extended(made, VULKAN_MATRIX_EXTENSION);
     const bool layout = f->layout && on[SHARED] && on[SHARED_8] && on[SHARED_16] &&
                         is_extended(made, VULKAN_SHARED_EXTENSION);
-    const bool shares = f->shares && is_extended(made, VULKAN_FD_EXTENSION);
+    const bool shares = f->shares && is_extended(made, VULKAN_FD_EXTENSION),
+               signals = f->signals && is_extended(made, VULKAN_TIMELINE_EXTENSION);
     const bool sums = f->sums && on[SUMS] && is_extended(made, VULKAN_SUMS_EXTENSION);
     if (!on[LANES] || !on[FULL]) limit_to_least(f);
-    f->shares = shares, f->sums = sums, f->layout = layout;
+    f->shares = shares, f->signals = signals, f->sums = sums, f->layout = layout;
     if (!matrices) f->matrix_count = 0, f->positions = false;
     if (!on[BF16] || !on[BF16_MATRICES] || !is_extended(made, VULKAN_BF16_EXTENSION))
         only_of_f16(f);

@@ -114,9 +114,9 @@ aule_status rt_vulkan_wait_and_tell(Vulkan *v, uint64_t value, AuSink sink)
 
 /* ---- the queue */
 
-static aule_status take_semaphores(const Vulkan *v, const char *what,
-                                   const aule_vulkan_semaphore *given, size_t count,
-                                   VkSemaphore *semaphores, uint64_t *values, AuSink sink)
+static aule_status take_semaphores(Vulkan *v, const char *what, const aule_vulkan_semaphore *given,
+                                   size_t count, VkSemaphore *semaphores, uint64_t *values,
+                                   AuSink sink)
 {
     if (count > AULE_VULKAN_SEMAPHORES)
         return rt_fail(
@@ -128,23 +128,23 @@ static aule_status take_semaphores(const Vulkan *v, const char *what,
             return rt_fail(sink, AULE_ERROR_USAGE,
                            "vulkan:%u: aule_vulkan_queue: semaphore %zu to %s is NULL", v->index, n,
                            what);
+        if (!v->given.struct_size && !rt_vulkan_is_timeline(v, given[n].semaphore))
+            return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                           "vulkan:%u: aule_vulkan_queue: semaphore %zu to %s is no timeline of "
+                           "this device, which is our own: others belong to a device of the "
+                           "caller's, that is opened with an aule_vulkan_device",
+                           v->index, n, what);
         semaphores[n] = given[n].semaphore;
         values[n] = given[n].value;
     }
     return AULE_OK;
 }
 
-aule_status rt_vulkan_order(const Vulkan *v, const void *queue, VulkanOrder *order, AuSink sink)
+aule_status rt_vulkan_order(Vulkan *v, const void *queue, VulkanOrder *order, AuSink sink)
 {
     aule_vulkan_queue given;
     order->wait_count = order->signal_count = 0;
     if (!queue) return AULE_OK;
-    if (!v->given.struct_size)
-        return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                       "vulkan:%u: a queue of the caller's belongs to a device of the caller's, "
-                       "and this one is our own: leave it NULL, or open the device with an "
-                       "aule_vulkan_device",
-                       v->index);
     aule_status status =
         rt_read_options(&given, sizeof given, sizeof given, queue, "aule_vulkan_queue", sink);
     if (!status)

@@ -1,5 +1,6 @@
 /* exec_inputs.c - inputs, and their gradients, of a case with rows in a layout: where they are packed too, sequences one behind the other and NaN
- * behind them; where they count the rows of a sequence, NaN behind these; where they lie as keys do, in the keys' pages and rows of a cache, NaN elsewhere. */
+ * behind them; where they count the rows of a sequence, NaN behind these; where they lie as keys do, in the keys' pages and rows of a cache, NaN elsewhere; where they have an
+ * element for each sequence, NaN of those that are not the case's. */
 #include "internal.h"
 
 #include "aule/artifact.h"
@@ -27,15 +28,25 @@ static AuExpr padded_axis(const AuAttn *a, const AuRowLayout *rows, uint32_t ten
     return rows->layout == AU_LAYOUT_PADDED ? a->tensors[tensor].axes[2] : (AuExpr){0};
 }
 
-/* Packed, or with room for more rows where queries or keys are padded. */
-static bool is_packed(const Run *r, uint32_t input)
+/* Is the axis of sequences, which are more than those of the case? */
+static bool is_of_more(const Run *r, const Run *packed, uint32_t input, uint32_t axis)
+{
+    const AuAttn *a = packed->attn;
+    const AuExpr batch = a->tensors[0].axes[0];
+    return a->tensors[input].axes[axis].i == batch.i &&
+           place_of(packed, input, axis) == AU_PLACE_AS_WRITTEN &&
+           size_of(packed, batch) > size_of(r, batch);
+}
+
+/* Packed, or with room for more rows where queries or keys are padded, or for more sequences. */
+static bool is_packed(const Run *dense, const Run *r, uint32_t input)
 {
     const AuAttn *a = r->attn;
     const AuTensor *t = &a->tensors[input];
     const AuExpr queries = padded_axis(a, &a->queries, 0), keys = padded_axis(a, &a->keys, 1);
     for (uint32_t n = 0; n < t->rank; n++)
         if (place_of(r, input, n) != AU_PLACE_AS_WRITTEN || t->axes[n].i == queries.i ||
-            t->axes[n].i == keys.i)
+            t->axes[n].i == keys.i || is_of_more(dense, r, input, n))
             return true;
     return false;
 }
@@ -71,6 +82,7 @@ static size_t packed_at(const Run *r, const Run *packed, uint32_t input, const T
         const AuInputPlace place = place_of(packed, input, d);
         if (place == AU_PLACE_QUERIES || place == AU_PLACE_KEYS)
             at[d] += sequence * dense->shape[d];
+        if (is_of_more(r, packed, input, d)) at[d] += to->shape[d] - dense->shape[d];
         out = out * (size_t)to->shape[d] + (size_t)at[d];
     }
     return out;
@@ -107,10 +119,10 @@ void exec_pack_inputs(const Run *r, Run *out)
         if (most) out->sizes[most - 1] = r->tensors[side].shape[2] + BEHIND;
     }
     for (uint32_t n = 3; n < r->attn->tensor_count; n++)
-        if (is_packed(out, n)) out->tensors[n] = packed_input(r, out, n, &r->tensors[n]);
+        if (is_packed(r, out, n)) out->tensors[n] = packed_input(r, out, n, &r->tensors[n]);
     for (uint32_t n = a->tensor_count; n < out->tensor_count; n++) {
         const uint32_t input = input_of(out, &out->tensors[n]);
-        if (input && is_packed(out, input))
+        if (input && is_packed(r, out, input))
             out->tensors[n] = packed_input(r, out, input, &out->tensors[n]);
     }
 }
@@ -119,7 +131,7 @@ bool exec_unpack_input(Run *r, const Run *packed, Tensor *to, const Tensor *from
 {
     const uint32_t input = input_of(r, to);
     const size_t bytes = exec_bytes_of(to->dtype);
-    if (!input || !is_packed(packed, input)) return true;
+    if (!input || !is_packed(r, packed, input)) return true;
     bool *is_own = AU_NEW_ARRAY(r->arena, bool, from->elements + 1);
     for (size_t i = 0; i < to->elements; i++) {
         const size_t at = packed_at(r, packed, input, to, from, i);

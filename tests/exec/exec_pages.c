@@ -395,6 +395,7 @@ Run *exec_packed(Run *r, AuAttn *attn)
     out->attn = attn;
     if (keys) {
         pack(r, out, 1, 2, attn->keys.starts, 1);
+        out->sizes[attn_at(attn, attn->tensors[0].axes[0])->integer] += 1;
         exec_add_outputs(r, out);
     } else {
         out = attn->keys.layout == AU_LAYOUT_PAGED ? with_paged_keys(r, attn)

@@ -419,6 +419,7 @@ static const ExecCase row_cases[] = {
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=150 T=170 D=32 E=32", "window=40", "forward packed work"},
     {"mha.attn", "B=3 H=1 Hk=1 S=130 T=1 D=32 E=32", NULL, "forward packed"},
     {"../../../attn_scripts/alibi.attn", "B=5 H=2 S=1 T=1 D=32 E=32", NULL, "forward packed"},
+    {"../../../attn_scripts/cross.attn", "B=3 H=2 S=33 T=70 D=32 E=32", NULL, "forward packed"},
     {KEYS_AS_VALUES, "B=2 H=2 Hk=1 S=21 T=130 D=64", NULL, "forward packed"},
     {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward packed work"},
     {"../../../attn_scripts/block_causal.attn", "B=2 H=2 S=150 T=150 D=32 E=32", NULL, "forward packed"},
@@ -446,6 +447,7 @@ static const ExecCase row_cases[] = {
     {"gemma_local.attn", "B=2 H=2 Hk=1 S=75 T=150 D=32 E=32", "window=40", "forward ragged padded turns"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32", NULL, "forward ragged padded lines lengths"},
     {"mha.attn", "B=3 H=2 Hk=1 S=1 T=37 D=64 E=32", NULL, "forward ragged lines turns"},
+    {"mha.attn", "B=35 H=1 Hk=1 S=2 T=3 D=32 E=32", NULL, "forward ragged lines"}, /* rows that several blocks mark */
     {"../../../attn_scripts/alibi.attn", "B=2 H=3 S=271 T=271 D=32 E=32", NULL, "forward ragged turns"},
     {"../../../attn_scripts/rope.attn", "B=2 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward ragged paged pages turns"},
     {ODD_WINDOW, "B=2 H=2 Hk=1 S=150 T=300 D=32 E=32 slots=24", "window=90", "forward ragged paged pages positions rows lines turns"},

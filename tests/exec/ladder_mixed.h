@@ -13,6 +13,8 @@ static const ExecCase mixed_cases[] = {
     {"../../../attn_scripts/rope.attn", "B=6 H=2 Hk=1 S=36 T=50 D=32 E=32 slots=13", NULL, "mixed packed most forward paged csr work"},
     {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=33 T=90 D=32 E=32", NULL, "mixed packed most forward padded work"},
     {"../../../attn_scripts/alibi.attn", "B=6 H=3 S=50 T=50 D=32 E=32", NULL, "mixed packed most forward"},
+    {"../../../attn_scripts/cross.attn", "B=6 H=4 S=40 T=70 D=32 E=32", NULL, "mixed packed most forward"},
+    {"../../../attn_scripts/cross.attn", "B=6 H=4 S=20 T=70 D=32 E=32 slots=16", NULL, "mixed packed most forward paged unequal work"},
     {KEYS_AS_VALUES, "B=4 H=4 Hk=1 S=20 T=70 D=64 slots=16", NULL, "mixed packed most forward paged"},
     {"../../../attn_scripts/gated.attn", "B=6 H=4 Hk=2 S=34 T=40 D=32 E=32", NULL, "mixed packed most forward"},
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=200 D=64 E=64 slots=5", NULL, "mixed packed most forward paged e4m3"},

@@ -186,7 +186,8 @@ FEW = [
     ("packed rows of no sequence are left as they are", "key_layout.c", '"cdiv(behind_end - behind_first, %s)"', '"cdiv(behind_end - behind_end, %s)"'),
     ("padded rows of no sequence are left as they are", "key_layout.c", 'write_nothing(x, lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), columns, finals);', ';'),
     ("rows of no sequence are a sequence's", "key_layout.c", '"q_start + q_length + mb"', '"q_start + mb"'),
-    ("sequences of one row more than few are nobody's", "key_layout.c", '"where(q_all - q_start > %s, q_all, q_start)"', '"where(q_all - q_start > 1 + %s, q_all, q_start)"'),
+    ("sequences of one row more than few are nobody's", "key_layout.c", '"q_all - q_start > %s", few', '"q_all - q_start > 1 + %s", few'),
+    ("short chunks have the first block's rows alone", "forward_parts.c", '"turn * %d + piece", pieces', '"turn * %d + 0 * piece", pieces'),
     ("sequences of as many rows as are few are nobody's", "key_layout.c", '"where(%s <= %s, %s, 0)"', '"where(%s < %s, %s, 0)"'),
     ("sequences of many begin with the first of all", "work_list.c", '"i32(reduce_sum(before, s))"', '"0 * i32(reduce_sum(before, s))"'),
     ("the last block of a sequence is in no list", "work_list.c", '"n < %s && place < %s", count, room', '"n < %s - 1 && place < %s", count, room'),
@@ -204,9 +205,10 @@ FEW = [
 LINES = [
     ("rows of q are the sequences'", "key_layout.c", 'return "q_line";', 'return "min(b, b + q_line)";'),
     ("rows of q are one behind", "key_layout.c", 'lanes_query_line_of(x, "b"));\n    put_positions(x, LANES_QUERIES, false);', 'lanes_query_line_of(x, "(b + 1) % 2"));\n    put_positions(x, LANES_QUERIES, false);'),
-    ("rows of q that nobody has are left as they are", "query_lines.c", '"having == 0 && i < %s"', '"having > 1 && i < %s"'),
-    ("rows of q are nobody's", "query_lines.c", '"having == 0 && i < %s"', '"having >= 0 && i < %s"'),
-    ("the last sequence alone has a row of q", "query_lines.c", "1, having)", "1, 0)"),
+    ("rows of q that nobody has are left as they are", "query_lines.c", '"taken[line] == 0"', '"taken[line] < 0"'),
+    ("rows of q are nobody's", "query_lines.c", '"taken[line] == 0"', '"taken[line] >= 0"'),
+    ("the last sequence alone has a row of q", "query_lines.c", 'when n < %s", sequences', 'when n == %s - 1", sequences'),
+    ("sequences behind a block's first ones have no row of q", "query_lines.c", '"n", "some * %d', '"n", "0 * some * %d'),
 ]
 
 SHARES = [
@@ -302,7 +304,7 @@ GRADIENTS = [
     ("sums of dQ of two sequences share a tile", "back_parts.c", '"(q_start / %d + b) * %d"', '"(q_start / %d + 0 * b) * %d"'),
     ("gradients of no sequence are left as they are", "back_results.c", '"nb * %d + %d > %s", rows, rows, end', '"nb * %d > %s + %d", rows, end, rows'),
     ("queries have no end", "lanes_rows.c", '? " from q_start + q_low to q_start + min(q_high, q_length)"', '? ""'),
-    ("queries are those of the first sequence", "warps_tiles.c", 'lanes_row_start(x, LANES_QUERIES)', '(*lanes_row_start(x, LANES_QUERIES) ? "0 * q_start + " : "")'),
+    ("queries are those of the first sequence", "warps_tiles.c", '*start = lanes_row_start(x, LANES_QUERIES)', '*start = (*lanes_row_start(x, LANES_QUERIES) ? "0 * q_start + " : "")'),
     ("keys are those of the first sequence", "warps_tiles.c", 'lanes_row_start(x, LANES_KEYS)', '(*lanes_row_start(x, LANES_KEYS) ? "0 * kv_start + " : "")'),
     ("a block has the keys of the next one", "warps_gradients.c", 'tile_let(t, "nb", "turn");', 'tile_let(t, "nb", "turn + 1");'),
     ("pieces of a block are one piece", "back_order.c", '"turn * %d + slice"', '"turn * %d + 0 * slice"'),

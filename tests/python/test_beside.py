@@ -594,6 +594,18 @@ class QueryRows(unittest.TestCase):
         np.testing.assert_allclose(o[rows], want, rtol=2e-5, atol=8e-6)
         self.assertFalse(o[[1, 3]].any())
 
+    def test_again(self):
+        """Another list is another call's: what rows were somebody's before is forgotten. More sequences than a block marks."""
+        f, r = compiled(SCRIPTS / "gqa.attn", "S=padded:rows,T=padded"), np.random.default_rng(4)
+        B, k = 70, r.standard_normal((70, 2, 4, 16)).astype(np.float32)
+        lists = {"S_lengths": np.ones(B, np.int32), "T_lengths": np.full(B, 4, np.int32)}
+        for device in (None, *OTHERS[:1]):
+            for _ in range(3):
+                rows = r.permutation(2 * B)[:B].astype(np.int32)
+                o = outputs(f, {"q": np.zeros((2 * B, 4, 1, 16), np.float32), "k": k, "v": k, "S_rows": rows} | lists, {}, device)[0]
+                np.testing.assert_allclose(o[rows], np.repeat(k.mean(2, keepdims=True), 2, 1), rtol=1e-5, atol=1e-6)
+                self.assertFalse(np.delete(o, rows, 0).any())
+
     def test_devices(self):
         if not OTHERS:
             self.skipTest("no device beside the processor")

@@ -335,9 +335,16 @@ MOCK_API CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 typedef struct External {
     int fd;
     size_t bytes;
-    void *at; /* NULL: not mapped */
+    char *mapped, *at; /* NULL: not mapped */
 } External;
-static External externals[4];
+static External externals[32];
+
+/* Where the exporter's memory begins in the file: Mesa's device for processors has words of its own before it. */
+static size_t external_offset(void)
+{
+    const char *said = getenv("MOCK_CUDA_OFFSET");
+    return said ? (size_t)strtoul(said, NULL, 10) : 0;
+}
 
 static External *external_at(const void *at)
 {
@@ -366,10 +373,73 @@ MOCK_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *at, External *mem
 {
     ENTER("cuExternalMemoryGetMappedBuffer", true);
     if (part->offset || part->bytes > memory->bytes) return INVALID_VALUE;
-    memory->at = mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
-    if (memory->at == MAP_FAILED) return OUT_OF_MEMORY;
+    const size_t first = external_offset();
+    memory->mapped =
+        mmap(NULL, first + memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    if (memory->mapped == MAP_FAILED) return OUT_OF_MEMORY;
+    memory->at = memory->mapped + first;
     *at = (CUdeviceptr)(uintptr_t)memory->at;
     atomic_fetch_add(&cuda_mock.buffers, 1);
+    return OK;
+}
+
+/* ---- timelines of others: the number lies in the file */
+
+typedef struct Semaphore {
+    int type; /* of the handle, which has no size */
+    union {
+        int fd;
+        void *others[2];
+    } handle;
+    unsigned flags, reserved[16];
+} Semaphore;
+typedef struct SemaphorePut {
+    unsigned long long value, others[8];
+    unsigned flags, reserved[16];
+} SemaphorePut;
+
+MOCK_API CUresult cuImportExternalSemaphore(uint64_t **number, const Semaphore *handle)
+{
+    ENTER("cuImportExternalSemaphore", true);
+    if (handle->type != 9 || handle->flags ||
+        lseek(handle->handle.fd, 0, SEEK_END) != sizeof **number)
+        return INVALID_VALUE;
+    void *at =
+        mmap(NULL, sizeof **number, PROT_READ | PROT_WRITE, MAP_SHARED, handle->handle.fd, 0);
+    if (at == MAP_FAILED) return OUT_OF_MEMORY;
+    close(handle->handle.fd);
+    *number = at;
+    atomic_fetch_add(&cuda_mock.externals, 1);
+    return OK;
+}
+
+MOCK_API CUresult cuSignalExternalSemaphoresAsync(uint64_t *const *numbers,
+                                                  const SemaphorePut *puts, unsigned count,
+                                                  void *stream)
+{
+    ENTER("cuSignalExternalSemaphoresAsync", true);
+    FORBIDDEN;
+    (void)stream;
+    if (count != 1 || puts->flags || puts->value <= **numbers) return INVALID_VALUE;
+    **numbers = puts->value;
+    return OK;
+}
+
+/* The mock's streams have done all that is on them, so what they wait for must be there. */
+MOCK_API CUresult cuWaitExternalSemaphoresAsync(uint64_t *const *numbers, const SemaphorePut *puts,
+                                                unsigned count, void *stream)
+{
+    ENTER("cuWaitExternalSemaphoresAsync", true);
+    FORBIDDEN;
+    (void)stream;
+    return count != 1 || puts->flags || puts->value > **numbers ? INVALID_VALUE : OK;
+}
+
+MOCK_API CUresult cuDestroyExternalSemaphore(uint64_t *number)
+{
+    ENTER("cuDestroyExternalSemaphore", true);
+    munmap(number, sizeof *number);
+    atomic_fetch_sub(&cuda_mock.externals, 1);
     return OK;
 }
 
@@ -390,7 +460,7 @@ MOCK_API CUresult cuMemFree_v2(CUdeviceptr at)
     FORBIDDEN;
     External *x = at ? external_at((void *)(uintptr_t)at) : NULL;
     if (x) {
-        munmap(x->at, x->bytes);
+        munmap(x->mapped, (size_t)(x->at - x->mapped) + x->bytes);
         x->at = NULL;
         atomic_fetch_sub(&cuda_mock.buffers, 1);
         return OK;

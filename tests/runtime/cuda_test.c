@@ -363,6 +363,55 @@ static void test_memory_of_others(void **state)
     cuda_close(&s);
 }
 
+/* A number that another driver exported: set and waited for on streams; a failure leaves nothing. */
+static void test_timelines_of_others(void **state)
+{
+    (void)state;
+    static const char *const functions[] = {"cuImportExternalSemaphore", "cuCtxPushCurrent"};
+    Setup s;
+    aule_error *error = NULL;
+    aule_timeline *timeline = NULL;
+    uint64_t value = 0;
+    int other = -1;
+    const int fd = memfd_create("timeline", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, sizeof value), 0);
+    cuda_open(&s, "cuda", NULL);
+    const int next = dup(fd); /* the lowest that is free */
+    close(next);
+    if (aule_timeline_import(s.device, fd, &timeline, &error))
+        fail_msg("%s", aule_error_message(error));
+    assert_int_equal(cuda_mock.externals, 1);
+    assert_int_equal(aule_timeline_handle(timeline), 0);
+    assert_int_equal(aule_timeline_signal(timeline, NULL, 7, &error), AULE_OK);
+    assert_int_equal(pread(fd, &value, sizeof value, 0), sizeof value);
+    assert_int_equal(value, 7);
+    assert_int_equal(aule_timeline_wait(timeline, (void *)1, 7, &error), AULE_OK);
+    expect_error(aule_timeline_wait(timeline, NULL, 8, &error), &error, AULE_ERROR_DRIVER,
+                 "cuWaitExternalSemaphoresAsync");
+    expect_error(aule_timeline_signal(timeline, NULL, 7, &error), &error, AULE_ERROR_DRIVER,
+                 "cuSignalExternalSemaphoresAsync");
+    aule_timeline_free(timeline);
+    assert_int_equal(cuda_mock.externals, 0);
+    for (size_t n = 0; n < sizeof functions / sizeof *functions; n++) {
+        snprintf(cuda_mock.fail, sizeof cuda_mock.fail, "%s", functions[n]);
+        cuda_mock.code = 1, cuda_mock.after = 0;
+        expect_error(aule_timeline_import(s.device, fd, &timeline, &error), &error,
+                     AULE_ERROR_DRIVER, functions[n]);
+        cuda_mock.fail[0] = 0;
+        assert_int_equal(cuda_mock.externals, 0);
+    }
+    expect_error(aule_timeline_import(s.device, 250, &timeline, &error), &error, AULE_ERROR_USAGE,
+                 "cuda:0: 250 is no open file descriptor");
+    expect_error(aule_timeline_export(s.device, &timeline, &other, &error), &error,
+                 AULE_ERROR_UNSUPPORTED,
+                 "cuda:0: timelines are not exported by file descriptor on cuda");
+    const int again = dup(fd);
+    assert_int_equal(again, next); /* none is left open */
+    close(again);
+    assert_int_equal(close(fd), 0);
+    cuda_close(&s);
+}
+
 static void test_run_errors(void **state)
 {
     (void)state;
@@ -533,14 +582,23 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(test_devices),         CUDA_TEST(test_result),
-        CUDA_TEST(test_choice),          CUDA_TEST(test_capture),
-        CUDA_TEST(test_contexts),        CUDA_TEST(test_several_devices),
-        CUDA_TEST(test_no_device),       CUDA_TEST(test_build_errors),
-        CUDA_TEST(test_early_launches),  CUDA_TEST(test_memory_of_others),
-        CUDA_TEST(test_run_errors),      CUDA_TEST(test_illegal_address),
-        CUDA_TEST(test_launch_failures), CUDA_TEST(test_each_function_fails),
-        CUDA_TEST(test_threads),         CUDA_TEST(test_a_device_is_mute),
+        CUDA_TEST(test_devices),
+        CUDA_TEST(test_result),
+        CUDA_TEST(test_choice),
+        CUDA_TEST(test_capture),
+        CUDA_TEST(test_contexts),
+        CUDA_TEST(test_several_devices),
+        CUDA_TEST(test_no_device),
+        CUDA_TEST(test_build_errors),
+        CUDA_TEST(test_early_launches),
+        CUDA_TEST(test_memory_of_others),
+        CUDA_TEST(test_timelines_of_others),
+        CUDA_TEST(test_run_errors),
+        CUDA_TEST(test_illegal_address),
+        CUDA_TEST(test_launch_failures),
+        CUDA_TEST(test_each_function_fails),
+        CUDA_TEST(test_threads),
+        CUDA_TEST(test_a_device_is_mute),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_remove_cache();

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 VulkanMock vulkan_mock;
@@ -26,6 +27,54 @@ void vulkan_mock_reset(void)
                                .most_blocks = 65535,
                                .shared_bytes = 48 << 10,
                                .memory_bytes = 1 << 30};
+}
+
+/* ---- what is exported lies in files, so that whoever has a descriptor shares it */
+
+static struct {
+    void *at;
+    size_t bytes;
+    int fd;
+} files[16];
+
+/* NULL: a free one. */
+static size_t file_at(const void *at)
+{
+    size_t n = 0;
+    while (n < sizeof files / sizeof *files && files[n].at != at) n++;
+    return n;
+}
+
+void *mock_file_of(int fd, size_t bytes)
+{
+    const size_t n = file_at(NULL);
+    if (n == sizeof files / sizeof *files) abort();
+    files[n].fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    files[n].bytes = bytes;
+    files[n].at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (files[n].at == MAP_FAILED) abort();
+    return files[n].at;
+}
+
+void *mock_file_new(size_t bytes)
+{
+    const int fd = memfd_create("shared", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes)) abort();
+    void *at = mock_file_of(fd, bytes);
+    close(fd);
+    return at;
+}
+
+int mock_file_fd(const void *at) { return fcntl(files[file_at(at)].fd, F_DUPFD_CLOEXEC, 0); }
+
+bool mock_file_end(void *at)
+{
+    const size_t n = file_at(at);
+    if (n == sizeof files / sizeof *files) return false;
+    munmap(at, files[n].bytes);
+    close(files[n].fd);
+    files[n].at = NULL;
+    return true;
 }
 
 bool mock_fails(const char *function)
@@ -100,6 +149,10 @@ VkResult vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const cha
     }
     if (vulkan_mock.external) {
         snprintf(extensions[*count].name, sizeof extensions->name, "VK_KHR_external_memory_fd");
+        (*count)++;
+    }
+    if (vulkan_mock.signals) {
+        snprintf(extensions[*count].name, sizeof extensions->name, "VK_KHR_external_semaphore_fd");
         (*count)++;
     }
     return VK_SUCCESS;
@@ -288,16 +341,20 @@ void vkGetPhysicalDeviceExternalBufferProperties(VkPhysicalDevice device,
 VkResult vkGetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfo *info, int *fd)
 {
     ENTER();
-    (void)device, (void)info;
-    *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    (void)device;
+    *fd = mock_file_fd(MOCK(void, info->memory));
     return VK_SUCCESS;
 }
-/* Of memory that is imported the mock takes the descriptor, as drivers do. */
-static void take_fd(const VkMemoryAllocateInfo *info)
+/* Memory that is exported, or imported: then the mock takes the descriptor, as drivers do. NULL: neither. */
+static char *shared_memory(const VkMemoryAllocateInfo *info)
 {
     const VkMemoryAllocateFlagsInfo *flags = info->next;
-    const VkImportMemoryFdInfo *imported = flags ? flags->next : NULL;
-    if (imported && imported->type == VK_TYPE_IMPORT_MEMORY_FD) close(imported->fd);
+    const VkImportMemoryFdInfo *shared = flags ? flags->next : NULL;
+    if (shared && shared->type == VK_TYPE_EXPORT_MEMORY) return mock_file_new(info->bytes);
+    if (!shared || shared->type != VK_TYPE_IMPORT_MEMORY_FD) return NULL;
+    char *at = mock_file_of(shared->fd, info->bytes);
+    close(shared->fd);
+    return at;
 }
 static _Alignas(64) char pool[8 << 20];
 VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const void *allocator,
@@ -312,10 +369,12 @@ VkResult vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, con
     if (vulkan_mock.downward && vulkan_mock.taken + bytes > sizeof pool)
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     if (vulkan_mock.downward) vulkan_mock.taken += bytes;
-    char *at =
-        vulkan_mock.downward ? pool + sizeof pool - vulkan_mock.taken : aligned_alloc(64, bytes);
-    memset(at, 0x55, info->bytes);
-    take_fd(info);
+    char *at = shared_memory(info);
+    if (!at) {
+        at = vulkan_mock.downward ? pool + sizeof pool - vulkan_mock.taken
+                                  : aligned_alloc(64, bytes);
+        memset(at, 0x55, info->bytes);
+    }
     *memory = (uintptr_t)at;
     vulkan_mock.memories++;
     return VK_SUCCESS;
@@ -325,7 +384,7 @@ void vkFreeMemory(VkDevice device, VkDeviceMemory memory, const void *allocator)
     (void)device, (void)allocator;
     char *at = (char *)(uintptr_t)memory;
     mock_expect_no_work();
-    if (at < pool || at >= pool + sizeof pool) free(at);
+    if (!mock_file_end(at) && (at < pool || at >= pool + sizeof pool)) free(at);
     vulkan_mock.memories--;
 }
 VkResult vkBindBufferMemory(VkDevice device, VkBuffer buffer, VkDeviceMemory memory,

@@ -35,7 +35,8 @@ enum {
     MOCK_ROUNDS_HALF,
     MOCK_SUMS,
     MOCK_EXPORTS,
-    MOCK_IMPORTS
+    MOCK_IMPORTS,
+    MOCK_TIMELINES
 };
 
 typedef struct VulkanMock {
@@ -45,6 +46,7 @@ typedef struct VulkanMock {
     uint32_t most_blocks, shared_bytes;
     uint32_t driver;       /* its version */
     bool external;         /* memory by file descriptor */
+    bool signals;          /* timelines, likewise */
     bool nameless;         /* no UUID; else 00 10 20 .. f0 plus its number in each byte */
     bool twin;             /* 8x8x8 of f16 has sums of f16, too */
     bool sums;             /* it adds to f32 by an instruction */

@@ -17,6 +17,10 @@ bool mock_fails(const char *function);
 void mock_count(int *number, int by);
 /* The program gives back what is still in use, or writes into it. */
 void mock_expect_no_work(void);
+void *mock_file_new(size_t bytes);        /* memory that others have by descriptor */
+void *mock_file_of(int fd, size_t bytes); /* others' */
+int mock_file_fd(const void *at);
+bool mock_file_end(void *at); /* false: none of these */
 
 #define MOCK(type, handle) ((type *)(uintptr_t)(handle))
 

@@ -346,16 +346,37 @@ VkResult vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
                            const void *allocator, VkSemaphore *semaphore)
 {
     ENTER();
-    (void)device, (void)info, (void)allocator;
-    *semaphore = (uintptr_t)calloc(1, sizeof(uint64_t));
+    (void)device, (void)allocator;
+    const VkSemaphoreTypeCreateInfo *kind = info->next;
+    const VkExportSemaphoreCreateInfo *exports = kind->next;
+    *semaphore = (uintptr_t)(exports && exports->type == VK_TYPE_EXPORT_SEMAPHORE
+                                 ? mock_file_new(sizeof(uint64_t))
+                                 : calloc(1, sizeof(uint64_t)));
     vulkan_mock.semaphores++;
     return VK_SUCCESS;
 }
 void vkDestroySemaphore(VkDevice device, VkSemaphore semaphore, const void *allocator)
 {
     (void)device, (void)allocator;
-    free(MOCK(uint64_t, semaphore));
+    if (!mock_file_end(MOCK(void, semaphore))) free(MOCK(uint64_t, semaphore));
     vulkan_mock.semaphores--;
+}
+void vkGetPhysicalDeviceExternalSemaphoreProperties(
+    VkPhysicalDevice device, const VkPhysicalDeviceExternalSemaphoreInfo *info,
+    VkExternalSemaphoreProperties *properties)
+{
+    (void)device;
+    const VkSemaphoreTypeCreateInfo *kind = info->next;
+    const bool timeline = kind && kind->kind == VK_SEMAPHORE_TIMELINE;
+    properties->features =
+        timeline && !(vulkan_mock.lacks >> MOCK_TIMELINES & 1) ? VK_EXTERNAL_SEMAPHORE_EXPORTS : 0;
+}
+VkResult vkGetSemaphoreFdKHR(VkDevice device, const VkSemaphoreGetFdInfo *info, int *fd)
+{
+    ENTER();
+    (void)device;
+    *fd = mock_file_fd(MOCK(void, info->semaphore));
+    return VK_SUCCESS;
 }
 VkResult vkGetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore, uint64_t *value)
 {

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 /* As many turns as a plan has (vulkan_record.c). */
 enum { TURNS = 16, RUNS = 3 * TURNS };
 
@@ -522,6 +525,98 @@ static void test_pipelines_beside_each_other(void **state)
     unsetenv("AULE_CACHE_MAX");
 }
 
+/* ---- numbers that another driver has, too */
+
+/* Who has the descriptor sees them, and sets them: a run begins when it has, and says when it has ended. */
+static void test_timelines(void **state)
+{
+    (void)state;
+    Started t;
+    aule_error *error = NULL;
+    aule_timeline *timeline = NULL;
+    int fd = -1;
+    vulkan_mock_reset();
+    vulkan_mock.signals = true;
+    on_device_begin(&t.s, vulkan_case_module(), FORWARD_TENSORS);
+    if (on_device_run(&t.s, "vulkan:0", &error)) fail_msg("%s", aule_error_message(error));
+    if (aule_timeline_export(t.s.device, &timeline, &fd, &error))
+        fail_msg("%s", aule_error_message(error));
+    volatile uint64_t *number =
+        mmap(NULL, sizeof *number, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(number != MAP_FAILED && *number == 0);
+    close(fd);
+    const aule_vulkan_semaphore before = {aule_timeline_handle(timeline), 3},
+                                behind = {aule_timeline_handle(timeline), 4};
+    aule_vulkan_queue queue = {.struct_size = sizeof queue,
+                               .waits = &before,
+                               .wait_count = 1,
+                               .signals = &behind,
+                               .signal_count = 1};
+    const int done = vulkan_mock.blocks;
+    t.s.c->run.queue = &queue;
+    run_plan(&t);
+    assert_int_equal(vulkan_mock.blocks, done); /* it waits */
+    *number = 3;
+    vulkan_mock_work();
+    assert_true(vulkan_mock.blocks > done);
+    assert_int_equal(*number, 4);
+    assert_int_equal(aule_timeline_wait(timeline, NULL, 5, &error), AULE_OK);
+    assert_int_equal(aule_timeline_signal(timeline, NULL, 6, &error), AULE_OK);
+    assert_int_equal(*number, 4); /* behind what waits */
+    *number = 5;
+    vulkan_mock_work();
+    assert_int_equal(*number, 6);
+    aule_timeline_free(timeline);
+    munmap((void *)(uintptr_t)number, sizeof *number);
+    t.s.c->run.queue = NULL;
+    finish(&t);
+}
+
+/* Each call in turn, and devices that have none. */
+static void test_timelines_fail(void **state)
+{
+    (void)state;
+    aule_error *error = NULL;
+    aule_device *device = NULL;
+    aule_timeline *timeline = NULL;
+    int fd = -1;
+    vulkan_mock_reset();
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &device, &error), AULE_OK);
+    expect_error(aule_timeline_export(device, &timeline, &fd, &error), &error,
+                 AULE_ERROR_UNSUPPORTED,
+                 "timelines cannot be exported: the device lacks VK_KHR_external_semaphore_fd");
+    expect_error(aule_timeline_import(device, 0, &timeline, &error), &error, AULE_ERROR_UNSUPPORTED,
+                 "vulkan:0: timelines are not imported by file descriptor on vulkan");
+    expect_error(aule_timeline_signal(NULL, NULL, 1, &error), &error, AULE_ERROR_USAGE,
+                 "aule_timeline_signal: timeline must not be NULL");
+    aule_device_close(device);
+    vulkan_mock.signals = true;
+    assert_int_equal(aule_device_open("vulkan:0", NULL, &device, &error), AULE_OK);
+    vulkan_mock.lacks = 1u << MOCK_TIMELINES;
+    expect_error(aule_timeline_export(device, &timeline, &fd, &error), &error,
+                 AULE_ERROR_UNSUPPORTED, "the driver lets no timelines be exported");
+    vulkan_mock.lacks = 0;
+    for (int n = 1;; n++) {
+        vulkan_mock.calls = 0, vulkan_mock.fail_at = n, vulkan_mock.code = -3;
+        vulkan_mock.failed = NULL;
+        const aule_status status = aule_timeline_export(device, &timeline, &fd, &error);
+        if (!vulkan_mock.failed) {
+            assert_int_equal(status, AULE_OK);
+            assert_int_equal(n, 3);
+            break;
+        }
+        if (!status || !strstr(aule_error_message(error), vulkan_mock.failed))
+            fail_msg("%s: %s", vulkan_mock.failed, aule_error_message(error));
+        aule_error_free(error);
+        error = NULL;
+    }
+    vulkan_mock.fail_at = 0;
+    close(fd);
+    aule_timeline_free(timeline);
+    aule_device_close(device);
+    expect_nothing_left();
+}
+
 static int run(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +632,8 @@ static int run(void)
         cmocka_unit_test(test_a_plan_freed_in_flight),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_pipelines_beside_each_other),
+        cmocka_unit_test(test_timelines),
+        cmocka_unit_test(test_timelines_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
