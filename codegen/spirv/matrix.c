@@ -45,7 +45,8 @@ void spirv_exchange(SpvEmit *e, AuVal v)
     const bool known = in->op == AU_K_SHUFFLE || in->op == AU_K_SHUFFLE_XOR ||
                        in->op == AU_K_BOTH || in->op == AU_K_ANY;
     const bool words = in->op != AU_K_BOTH || kernel_scalar_bytes((AuScalar)in->type.scalar) == 4;
-    if (!known || !words || in->type.scalar == AU_I64) { /* which devices need not exchange */
+    if (!known || !words || e->of_block ||
+        in->type.scalar == AU_I64) { /* which devices need not exchange */
         spirv_lacks(e, in);
         return;
     }

@@ -227,7 +227,8 @@ static void reduce(AuMachine *m, const AuExecutor *e, const AuStep *s)
         float all = element(&x, r * columns + first);
         for (uint32_t c = 1; c < columns; c++)
             all = combined(&op, all, element(&x, r * columns + (first + c) % columns));
-        for (uint32_t c = 0; c < columns; c++) set(m, &to, r * columns + c, all);
+        for (uint32_t c = 0; c < to.mem->columns; c++)
+            set(m, &to, r * to.mem->columns + c, all);
     }
 }
 

@@ -259,6 +259,8 @@ typedef struct AuMatrixShape {
     AuScalar operands;
 } AuMatrixShape;
 bool kernel_has_matrix(AuMatrixShape shape);
+/* Are matrices of executors of so many lanes held by a block? Then it has one executor. */
+bool kernel_has_matrices_of_block(const AuKernel *k);
 AuVal kernel_slice(AuKernel *k, AuVal vector, uint32_t first, uint32_t width);
 
 /* Rows of MATRIX in atoms.def. */
