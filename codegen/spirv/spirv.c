@@ -69,7 +69,7 @@ static const AuArch archs[] = {
          "shared48k lanes32 coopmat16x16x16_f16 nv2 tensors", true, false, &spirv_shader_tensors)},
     {ROW("vulkan13-coop16-nv2-tensors-bf16", "vulkan_nv_tensors",
          "shared48k lanes32 coopmat16x16x16_bf16 nv2 tensors", false, true, &spirv_shader_tensors)},
-    {ROW("vulkan13-coop16-nv2-block", "vulkan_nv_block",
+    {ROW("vulkan13-coop16-nv2-blocks", "vulkan_nv_blocks",
          "shared48k lanes32 coopmat16x16x16_f16 nv2 tensors block128_32x16x16_f16", true, false,
          &spirv_shader_tensors)},
     {ROW("vulkan12-coop16-bf16", "vulkan", "shared48k lanes32 coopmat16x16x16_bf16", false, true,

@@ -486,7 +486,12 @@ static AuProblem on_machine_of(AuArena *arena, const AuProblem *p, const AuSched
 {
     AuShape shape;
     const char *why = NULL;
-    AuProblem plain = *p;
+    AuProblem plain = *p, block = *p;
+    if (p->caps->block) {
+        block.caps = tile_caps(p->caps->block);
+        if (row->build == schedule_warps_forward && row->shape(arena, &block, &shape, &why))
+            return block;
+    }
     if (row->traits & OPAQUE && p->caps->plain && !row->shape(arena, p, &shape, &why))
         plain.caps = tile_caps(p->caps->plain);
     return plain;

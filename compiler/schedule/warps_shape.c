@@ -164,6 +164,18 @@ static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuSh
                : "operands straight from tensors beside queries in shared memory, or stages";
 }
 
+/* Matrices that a whole block holds: its one executor has no others to share tiles with, and lanes that exchange nothing. */
+static const char *refusal_of_block(const AuProblem *p, const AuShape *s)
+{
+    const AuHooks *hooks = p->hooks;
+    if (!s->far || s->executors != 1 || p->queries)
+        return "matrices of a block take operands straight from tensors, by blocks of many queries";
+    return hooks->needs_lists || hooks->has_q_mod || hooks->has_k_mod || hooks->has_v_mod ||
+                   attn_has_layout(p->attn)
+               ? "matrices of a block beside kernels whose lanes exchange values"
+               : NULL;
+}
+
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
@@ -171,6 +183,7 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
     if (s->far && refusal_of_far(arena, p, s)) return refusal_of_far(arena, p, s);
+    if (atom->of_block && refusal_of_block(p, s)) return refusal_of_block(p, s);
     if (s->query_in_registers && (warps_sums_lie_apart(p) || atom->rounds))
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
     if (s->via_shared && !warps_exchanges(p))
