@@ -31,6 +31,8 @@ enum {
     MOCK_CONVERTS,
     MOCK_BY_ELEMENT,
     MOCK_BY_TENSORS,
+    MOCK_OF_BLOCKS,
+    MOCK_ANY_EXTENTS,
     MOCK_LAYOUT,
     MOCK_ROUNDS_HALF,
     MOCK_SUMS,
@@ -50,6 +52,7 @@ typedef struct VulkanMock {
     bool sums;             /* it adds to f32 by an instruction */
     bool scattered;        /* components of two matrices do not lie alike */
     bool newer;            /* it lists the extensions of newer ones */
+    uint32_t block_threads, block_extent; /* of matrices of a work-group at most */
     uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */
     uint64_t memory_bytes; /* of one allocation at most */
     bool downward;         /* each allocation ends where the one before it begins */
