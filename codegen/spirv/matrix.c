@@ -160,7 +160,8 @@ static SpvId result(SpvEmit *e, const AuInstr *in)
             spirv_capability(m, SPV_CAP_CooperativeMatrixConversionsNV);
         return spirv_make1(m, SPV_FConvert, type, x);
     }
-    if (in->op == AU_K_MATRIX_REDUCE) return spirv_reduced(e, in, x);
+    if (in->op == AU_K_MATRIX_REDUCE || in->op == AU_K_MATRIX_REDUCE_COLUMNS)
+        return spirv_reduced(e, in, x);
     const AuVal b = kernel_operand(e->k, in, 2);
     if (in->op == AU_K_MATRIX_SCALE)
         return spirv_make2(m, SPV_MatrixTimesScalar, type, x, number(e, in->mem, b));

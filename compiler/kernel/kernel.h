@@ -246,7 +246,7 @@ void kernel_matrix_mul(AuKernel *k, AuOpaque c, AuOpaque a, AuOpaque b);
 void kernel_matrix_map(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, AuOpaque y);
 void kernel_matrix_scale(AuKernel *k, AuOpaque to, AuOpaque x, AuVal factor);
 void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x);
-void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x);
+void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, bool columns);
 AuVal kernel_matrix_any(AuKernel *k, AuOpaque x);
 void kernel_matrix_each(AuKernel *k, AuOpaque of); /* opens a region */
 AuVal kernel_matrix_place(AuKernel *k, AuKOp op);  /* MATRIX_ROW, MATRIX_COLUMN */

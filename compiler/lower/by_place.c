@@ -306,7 +306,7 @@ static void reduce(ByPlace *b, AuTileExpr *e)
         kernel_end(l->k);
         const AuOpaque joined = by_place_matrix(l, all_of, i);
         if (atom_of(l)->joins)
-            kernel_matrix_reduce(l->k, op, by_place_matrix(l, mem, i), joined);
+            kernel_matrix_reduce(l->k, op, by_place_matrix(l, mem, i), joined, false);
         else
             by_place_reduce(l, &of, op, joined);
     }

@@ -11,11 +11,11 @@ typedef struct Reduced {
     AuCut cut;
 } Reduced;
 
-/* A row of numbers, of a variable or of a reduction, as matrices of that width: they hold as long. */
+/* Numbers of rows or of columns, of a variable or of a reduction, as a matrix of that size: they hold as long. */
 typedef struct Widened {
     const AuTileVar *var;
     const AuTileExpr *reduction;
-    int32_t width;
+    int32_t height, width;
     AuMem mem;
 } Widened;
 

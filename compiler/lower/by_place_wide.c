@@ -1,6 +1,6 @@
-/* by_place_wide.c - numbers of rows where a fragment is one matrix, as wide as it is (atoms.h, multiples). They are a matrix, too, as narrow as may be.
- * In a function meet elements of matrices of one kind alone; so where numbers of rows meet a wider fragment they are widened, by a reduction of rows
- * whose numbers are all the same, once until they change. */
+/* by_place_wide.c - numbers of rows, or of columns, where a fragment is one matrix, as large as it is (atoms.h, multiples). They are a matrix, too, as narrow as
+ * may be. In a function meet elements of matrices of one kind alone; so where such numbers meet a larger fragment they are widened, by a reduction of rows,
+ * or columns, whose numbers are all the same, once until they change. */
 #include "by_place.h"
 
 static bool fits(const ByPlace *b, const AuCut *cut)
@@ -12,7 +12,9 @@ static const Widened *found(const ByPlace *b, const AuTileVar *var, const AuTile
 {
     for (uint32_t n = 0; n < b->wide.count; n++) {
         const Widened *w = &b->wide.at[n];
-        if (w->var == var && w->reduction == reduction && w->width == b->cut.width) return w;
+        if (w->var == var && w->reduction == reduction && w->height == b->cut.height &&
+            w->width == b->cut.width)
+            return w;
     }
     return NULL;
 }
@@ -22,15 +24,15 @@ static void widen(ByPlace *b, const AuTileVar *var, const AuTileExpr *reduction,
 {
     AuLower *l = b->l;
     if (fits(b, cut) || found(b, var, reduction)) return;
-    if (cut->column_axis || cut->height != b->cut.height) {
-        lower_refuse(l, "numbers of columns beside a fragment that is one matrix");
+    const bool columns = cut->column_axis != NULL;
+    if (columns ? cut->width != b->cut.width : cut->height != b->cut.height) {
+        lower_refuse(l, "fragments of different tiles, each one matrix");
         return;
     }
-    AuCut to = *cut;
-    to.width = b->cut.width;
-    const Widened w = {var, reduction, to.width,
-                       lower_matrices(l, var ? var->name : "row", &to, TILE_C, TILE_F32)};
-    kernel_matrix_reduce(l->k, AU_K_MAX, by_place_matrix(l, w.mem, 0), by_place_matrix(l, mem, 0));
+    const Widened w = {var, reduction, b->cut.height, b->cut.width,
+                       lower_matrices(l, var ? var->name : "row", &b->cut, TILE_C, TILE_F32)};
+    kernel_matrix_reduce(l->k, AU_K_MAX, by_place_matrix(l, w.mem, 0), by_place_matrix(l, mem, 0),
+                         columns);
     AU_PUSH(l->arena, b->wide.at, b->wide.count, b->wide.capacity, w);
 }
 

@@ -489,7 +489,8 @@ static AuProblem on_machine_of(AuArena *arena, const AuProblem *p, const AuSched
     AuProblem plain = *p, block = *p;
     if (p->caps->block) {
         block.caps = tile_caps(p->caps->block);
-        if (row->build == schedule_warps_forward && row->shape(arena, &block, &shape, &why))
+        if ((row->build == schedule_warps_forward || row->build == schedule_warps_backward) &&
+            row->shape(arena, &block, &shape, &why))
             return block;
     }
     if (row->traits & OPAQUE && p->caps->plain && !row->shape(arena, p, &shape, &why))

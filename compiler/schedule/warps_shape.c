@@ -167,13 +167,9 @@ static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuSh
 /* Matrices that a whole block holds: its one executor has no others to share tiles with, and lanes that exchange nothing. */
 static const char *refusal_of_block(const AuProblem *p, const AuShape *s)
 {
-    const AuHooks *hooks = p->hooks;
     if (!s->far || s->executors != 1 || p->queries)
         return "matrices of a block take operands straight from tensors, by blocks of many queries";
-    return hooks->needs_lists || hooks->has_q_mod || hooks->has_k_mod || hooks->has_v_mod ||
-                   attn_has_layout(p->attn)
-               ? "matrices of a block beside kernels whose lanes exchange values"
-               : NULL;
+    return attn_has_layout(p->attn) ? "matrices of a block beside rows in a layout" : NULL;
 }
 
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
