@@ -527,7 +527,7 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation) || (row->traits & EXACT && p->tf32)) continue;
         const AuProblem here = on_machine_of(arena, p, row);
-        const char *slow = slower(arena, p, row);
+        const char *slow = here.caps == p->caps ? slower(arena, p, row) : NULL;
         if (slow) why = slow;
         if (!slow &&
             (tuned(arena, diags, &here, row, &shape) || row->shape(arena, &here, &shape, &why))) {
