@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { ROWS = 32, DEPTH = 16, KEYS = 64, WIDTH = 48 };
+enum { ROWS = 64, DEPTH = 16, KEYS = 64, WIDTH = 48 };
 static uint16_t q[ROWS * DEPTH], k[KEYS * DEPTH], v[KEYS * WIDTH];
 static float o[ROWS * WIDTH], wanted[ROWS * WIDTH];
 
@@ -19,10 +19,11 @@ static float product(const uint16_t *a, const uint16_t *b, uint32_t step, uint32
     return sum;
 }
 
-/* relu(s - half of the row's largest + 4) V times this half. */
+/* relu(s - half of the row's largest + 4) V times this half, less the largest of its column. */
 static int plain_formula(void **state)
 {
     (void)state;
+    static float halves[ROWS];
     for (uint32_t n = 0; n < ROWS * DEPTH; n++) q[n] = kernel_to_f16(some(n));
     for (uint32_t n = 0; n < KEYS * DEPTH; n++) k[n] = kernel_to_f16(some(n + 5000));
     for (uint32_t n = 0; n < KEYS * WIDTH; n++) v[n] = kernel_to_f16(some(n + 9000));
@@ -36,8 +37,16 @@ static int plain_formula(void **state)
         most /= 2;
         for (uint32_t j = 0; j < KEYS; j++)
             weights[j] = kernel_to_f16(s[j] - most + 4 > 0 ? s[j] - most + 4 : 0);
+        halves[i] = most;
         for (uint32_t e = 0; e < WIDTH; e++)
-            wanted[i * WIDTH + e] = most * product(weights, v + e, WIDTH, KEYS);
+            wanted[i * WIDTH + e] = product(weights, v + e, WIDTH, KEYS);
+    }
+    for (uint32_t e = 0; e < WIDTH; e++) {
+        float most = -INFINITY;
+        for (uint32_t i = 0; i < ROWS; i++)
+            most = wanted[i * WIDTH + e] > most ? wanted[i * WIDTH + e] : most;
+        for (uint32_t i = 0; i < ROWS; i++)
+            wanted[i * WIDTH + e] = wanted[i * WIDTH + e] * halves[i] - most;
     }
     return 0;
 }
@@ -65,14 +74,15 @@ static const char text[] =
     "kernel tile lanes 128 warps 1\n"
     "memory @q: global f16 reads\nmemory @k: global f16 reads\nmemory @v: global f16 reads\n"
     "memory @o: global f32 writes\n"
-    "memory @a: matrix f16[1] shape 32 16 a\nmemory @kt: matrix f16[1] shape 16 64 b\n"
-    "memory @vt: matrix f16[1] shape 64 48 b\nmemory @p: matrix f16[1] shape 32 64 a\n"
-    "memory @s: matrix f32[1] shape 32 64 c\nmemory @r: matrix f32[1] shape 32 16 c\n"
-    "memory @rs: matrix f32[1] shape 32 64 c\nmemory @ro: matrix f32[1] shape 32 48 c\n"
-    "memory @acc: matrix f32[1] shape 32 48 c\n"
+    "memory @a: matrix f16[1] shape 64 16 a\nmemory @kt: matrix f16[1] shape 16 64 b\n"
+    "memory @vt: matrix f16[1] shape 64 48 b\nmemory @p: matrix f16[1] shape 64 64 a\n"
+    "memory @s: matrix f32[1] shape 64 64 c\nmemory @r: matrix f32[1] shape 64 16 c\n"
+    "memory @rs: matrix f32[1] shape 64 64 c\nmemory @ro: matrix f32[1] shape 64 48 c\n"
+    "memory @acc: matrix f32[1] shape 64 48 c\n"
+    "memory @cn: matrix f32[1] shape 32 48 c\nmemory @co: matrix f32[1] shape 64 48 c\n"
     "arg q: pointer @q\narg k: pointer @k\narg v: pointer @v\narg o: pointer @o\n{\n"
     "  %1 = add.f32 4.0, 0.0\n"
-    "  matrix_block_load @a[0], @q[0], 16, 32, 16, 0, 0 #0 //! uninitialised\n"
+    "  matrix_block_load @a[0], @q[0], 16, 64, 16, 0, 0 #0 //! uninitialised\n"
     "  matrix_block_load @kt[0], @k[0], 16, 64, 16, 0, 0 #1 //! uninitialised\n"
     "  matrix_block_load @vt[0], @v[0], 48, 64, 48, 0, 0 #0 //! uninitialised\n"
     "  matrix_fill @s[0], 0.0 //! uninitialised\n"
@@ -92,10 +102,12 @@ static const char text[] =
     "  matrix_fill @acc[0], 0.0 //! uninitialised\n"
     "  matrix_mul @acc[0], @p[0], @vt[0] //! wrong\n"
     "  matrix_reduce @ro[0], @r[0] #max //! uninitialised\n"
+    "  matrix_reduce_columns @cn[0], @acc[0] #max //! uninitialised\n"
+    "  matrix_reduce_columns @co[0], @cn[0] #max //! uninitialised\n"
     "  matrix_each @acc[0] {\n"
     "    %10 = matrix_row.i32\n    %11 = matrix_column.i32\n"
-    "    %12 = matrix_get.f32 @acc[0]\n    %13 = matrix_get.f32 @ro[0]\n    %14 = mul.f32 %12, "
-    "%13\n"
+    "    %12 = matrix_get.f32 @acc[0]\n    %13 = matrix_get.f32 @ro[0]\n"
+    "    %17 = matrix_get.f32 @co[0]\n    %18 = mul.f32 %12, %13\n    %14 = sub.f32 %18, %17\n"
     "    %15 = mul.i32 %10, 48\n    %16 = add.i32 %15, %11\n"
     "    store @o[%16], %14 //! unwritten\n"
     "  }\n"
@@ -106,7 +118,7 @@ static const Subject subject = {text, prepare, is_right, 3};
 static void tiles_need_every_line(void **state)
 {
     (void)state;
-    assert_int_equal(try_deletions(&subject), 14);
+    assert_int_equal(try_deletions(&subject), 16);
 }
 
 static void text_and_passes_keep_them(void **state)
@@ -130,6 +142,7 @@ static const Mistake mistakes[] = {
     {AU_E0807, "no multiple in depth", BLOCK "memory @e: matrix f16[1] shape 32 24 a\n{\n}\n", "matrices that no instruction has"},
     {AU_E0807, "multiples of a subgroup's", "kernel k lanes 32 warps 1\n" MEMORIES "{\n}\n", "matrices that no instruction has"},
     {AU_E0804, "numbers of other rows", BLOCK "{\nmatrix_fill @d[0], 0.0\nmatrix_reduce @r[0], @d[0] #max\n}\n", "not of one kind"},
+    {AU_E0804, "numbers of other columns", BLOCK "{\nmatrix_fill @c[0], 0.0\nmatrix_reduce_columns @r[0], @c[0] #max\n}\n", "not of one kind"},
     {AU_E0804, "rows of other elements", BLOCK "{\nmatrix_fill @h[0], 0.0\nmatrix_reduce @r[0], @h[0] #max\n}\n", "not of one kind"},
     {AU_E0804, "elements of another width", BLOCK "{\nmatrix_fill @r[0], 0.0\nmatrix_each @c[0] {\n%1 = matrix_get.f32 @r[0]\nmatrix_put %1\n}\n}\n", "not of one kind"},
     {0, "rows of nothing", BLOCK "{\nmatrix_reduce @r[0], @c[0] #max\n}\n", "uninitialised: matrix @c[0]"},
