@@ -208,8 +208,11 @@ static void open_memory(SpvEmit *e, uint32_t n)
     SpvPlace *place = &e->mems[n];
     if (memory->space == AU_MATRIX && !e->flavour->subgroups) return; /* refused where it is used */
     if (memory->space == AU_LANE || memory->space == AU_MATRIX) {
-        place->element = memory->space == AU_LANE ? spirv_scalar(m, memory->scalar)
-                                                  : spirv_matrix_type(m, memory, e->of_block ? SPV_SCOPE_WORKGROUP : SPV_SCOPE_SUBGROUP);
+        place->element =
+            memory->space == AU_LANE
+                ? spirv_scalar(m, memory->scalar)
+                : spirv_matrix_type(m, memory,
+                                    e->of_block ? SPV_SCOPE_WORKGROUP : SPV_SCOPE_SUBGROUP);
         if (!place->element) { /* refused where it is used, too */
             place->split = true;
             return;

@@ -474,8 +474,9 @@ static void test_made_with_matrices(void **state)
     places.of_groups = 1;
     expect_words(&c, OF_BF16 " layout16 nv2 tensors");
     places.any_extents = 1;
-    expect_words(&c, OF_BF16
-                 " layout16 nv2 tensors coopmat32x16x16_f16_block128 coopmat32x32x16_bf16_block256");
+    expect_words(
+        &c,
+        OF_BF16 " layout16 nv2 tensors coopmat32x16x16_f16_block128 coopmat32x32x16_bf16_block256");
     bf16.numbers = 0;
     expect_words(&c, OF_F16 " layout16 nv2 tensors coopmat32x16x16_f16_block128");
     bf16.numbers = 1, places.of_groups = 0;
