@@ -361,15 +361,17 @@ void warps_forward_complete(const AuProblem *p, AuShape *s)
 }
 
 /* Operands straight from tensors: the most rows and keys whose fragments registers hold; warps share nothing, so that as many as the processor
- * has schedulers make a block, whose keys are near all of them. */
+ * has schedulers make a block, whose keys are near all of them. Matrices that a block holds: half as many rows as it has threads, and 64 keys, measured on
+ * an H200 (docs/dev/blocks.md, 8). */
 static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
 {
-    static const int32_t keys[] = {128, 64, 32, 16};
+    static const int32_t keys[] = {128, 64, 32, 16}, keys_of_block[] = {64, 128, 32, 16};
     const AuTileAtom *atom = warps_atom(p);
+    const int32_t most_rows = atom->of_block ? atom->lanes / 2 : 2 * atom->m;
     for (int32_t n = 0; n < 2 * 4; n++) {
         AuShape s = {.executors = p->caps->schedulers,
-                     .rows = (2 - n / 4) * atom->m,
-                     .key_tile = keys[n % 4],
+                     .rows = most_rows / (1 + n / 4),
+                     .key_tile = atom->of_block ? keys_of_block[n % 4] : keys[n % 4],
                      .stages = 1,
                      .query_in_registers = true,
                      .far = true,
