@@ -183,7 +183,9 @@ SpvId spirv_reduced(SpvEmit *e, const AuInstr *in, SpvId x)
     const SpvHelper which = in->imm == AU_K_ADD   ? SPV_SUM
                             : in->imm == AU_K_MAX ? SPV_MAX
                                                   : SPV_MAXNAN;
-    if (e->flavour->by_place) return reduced(e, e->mems[in->mem.i].element, x, ROW, which);
+    if (e->flavour->by_place)
+        return reduced(e, e->mems[in->mem.i].element, x,
+                       in->op == AU_K_MATRIX_REDUCE ? ROW : COLUMN, which);
     spirv_lacks(e, in);
     return x;
 }

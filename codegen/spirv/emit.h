@@ -76,6 +76,7 @@ typedef struct SpvEmit {
     SpvId slots;    /* the parameter block; 0: it has no slots */
     bool loops;     /* there are some */
     bool subgroups; /* its executors are subgroups: lanes exchange values, or there are matrices */
+    bool of_block;  /* its one executor is the work-group, which holds matrices together */
     uint32_t math;  /* instructions from here on are of expanded functions: fma rounds once */
     AuLanes executors;        /* which values differ between the executors of a block */
     SpvElement *element;      /* NULL: what is written is the kernel */

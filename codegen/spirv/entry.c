@@ -208,8 +208,11 @@ static void open_memory(SpvEmit *e, uint32_t n)
     SpvPlace *place = &e->mems[n];
     if (memory->space == AU_MATRIX && !e->flavour->subgroups) return; /* refused where it is used */
     if (memory->space == AU_LANE || memory->space == AU_MATRIX) {
-        place->element = memory->space == AU_LANE ? spirv_scalar(m, memory->scalar)
-                                                  : spirv_matrix_type(m, memory);
+        place->element =
+            memory->space == AU_LANE
+                ? spirv_scalar(m, memory->scalar)
+                : spirv_matrix_type(m, memory,
+                                    e->of_block ? SPV_SCOPE_WORKGROUP : SPV_SCOPE_SUBGROUP);
         if (!place->element) { /* refused where it is used, too */
             place->split = true;
             return;
@@ -240,6 +243,7 @@ void spirv_open(SpvEmit *e)
 {
     const AuKernel *k = e->k;
     SpvUses uses = {.args = AU_NEW_ARRAY(e->m->arena, bool, k->arg_count + 1)};
+    e->of_block = kernel_has_matrices_of_block(k);
     note_region(e, &uses, k->body);
     for (uint32_t n = 1; n < k->mem_count; n++) {
         if (!e->mems[n].used) continue;

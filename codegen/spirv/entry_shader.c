@@ -122,7 +122,7 @@ static void open_places(SpvEmit *e, const SpvUses *uses, SpvId launch)
         }
     }
     if (!uses->lane && !uses->warp) return;
-    if (e->subgroups) {
+    if (e->subgroups && !e->of_block) {
         subgroup_places(e);
         return;
     }

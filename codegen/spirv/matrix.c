@@ -45,7 +45,8 @@ void spirv_exchange(SpvEmit *e, AuVal v)
     const bool known = in->op == AU_K_SHUFFLE || in->op == AU_K_SHUFFLE_XOR ||
                        in->op == AU_K_BOTH || in->op == AU_K_ANY;
     const bool words = in->op != AU_K_BOTH || kernel_scalar_bytes((AuScalar)in->type.scalar) == 4;
-    if (!known || !words || in->type.scalar == AU_I64) { /* which devices need not exchange */
+    if (!known || !words || e->of_block ||
+        in->type.scalar == AU_I64) { /* which devices need not exchange */
         spirv_lacks(e, in);
         return;
     }
@@ -159,7 +160,8 @@ static SpvId result(SpvEmit *e, const AuInstr *in)
             spirv_capability(m, SPV_CAP_CooperativeMatrixConversionsNV);
         return spirv_make1(m, SPV_FConvert, type, x);
     }
-    if (in->op == AU_K_MATRIX_REDUCE) return spirv_reduced(e, in, x);
+    if (in->op == AU_K_MATRIX_REDUCE || in->op == AU_K_MATRIX_REDUCE_COLUMNS)
+        return spirv_reduced(e, in, x);
     const AuVal b = kernel_operand(e->k, in, 2);
     if (in->op == AU_K_MATRIX_SCALE)
         return spirv_make2(m, SPV_MatrixTimesScalar, type, x, number(e, in->mem, b));

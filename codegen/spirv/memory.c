@@ -428,7 +428,7 @@ void spirv_meet(SpvEmit *e) { meet(e, SPV_SCOPE_WORKGROUP); }
 /* Executors have a barrier of their own where their lanes are a subgroup's; else they wait for the block. */
 void spirv_barrier(SpvEmit *e, const AuInstr *in)
 {
-    const bool own = in->imm == 1 && e->subgroups;
+    const bool own = in->imm == 1 && e->subgroups && !e->of_block;
     if (in->imm == 1 && !own && e->k->warps > 1 && e->parted) {
         au_error(e->diags, AU_E0621, in->span,
                  "kernel %s has a barrier of one executor where executors may take different ways; "

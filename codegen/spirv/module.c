@@ -182,7 +182,7 @@ SpvId spirv_matrix_element(SpvModule *m, AuScalar scalar)
                                : spirv_scalar(m, AU_F32);
 }
 
-SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
+SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory, uint32_t of)
 {
     /* ORDER AuMatrixOperand; the numbers are those of Cooperative Matrix Use */
     static const uint32_t uses[] = {[AU_MATRIX_A] = 0, [AU_MATRIX_B] = 1, [AU_MATRIX_C] = 2};
@@ -190,7 +190,7 @@ SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory)
     spirv_capability(m, SPV_CAP_CooperativeMatrixKHR);
     spirv_extension(m, "SPV_KHR_cooperative_matrix");
     const SpvId element = spirv_matrix_element(m, memory->scalar);
-    const SpvId scope = spirv_u32(m, SPV_SCOPE_SUBGROUP), use = spirv_u32(m, uses[memory->use]);
+    const SpvId scope = spirv_u32(m, of), use = spirv_u32(m, uses[memory->use]);
     const SpvId rows = spirv_u32(m, memory->rows), columns = spirv_u32(m, memory->columns);
     return spirv_type(m, SPV_TypeCooperativeMatrixKHR,
                       SPV_WORDS(element, scope, rows, columns, use));

@@ -111,7 +111,7 @@ SpvId spirv_scalar(SpvModule *m, AuScalar scalar);
 /* As it lies in memory. */
 SpvId spirv_stored(SpvModule *m, AuScalar scalar);
 /* A matrix whose elements lie as the device likes, shared by the lanes of a subgroup. 0: elements of that type have none. */
-SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory);
+SpvId spirv_matrix_type(SpvModule *m, const AuMemory *memory, uint32_t scope); /* of who holds it */
 SpvId spirv_matrix_element(SpvModule *m, AuScalar scalar);
 SpvId spirv_half(SpvModule *m); /* f16 that is computed with */
 SpvId spirv_pointer(SpvModule *m, uint32_t storage, SpvId type);

@@ -57,10 +57,11 @@ void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x)
          (AuVal[]){to.at, x.at}, 2);
 }
 
-void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x)
+void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, bool columns)
 {
-    emit(k, (AuInstr){.op = AU_K_MATRIX_REDUCE, .mem = to.mem, .also = {x.mem}, .imm = op},
-         (AuVal[]){to.at, x.at}, 2);
+    const AuKOp how = columns ? AU_K_MATRIX_REDUCE_COLUMNS : AU_K_MATRIX_REDUCE;
+    emit(k, (AuInstr){.op = how, .mem = to.mem, .also = {x.mem}, .imm = op}, (AuVal[]){to.at, x.at},
+         2);
 }
 
 AuVal kernel_matrix_any(AuKernel *k, AuOpaque x)
@@ -90,6 +91,12 @@ void kernel_matrix_put(AuKernel *k, AuVal value)
     emit(k, (AuInstr){.op = AU_K_MATRIX_PUT}, &value, 1);
 }
 
+/* Has an instruction with that extent matrices with this one? 0: any. */
+static bool extends(const AuTileAtom *atom, int32_t own, uint32_t extent)
+{
+    return atom->multiples ? extent % (uint32_t)own == 0 : !extent || extent == (uint32_t)own;
+}
+
 bool kernel_has_matrix(AuMatrixShape s)
 {
     const uint32_t elems = s.operands == AU_F16    ? 1u << TILE_F16
@@ -99,8 +106,16 @@ bool kernel_has_matrix(AuMatrixShape s)
     const AuTileAtom *atom;
     for (uint32_t n = 0; (atom = tile_atom_at(n)); n++)
         if (atom->on == 1u << TILE_ON_WARP && !atom->is_async && (uint32_t)atom->lanes == s.lanes &&
-            (!s.m || (uint32_t)atom->m == s.m) && (!s.n || (uint32_t)atom->n == s.n) &&
-            (!s.k || (uint32_t)atom->k == s.k) && atom->elems & elems)
+            extends(atom, atom->m, s.m) && extends(atom, atom->n, s.n) &&
+            extends(atom, atom->k, s.k) && atom->elems & elems)
             return true;
+    return false;
+}
+
+bool kernel_has_matrices_of_block(const AuKernel *k)
+{
+    const AuTileAtom *atom;
+    for (uint32_t n = 0; (atom = tile_atom_at(n)); n++)
+        if (atom->of_block && (uint32_t)atom->lanes == k->lanes) return true;
     return false;
 }

@@ -230,6 +230,7 @@ static void step(AuMachine *m, AuExecutor *e)
     case AU_K_MATRIX_SCALE:
     case AU_K_MATRIX_ANY:
     case AU_K_MATRIX_REDUCE:
+    case AU_K_MATRIX_REDUCE_COLUMNS:
     case AU_K_MATRIX_CVT: kernel_step_opaque(m, e, s); return;
     case AU_K_MATRIX_EACH: kernel_begin_each(m, e, s); return;
     case AU_K_MATRIX_ROW:

@@ -214,20 +214,24 @@ static float combined(const AuStep *s, float x, float y)
     return x;
 }
 
-/* Each row from an element on that the seed says. */
+/* Each row, or column, from an element on that the seed says. */
 static void reduce(AuMachine *m, const AuExecutor *e, const AuStep *s)
 {
     const AuInstr *in = &m->k->instrs[s->instr];
     const AuStep op = reduction(s);
+    const bool columns = s->op == AU_K_MATRIX_REDUCE_COLUMNS;
     Matrix to, x;
     if (!matrix(m, e, s, in->mem, 0, false, &to) || !matrix(m, e, s, in->also[0], 1, true, &x))
         return;
-    const uint32_t columns = x.mem->columns, first = e->elected % columns;
-    for (uint32_t r = 0; r < x.mem->rows; r++) {
-        float all = element(&x, r * columns + first);
-        for (uint32_t c = 1; c < columns; c++)
-            all = combined(&op, all, element(&x, r * columns + (first + c) % columns));
-        for (uint32_t c = 0; c < columns; c++) set(m, &to, r * columns + c, all);
+    const uint32_t lines = columns ? x.mem->columns : x.mem->rows,
+                   length = columns ? x.mem->rows : x.mem->columns, first = e->elected % length,
+                   line = columns ? 1 : x.mem->columns, step = columns ? x.mem->columns : 1,
+                   to_line = columns ? 1 : to.mem->columns, to_step = columns ? to.mem->columns : 1;
+    for (uint32_t r = 0; r < lines; r++) {
+        float all = element(&x, r * line + first * step);
+        for (uint32_t c = 1; c < length; c++)
+            all = combined(&op, all, element(&x, r * line + (first + c) % length * step));
+        for (uint32_t c = 0; c < to.count / lines; c++) set(m, &to, r * to_line + c * to_step, all);
     }
 }
 
@@ -298,7 +302,8 @@ void kernel_step_opaque(AuMachine *m, AuExecutor *e, const AuStep *s)
     case AU_K_MATRIX_BLOCK_LOAD:
     case AU_K_MATRIX_BLOCK_GATHER: take_block(m, e, s); return;
     case AU_K_MATRIX_MUL: multiply(m, e, s); return;
-    case AU_K_MATRIX_REDUCE: reduce(m, e, s); return;
+    case AU_K_MATRIX_REDUCE:
+    case AU_K_MATRIX_REDUCE_COLUMNS: reduce(m, e, s); return;
     case AU_K_MATRIX_ANY: ask(m, e, s); return;
     case AU_K_MATRIX_FILL:
         if (!matrix(m, e, s, m->k->instrs[s->instr].mem, 0, false, &x)) return;

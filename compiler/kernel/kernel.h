@@ -246,7 +246,7 @@ void kernel_matrix_mul(AuKernel *k, AuOpaque c, AuOpaque a, AuOpaque b);
 void kernel_matrix_map(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, AuOpaque y);
 void kernel_matrix_scale(AuKernel *k, AuOpaque to, AuOpaque x, AuVal factor);
 void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x);
-void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x);
+void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, bool columns);
 AuVal kernel_matrix_any(AuKernel *k, AuOpaque x);
 void kernel_matrix_each(AuKernel *k, AuOpaque of); /* opens a region */
 AuVal kernel_matrix_place(AuKernel *k, AuKOp op);  /* MATRIX_ROW, MATRIX_COLUMN */
@@ -259,6 +259,8 @@ typedef struct AuMatrixShape {
     AuScalar operands;
 } AuMatrixShape;
 bool kernel_has_matrix(AuMatrixShape shape);
+/* Are matrices of executors of so many lanes held by a block? Then it has one executor. */
+bool kernel_has_matrices_of_block(const AuKernel *k);
 AuVal kernel_slice(AuKernel *k, AuVal vector, uint32_t first, uint32_t width);
 
 /* Rows of MATRIX in atoms.def. */

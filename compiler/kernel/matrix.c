@@ -46,7 +46,10 @@ AuGroupOp kernel_group_matrix(AuGroupMatrix which)
     return op;
 }
 
-static bool names_operation(AuKOp op) { return op == AU_K_MATRIX_MAP || op == AU_K_MATRIX_REDUCE; }
+static bool names_operation(AuKOp op)
+{
+    return op == AU_K_MATRIX_MAP || op == AU_K_MATRIX_REDUCE || op == AU_K_MATRIX_REDUCE_COLUMNS;
+}
 
 const char *kernel_imm_name(const AuKernel *k, const AuInstr *in)
 {

@@ -10,6 +10,8 @@ const char *verify_matrices(const AuKernel *k, const AuMemory *m)
     if (!((F32 | HALF) >> m->scalar & 1)) return "has matrices of elements that no instruction has";
     if (!m->rows || !m->columns) return "has matrices without elements";
     if (!kernel_has_matrix(s)) return "has matrices that no instruction has";
+    if (kernel_has_matrices_of_block(k) && k->warps != 1)
+        return "has matrices of a block, which has several executors";
     return NULL;
 }
 
@@ -139,11 +141,17 @@ static void check_fill(AuVerifier *v, uint32_t i)
         verify_wrong(v, AU_E0806, i, "the number must be the same in all lanes");
 }
 
+/* Rows become rows of as many matrices; where these may have any number of columns, of as many as the result has. So do columns. */
 static void check_reduce(AuVerifier *v, uint32_t i)
 {
     const AuInstr *in = &v->k->instrs[i];
     if (!check_matrix(v, i, 0, in->mem) || !check_matrix(v, i, 1, in->also[0])) return;
-    check_one_kind(v, i, in->mem, in->also[0], true);
+    const AuMemory *to = memory(v, in->mem), *from = memory(v, in->also[0]);
+    const bool columns = in->op == AU_K_MATRIX_REDUCE_COLUMNS;
+    const bool along = (columns ? to->columns == from->columns : to->rows == from->rows) &&
+                       to->use == from->use && to->scalar == from->scalar;
+    if (!along || !kernel_has_matrices_of_block(v->k))
+        check_one_kind(v, i, in->mem, in->also[0], true);
     if (memory(v, in->mem)->use != AU_MATRIX_C || memory(v, in->mem)->scalar != AU_F32)
         verify_wrong(v, AU_E0804, i, "only rows of sums are reduced");
     if (in->imm != AU_K_ADD && in->imm != AU_K_MAX && in->imm != AU_K_MAXNAN)
@@ -225,7 +233,8 @@ void verify_opaque(AuVerifier *v, uint32_t i)
     case AU_K_MATRIX_MAP:
     case AU_K_MATRIX_SCALE:
     case AU_K_MATRIX_CVT: check_elements(v, i); return;
-    case AU_K_MATRIX_REDUCE: check_reduce(v, i); return;
+    case AU_K_MATRIX_REDUCE:
+    case AU_K_MATRIX_REDUCE_COLUMNS: check_reduce(v, i); return;
     case AU_K_MATRIX_EACH: check_each(v, i); return;
     case AU_K_MATRIX_ANY: check_any(v, i); return;
     }

@@ -4,6 +4,7 @@
  * An assignment is a function for each matrix; all matrices that it reads give the element at the same place. A row of numbers, one a row of
  * the fragment, is a column of matrices in each of which a row has its number everywhere, and so for columns. A reduction of rows first joins,
  * element by element, the matrices side by side, then reduces one. Truth values are 1 and 0.
+ * Where matrices may have any multiples of the instruction's extents (atoms.h, multiples) a fragment is one matrix (by_place_wide.c).
  *
  * Not: numbers that must be integers, reductions over rows of rows, sums in memory (functions may be called twice for an element). */
 #include "by_place.h"
@@ -25,6 +26,7 @@ AuCut lower_cut_by_place(AuLower *l, const AuTileType *type)
     for (uint32_t n = 0; n < type->count; n++) {
         const AuTileAxis *axis = &type->axes[n];
         const int32_t by_place = axis->places ? axis->places->by_place : 0;
+        if (atom->multiples && by_place) *(by_place > 0 ? &c.height : &c.width) = axis->size;
         if (by_place > 0)
             c.rows = axis->size / c.height, c.row_axis = axis->name;
         else if (by_place < 0)
@@ -161,6 +163,7 @@ static void know(AuLower *l, AuKnown known)
 void by_place_know_cells(ByPlace *b)
 {
     AuLower *l = b->l;
+    if (atom_of(l)->multiples) by_place_widen(b);
     for (uint32_t n = 0; n < b->vars.count; n++) {
         const AuHeld *held = lower_held(l, b->vars.at[n]);
         if (held->as == HELD_CELL || (held->as == HELD_ARRAY && !b->vars.at[n]->type->count))
@@ -188,16 +191,16 @@ static void know_elements(ByPlace *b, int32_t i, int32_t j)
             return;
         }
         const AuCut cut = lower_cut_by_place(l, var->type);
-        const AuVal value =
-            read(l, lower_var_matrices(l, var), &cut, i, j, var->type->elem == TILE_BOOL);
+        const AuMem mem = by_place_wide(b, var, NULL, lower_var_matrices(l, var), &cut);
+        const AuVal value = read(l, mem, &cut, i, j, var->type->elem == TILE_BOOL);
         know(l, (AuKnown){.var = var, .value = half ? kernel_cvt(l->k, value, AU_BF16) : value});
     }
     for (uint32_t n = 0; n < b->reductions.count; n++)
         for (uint32_t m = 0; m < b->reduced.count; m++) {
             const Reduced *r = &b->reduced.at[m];
-            if (r->e == b->reductions.at[n])
-                know(l,
-                     (AuKnown){.reduction = r->e, .value = read(l, r->mem, &r->cut, i, j, false)});
+            if (r->e != b->reductions.at[n]) continue;
+            const AuMem mem = by_place_wide(b, NULL, r->e, r->mem, &r->cut);
+            know(l, (AuKnown){.reduction = r->e, .value = read(l, mem, &r->cut, i, j, false)});
         }
 }
 
@@ -285,20 +288,25 @@ static void reduce(ByPlace *b, AuTileExpr *e)
         lower_refuse(l, "this reduction of matrices whose elements lie nobody knows where");
         return;
     }
+    if (atom_of(l)->multiples) to.width = atom_of(l)->n;
     const AuMem mem =
         lower_matrices(l, tile_is_max(e) ? "row_max" : "row_sum", &to, TILE_C, TILE_F32);
+    AuCut side = of; /* all matrices of a row as one */
+    side.columns = 1;
+    const AuMem all_of =
+        atom_of(l)->multiples ? lower_matrices(l, "rows", &side, TILE_C, TILE_F32) : mem;
     const uint32_t before = l->r.known_count;
     by_place_know_cells(b);
     for (int32_t i = 0; i < of.rows && !l->failed; i++) {
-        by_place_open(b, by_place_matrix(l, mem, i));
+        by_place_open(b, by_place_matrix(l, all_of, i));
         AuVal all = element(b, x, i, 0);
         for (int32_t j = 1; j < of.columns; j++)
             all = kernel_op2(l->k, op, all, element(b, x, i, j));
         kernel_matrix_put(l->k, all);
         kernel_end(l->k);
-        const AuOpaque joined = by_place_matrix(l, mem, i);
+        const AuOpaque joined = by_place_matrix(l, all_of, i);
         if (atom_of(l)->joins)
-            kernel_matrix_reduce(l->k, op, joined, joined);
+            kernel_matrix_reduce(l->k, op, by_place_matrix(l, mem, i), joined, false);
         else
             by_place_reduce(l, &of, op, joined);
     }
@@ -338,6 +346,7 @@ static void forget(ByPlace *b, const AuTileVar *var)
     for (uint32_t n = 0; n < b->reduced.count; n++)
         if (!tile_count_reads(b->reduced.at[n].e, var)) b->reduced.at[kept++] = b->reduced.at[n];
     b->reduced.count = kept;
+    by_place_forget_wide(b, var);
 }
 
 /* ---- assignments */
@@ -428,9 +437,10 @@ static void statement(ByPlace *b, const AuTileStmt *s)
     }
     tile_print_stmt(s, &text);
     kernel_note(b->l->k, au_text_str(&text));
-    if (s->kind == TILE_S_LOAD)
+    if (s->kind == TILE_S_LOAD) {
         lower_move_by_place(b->l, s);
-    else
+        forget(b, s->var);
+    } else
         assign(b, s);
 }
 

@@ -11,9 +11,18 @@ typedef struct Reduced {
     AuCut cut;
 } Reduced;
 
+/* Numbers of rows or of columns, of a variable or of a reduction, as a matrix of that size: they hold as long. */
+typedef struct Widened {
+    const AuTileVar *var;
+    const AuTileExpr *reduction;
+    int32_t height, width;
+    AuMem mem;
+} Widened;
+
 typedef struct ByPlace {
     AuLower *l;
     TILE_LIST(Reduced) reduced;
+    TILE_LIST(Widened) wide;
     /* Of the expression at hand: */
     TILE_LIST(const AuTileVar *) vars;
     TILE_LIST(AuTileExpr *) reductions;
@@ -45,5 +54,12 @@ typedef void (*AtPoint)(ByPlace *b, const AuPoint *p, void *user);
 void by_place_at_element(ByPlace *b, int32_t i, int32_t j, AtPoint what, void *user);
 /* All elements of [to], which are sums, or of 16 bits, rounded once. */
 void by_place_compute(ByPlace *b, AuMem to, AuTileElem elem, AuTileExpr *e);
+
+/* by_place_wide.c, where a fragment is one matrix: numbers of rows that the expression reads get the width of the matrices at hand, in front of
+ * functions; and are found there, as what they are where they are wide enough. */
+void by_place_widen(ByPlace *b);
+AuMem by_place_wide(const ByPlace *b, const AuTileVar *var, const AuTileExpr *reduction, AuMem mem,
+                    const AuCut *cut);
+void by_place_forget_wide(ByPlace *b, const AuTileVar *var);
 
 #endif

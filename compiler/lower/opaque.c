@@ -14,10 +14,11 @@ static uint32_t use_of(AuTileUse use)
     return use == TILE_A ? AU_MATRIX_A : use == TILE_B ? AU_MATRIX_B : AU_MATRIX_C;
 }
 
-/* The matrices of so many rows and columns. */
+/* The matrices of so many rows and columns: one, where that may be. */
 static AuCut cut(const AuTileAtom *atom, AuTileUse use, int32_t rows, int32_t columns)
 {
-    AuCut c = {.height = tile_atom_extent(atom, use, 0), .width = tile_atom_extent(atom, use, 1)};
+    AuCut c = {.height = atom->multiples ? rows : tile_atom_extent(atom, use, 0),
+               .width = atom->multiples ? columns : tile_atom_extent(atom, use, 1)};
     c.rows = rows / c.height, c.columns = columns / c.width;
     return c;
 }
@@ -134,17 +135,18 @@ static void product(AuLower *l, const AuTileStmt *s)
     Left left = {.ref = a->op == TILE_X_REF ? a : NULL};
     if (!left.ref) left.tiles = tiles_of(l, a->var);
     if (!left.ref && !a->var->type->opaque) left.tiles.mem = lower_operand_matrices(l, a->var);
-    Tiles right = {.cut = cut(atom, TILE_B, atom->k, atom->n)};
+    const int32_t deep = atom->multiples ? depth : atom->k;
+    Tiles right = {.cut = cut(atom, TILE_B, deep, c.cut.width)};
     right.cut.row_axis = k, right.cut.column_axis = n;
     right.mem = lower_matrices(l, "right", &right.cut, TILE_B, b->type->elem);
     if (left.ref) {
-        left.tiles.cut = cut(atom, TILE_A, c.cut.rows * c.cut.height, atom->k);
+        left.tiles.cut = cut(atom, TILE_A, c.cut.rows * c.cut.height, deep);
         left.tiles.cut.row_axis = m, left.tiles.cut.column_axis = k;
         left.tiles.mem = lower_matrices(l, "left", &left.tiles.cut, TILE_A, a->type->elem);
     }
     for (int32_t i = 0; i < c.cut.rows * c.cut.columns && !s->product.add; i++)
         kernel_matrix_fill(l->k, at(l, &c, i), kernel_f32(l->k, 0));
-    for (int32_t d = 0; d < depth && !l->failed; d += atom->k) {
+    for (int32_t d = 0; d < depth && !l->failed; d += deep) {
         for (int32_t i = 0; i < c.cut.rows && left.ref; i++)
             move_at(l, AU_K_MATRIX_LOAD, left_at(l, &left, i, 0), a, &left.tiles.cut,
                     i * c.cut.height, d);
@@ -152,7 +154,7 @@ static void product(AuLower *l, const AuTileStmt *s)
             move_at(l, AU_K_MATRIX_LOAD, at(l, &right, 0), b, &right.cut, d, j * c.cut.width);
             for (int32_t i = 0; i < c.cut.rows; i++)
                 kernel_matrix_mul(l->k, at(l, &c, i * c.cut.columns + j),
-                                  left_at(l, &left, i, d / atom->k), at(l, &right, 0));
+                                  left_at(l, &left, i, d / deep), at(l, &right, 0));
         }
     }
 }

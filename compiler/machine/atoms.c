@@ -36,12 +36,12 @@ enum { SET(THREAD), SET(WARP), SET(WARPGROUP), SET(BLOCK), VECTOR = THREAD | WAR
 #undef SET
 enum { A = 1 << TILE_A, B = 1 << TILE_B, C = 1 << TILE_C };
 enum { HALF = 1 << TILE_F16, BF = 1 << TILE_BF16, SINGLE = 1 << TILE_F32, HALVES = HALF | BF, ANY = HALVES | SINGLE };
-enum { ASYNC = 1, OPAQUE = 2, TENSOR = 4, ROUNDS = 8, TURNS = 16, BY_PLACE = 32, JOINS = 64, EXCHANGES = 128 };
+enum { ASYNC = 1, OPAQUE = 2, TENSOR = 4, ROUNDS = 8, TURNS = 16, BY_PLACE = 32, JOINS = 64, EXCHANGES = 128, MULTIPLES = 256, OF_BLOCK = 512 };
 
 static const AuTileAtom atoms[] = {
 #define ATOM(name, lanes, m, n, k, ar, ac, br, bc, cr, cc, on, memory, native, elems, flags, note) \
     {#name, lanes, m, n, k, {ar, br, cr}, {ac, bc, cc}, on, memory, native, elems, \
-     ((flags) & ASYNC) != 0, ((flags) & OPAQUE) != 0, ((flags) & BY_PLACE) != 0, ((flags) & JOINS) != 0, ((flags) & TENSOR) != 0, ((flags) & TURNS) != 0, ((flags) & ROUNDS) != 0, ((flags) & EXCHANGES) != 0, note},
+     ((flags) & ASYNC) != 0, ((flags) & OPAQUE) != 0, ((flags) & BY_PLACE) != 0, ((flags) & JOINS) != 0, ((flags) & MULTIPLES) != 0, ((flags) & OF_BLOCK) != 0, ((flags) & TENSOR) != 0, ((flags) & TURNS) != 0, ((flags) & ROUNDS) != 0, ((flags) & EXCHANGES) != 0, note},
 #include "atoms.def"
 };
 // clang-format on

@@ -52,6 +52,10 @@ typedef struct AuTileAtom {
         by_place; /* where elements lie is the device's secret, but functions of an element get its row and column: digits are names alone */
     bool
         joins; /* by_place: and its rows are reduced, and sums become operands without memory (else: tile_place_bytes) */
+    bool
+        multiples; /* by_place: a matrix may have multiples of m, n and k, so that a fragment is one */
+    bool
+        of_block; /* then: held by all threads of a block, on machines whose warps are blocks (caps.def) */
     bool tensor;    /* C, and A if not in shared memory, live in tensor memory */
     bool turns;     /* memory may be read by parts of rows or of columns: tile_turned_places */
     bool rounds;    /* operands of f32 to tf32: 10 bits of mantissa, ties away from zero */

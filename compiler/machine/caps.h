@@ -88,6 +88,8 @@ typedef struct AuTileCaps {
      * backward from so many channels of keys and values together on. NULL: there is none. */
     const char *plain;
     int32_t plain_from;
+    /* The row of the same machine whose warps are whole blocks, and whose shapes come before its own. NULL: there is none. */
+    const char *block;
     /* The row whose rates cost models take: one of the family that was measured. NULL: its own. */
     const char *weighed_as;
     /* A processor: what the warps of a block share; its rates are per cycle. 0: not known. */

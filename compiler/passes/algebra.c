@@ -319,4 +319,10 @@ static void exponents_of_run(Pass *p, AuTileStmts *run)
 
 void pass_bounds(Pass *p) { pass_each_run(p, bounds_of_run); }
 void pass_maxima(Pass *p) { pass_each_run(p, maxima_of_run); }
-void pass_exponents(Pass *p) { pass_each_run(p, exponents_of_run); }
+/* Not where a block holds matrices: whether an exponent is far there is a question to all rows of the block, through shared memory, in each tile; without
+ * it forward took 0.93 of the time at width 128 and 0.85 at 64 (an H200, docs/dev/blocks.md, 8). */
+void pass_exponents(Pass *p)
+{
+    const AuTileAtom *atom = tile_best_atom(p->module->caps, TILE_F16, TILE_ON_WARP);
+    if (!atom || !atom->of_block) pass_each_run(p, exponents_of_run);
+}

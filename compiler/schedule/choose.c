@@ -486,7 +486,13 @@ static AuProblem on_machine_of(AuArena *arena, const AuProblem *p, const AuSched
 {
     AuShape shape;
     const char *why = NULL;
-    AuProblem plain = *p;
+    AuProblem plain = *p, block = *p;
+    if (p->caps->block) {
+        block.caps = tile_caps(p->caps->block);
+        if ((row->build == schedule_warps_forward || row->build == schedule_warps_backward) &&
+            row->shape(arena, &block, &shape, &why))
+            return block;
+    }
     if (row->traits & OPAQUE && p->caps->plain && !row->shape(arena, p, &shape, &why))
         plain.caps = tile_caps(p->caps->plain);
     return plain;
@@ -521,7 +527,7 @@ AuSchedule *schedule_choose(AuArena *arena, AuDiags *diags, const AuProblem *p,
     for (const AuScheduleRow *row = NULL; (row = next_row(family, row)) != NULL;) {
         if (!is_for(row, p, operation) || (row->traits & EXACT && p->tf32)) continue;
         const AuProblem here = on_machine_of(arena, p, row);
-        const char *slow = slower(arena, p, row);
+        const char *slow = here.caps == p->caps ? slower(arena, p, row) : NULL;
         if (slow) why = slow;
         if (!slow &&
             (tuned(arena, diags, &here, row, &shape) || row->shape(arena, &here, &shape, &why))) {

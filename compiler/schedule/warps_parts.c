@@ -199,5 +199,5 @@ void warps_layouts(Lanes *x)
     if (lanes_has_codes(x, 1)) across(x, "wide_d", schedule_scale_width(x->p, 1, d), true);
     if (x->own_v && lanes_has_codes(x, 2))
         across(x, "wide_e", schedule_scale_width(x->p, 2, x->p->e), true);
-    x->rows_across = true;
+    x->rows_across = x->p->caps->exchange & TILE_EXCHANGE_ANY;
 }

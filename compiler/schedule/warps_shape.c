@@ -164,6 +164,14 @@ static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuSh
                : "operands straight from tensors beside queries in shared memory, or stages";
 }
 
+/* Matrices that a whole block holds: its one executor has no others to share tiles with, and lanes that exchange nothing. */
+static const char *refusal_of_block(const AuProblem *p, const AuShape *s)
+{
+    if (!s->far || s->executors != 1 || p->queries)
+        return "matrices of a block take operands straight from tensors, by blocks of many queries";
+    return attn_has_layout(p->attn) ? "matrices of a block beside rows in a layout" : NULL;
+}
+
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
@@ -171,6 +179,7 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
     if (s->far && refusal_of_far(arena, p, s)) return refusal_of_far(arena, p, s);
+    if (atom->of_block && refusal_of_block(p, s)) return refusal_of_block(p, s);
     if (s->query_in_registers && (warps_sums_lie_apart(p) || atom->rounds))
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
     if (s->via_shared && !warps_exchanges(p))
@@ -352,15 +361,17 @@ void warps_forward_complete(const AuProblem *p, AuShape *s)
 }
 
 /* Operands straight from tensors: the most rows and keys whose fragments registers hold; warps share nothing, so that as many as the processor
- * has schedulers make a block, whose keys are near all of them. */
+ * has schedulers make a block, whose keys are near all of them. Matrices that a block holds: half as many rows as it has threads, and 64 keys, measured on
+ * an H200 (docs/dev/blocks.md, 8). */
 static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
 {
-    static const int32_t keys[] = {128, 64, 32, 16};
+    static const int32_t keys[] = {128, 64, 32, 16}, keys_of_block[] = {64, 128, 32, 16};
     const AuTileAtom *atom = warps_atom(p);
+    const int32_t most_rows = atom->of_block ? atom->lanes / 2 : 2 * atom->m;
     for (int32_t n = 0; n < 2 * 4; n++) {
         AuShape s = {.executors = p->caps->schedulers,
-                     .rows = (2 - n / 4) * atom->m,
-                     .key_tile = keys[n % 4],
+                     .rows = most_rows / (1 + n / 4),
+                     .key_tile = atom->of_block ? keys_of_block[n % 4] : keys[n % 4],
                      .stages = 1,
                      .query_in_registers = true,
                      .far = true,

@@ -43,7 +43,10 @@ static aule_status make_device(Vulkan *v, AuSink sink)
     if (bf16) extensions[extension_count++] = VULKAN_BF16_EXTENSION;
     if (places) extensions[extension_count++] = VULKAN_PLACES_EXTENSION;
     if (v->facts.layout) extensions[extension_count++] = VULKAN_SHARED_EXTENSION;
+    const bool blocks = v->facts.block_count;
     VkPhysicalDeviceCooperativeMatrix2Features has_places = {.type = VK_TYPE_FEATURES_MATRIX_2,
+                                                             .of_groups = blocks,
+                                                             .any_extents = blocks,
                                                              .reduces = 1,
                                                              .converts = 1,
                                                              .by_element = 1,

@@ -20,9 +20,10 @@ enum { VULKAN_DEVICES = 64 };
 uint32_t rt_vulkan_devices(const AuVulkan *vk, VkInstance instance, VkPhysicalDevice *devices,
                            VkResult *code);
 
-/* M, N and K of a cooperative matrix, and of what operands: VK_MATRIX_F16, _BF16. */
+/* M, N and K of a cooperative matrix, or of which they are multiples, of what operands: VK_MATRIX_F16, _BF16, and of so many threads of a work-group; 0: of
+ * a subgroup. */
 typedef struct VulkanMatrix {
-    uint32_t m, n, k, operands;
+    uint32_t m, n, k, operands, threads;
 } VulkanMatrix;
 enum { VULKAN_MATRICES = 16 };
 
@@ -39,6 +40,8 @@ typedef struct VulkanFacts {
         lanes_most; /* what a pipeline may ask for, full subgroups; 0: it may not */
     VulkanMatrix matrices[VULKAN_MATRICES]; /* of subgroups, sums of f32 */
     uint32_t matrix_count;
+    VulkanMatrix blocks[VULKAN_MATRICES]; /* of work-groups (words coopmat.._block128) */
+    uint32_t block_count;
     bool bf16;    /* some of them are */
     bool shares;  /* memory by file descriptor */
     bool signals; /* semaphores, likewise */

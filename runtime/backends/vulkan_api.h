@@ -85,7 +85,9 @@ enum {
     VK_TYPE_FEATURES_BF16 = 1000141000,
     VK_TYPE_FEATURES_SUMS = 1000260000,
     VK_TYPE_FEATURES_SHARED = 1000336000,
-    VK_TYPE_FEATURES_MATRIX_2 = 1000593000
+    VK_TYPE_FEATURES_MATRIX_2 = 1000593000,
+    VK_TYPE_MATRIX_EXTENTS = 1000593001,
+    VK_TYPE_PROPERTIES_MATRIX_2 = 1000593002
 };
 
 /* Bits and enumerants. */
@@ -284,10 +286,24 @@ typedef struct VkPhysicalDeviceCooperativeMatrix2Features {
     void *next;
     uint32_t of_groups, any_extents, reduces, converts, by_element, by_tensors, by_blocks;
 } VkPhysicalDeviceCooperativeMatrix2Features;
+/* VkPhysicalDeviceCooperativeMatrix2PropertiesNV: of matrices of a work-group threads at most, of all that are multiples extents at most, and bytes of
+ * shared memory that the driver keeps for itself. VkCooperativeMatrixFlexibleDimensionsPropertiesNV: of which extents they are multiples, and of so
+ * many threads of a work-group. */
+typedef struct VkPhysicalDeviceCooperativeMatrix2Properties {
+    uint32_t type;
+    void *next;
+    uint32_t most_threads, most_extent, reserved;
+} VkPhysicalDeviceCooperativeMatrix2Properties;
+typedef struct VkCooperativeMatrixExtents {
+    uint32_t type;
+    void *next;
+    uint32_t m, n, k, a, b, c, result, saturates, scope, threads;
+} VkCooperativeMatrixExtents;
 enum { /* which type of elements; which scope */
        VK_MATRIX_F16 = 0,
        VK_MATRIX_F32 = 1,
        VK_MATRIX_BF16 = 1000141000,
+       VK_SCOPE_WORKGROUP = 2,
        VK_SCOPE_SUBGROUP = 3
 };
 enum { /* VkSubgroupFeatureFlagBits */

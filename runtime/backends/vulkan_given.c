@@ -33,6 +33,8 @@ enum {
     CONVERTS,
     BY_ELEMENT,
     BY_TENSORS,
+    OF_BLOCKS,
+    ANY_EXTENTS,
     SUMS,
     THINGS
 };
@@ -63,19 +65,25 @@ static bool is_extended(const VkDeviceCreateInfo *made, const char *name)
     return false;
 }
 
+static uint32_t those_of_f16(VulkanMatrix *matrices, uint32_t count)
+{
+    uint32_t kept = 0;
+    for (uint32_t n = 0; n < count; n++)
+        if (matrices[n].operands == VK_MATRIX_F16) matrices[kept++] = matrices[n];
+    return kept;
+}
+
 static void only_of_f16(VulkanFacts *f)
 {
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < f->matrix_count; n++)
-        if (f->matrices[n].operands == VK_MATRIX_F16) f->matrices[count++] = f->matrices[n];
-    f->matrix_count = count;
+    f->matrix_count = those_of_f16(f->matrices, f->matrix_count);
+    f->block_count = those_of_f16(f->blocks, f->block_count);
     f->bf16 = false;
 }
 
 /* What kernels all need is there, what some need is not. */
 static void limit_to_least(VulkanFacts *f)
 {
-    f->lanes_least = f->lanes_most = f->matrix_count = 0;
+    f->lanes_least = f->lanes_most = f->matrix_count = f->block_count = 0;
     f->bf16 = f->places = f->tensors = f->positions = f->shares = f->signals = f->sums = f->layout =
         false;
 }
@@ -111,6 +119,7 @@ static void limit(VulkanFacts *f, const VkDeviceCreateInfo *made)
     f->places = f->places && f->matrix_count && layout && on[REDUCES] && on[CONVERTS] &&
                 on[BY_ELEMENT] && is_extended(made, VULKAN_PLACES_EXTENSION);
     f->tensors = f->tensors && f->places && on[BY_TENSORS];
+    if (!f->places || !on[OF_BLOCKS] || !on[ANY_EXTENTS]) f->block_count = 0;
 }
 
 static aule_status take_family(const AuVulkan *vk, const aule_vulkan_device *given, uint32_t index,

@@ -3,7 +3,7 @@
  * `atomic_f32` is an instruction that adds to f32 in buffers; `positions` are components reached one by one, whose sums are rounded to f16 where they lie (vulkan_positions.c);
  * `layout16` is shared memory whose blocks say where they lie, so that it is read in several widths;
  * `nv2` are functions of the elements of matrices, which know their row and column, reductions of rows, and sums that become operands; `tensors` beside them are
- * matrices straight from tensors, by their bounds. */
+ * matrices straight from tensors, by their bounds; `coopmat32x16x16_f16_block128` matrices of multiples of these extents that a work-group of 128 holds. */
 #include "vulkan.h"
 
 #include <stdlib.h>
@@ -25,11 +25,18 @@ static void find_lanes(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts 
     facts->lanes_most = size.most;
 }
 
+/* Of f16, or of bf16 where there is that, with sums of f32. */
+static bool is_product(uint32_t a, uint32_t b, uint32_t c, uint32_t result, uint32_t saturates,
+                       bool bf16)
+{
+    return a == b && (a == VK_MATRIX_F16 || (a == VK_MATRIX_BF16 && bf16)) && c == VK_MATRIX_F32 &&
+           result == VK_MATRIX_F32 && !saturates;
+}
+
 static bool is_ours(const VkCooperativeMatrixProperties *x, bool bf16)
 {
-    return x->scope == VK_SCOPE_SUBGROUP && x->a == x->b &&
-           (x->a == VK_MATRIX_F16 || (x->a == VK_MATRIX_BF16 && bf16)) && x->c == VK_MATRIX_F32 &&
-           x->result == VK_MATRIX_F32 && !x->saturates;
+    return x->scope == VK_SCOPE_SUBGROUP &&
+           is_product(x->a, x->b, x->c, x->result, x->saturates, bf16);
 }
 
 /* Of f16 with sums of f16, where sums are rounded before they are stored. */
@@ -83,8 +90,35 @@ static void find_matrices(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice devi
     for (uint32_t n = 0; n < count && facts->matrix_count < VULKAN_MATRICES; n++) {
         if (!is_ours(&all[n], bf16)) continue;
         facts->matrices[facts->matrix_count++] =
-            (VulkanMatrix){all[n].m, all[n].n, all[n].k, all[n].a};
+            (VulkanMatrix){all[n].m, all[n].n, all[n].k, all[n].a, 0};
         facts->bf16 = facts->bf16 || all[n].a == VK_MATRIX_BF16;
+    }
+}
+
+/* Kernels' matrices of a work-group have no more rows or columns than this, and are in work-groups without shared memory of their own. */
+enum { BLOCK_EXTENT = 256 };
+
+static void find_blocks(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts *facts)
+{
+    enum { MOST = 128 };
+    VkCooperativeMatrixExtents all[MOST] = {{0}};
+    VkPhysicalDeviceCooperativeMatrix2Properties limits = {.type = VK_TYPE_PROPERTIES_MATRIX_2};
+    VkPhysicalDeviceProperties2 of = {.type = VK_TYPE_PROPERTIES, .next = &limits};
+    uint32_t count = MOST;
+    vk->vkGetPhysicalDeviceProperties2(device, &of);
+    if (!vk->vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV ||
+        limits.most_extent < BLOCK_EXTENT)
+        return;
+    for (uint32_t n = 0; n < MOST; n++) all[n].type = VK_TYPE_MATRIX_EXTENTS;
+    if (vk->vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV(device, &count,
+                                                                               all) < 0)
+        return;
+    for (uint32_t n = 0; n < count && facts->block_count < VULKAN_MATRICES; n++) {
+        const VkCooperativeMatrixExtents *x = &all[n];
+        if (x->scope == VK_SCOPE_WORKGROUP && x->threads <= limits.most_threads &&
+            is_product(x->a, x->b, x->c, x->result, x->saturates, facts->bf16))
+            facts->blocks[facts->block_count++] =
+                (VulkanMatrix){x->m, x->n, x->k, x->a, x->threads};
     }
 }
 
@@ -97,6 +131,7 @@ static void find_places(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts
     facts->places = facts->layout && has.reduces && has.converts && has.by_element &&
                     facts->of_12.rounds_half_even && facts->of.api_version >= VK_VERSION_1_3;
     facts->tensors = facts->places && has.by_tensors;
+    if (facts->places && has.of_groups && has.any_extents) find_blocks(vk, device, facts);
 }
 
 static bool has_layout(const AuVulkan *vk, VkPhysicalDevice device)
@@ -129,19 +164,24 @@ void rt_vulkan_lanes(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice device, V
         find_places(vk, device, facts);
 }
 
+static void add_matrix(AuText *words, const VulkanMatrix *x)
+{
+    rt_text_add(words, " coopmat%ux%ux%u_%s", x->m, x->n, x->k,
+                x->operands == VK_MATRIX_BF16 ? "bf16" : "f16");
+    if (x->threads) rt_text_add(words, "_block%u", x->threads);
+}
+
 void rt_vulkan_lanes_words(const VulkanFacts *facts, AuText *words)
 {
     if (facts->sums) rt_text_add(words, " atomic_f32");
     for (uint32_t lanes = facts->lanes_least; lanes && lanes <= facts->lanes_most; lanes *= 2)
         rt_text_add(words, " lanes%u", lanes);
-    for (uint32_t n = 0; n < facts->matrix_count; n++)
-        rt_text_add(words, " coopmat%ux%ux%u_%s", facts->matrices[n].m, facts->matrices[n].n,
-                    facts->matrices[n].k,
-                    facts->matrices[n].operands == VK_MATRIX_BF16 ? "bf16" : "f16");
+    for (uint32_t n = 0; n < facts->matrix_count; n++) add_matrix(words, &facts->matrices[n]);
     if (facts->positions) rt_text_add(words, " positions");
     if (facts->layout) rt_text_add(words, " layout16");
     if (facts->places) rt_text_add(words, " nv2");
     if (facts->tensors) rt_text_add(words, " tensors");
+    for (uint32_t n = 0; n < facts->block_count; n++) add_matrix(words, &facts->blocks[n]);
 }
 
 uint32_t rt_vulkan_asked_lanes(const aule_variant_v1 *variant)

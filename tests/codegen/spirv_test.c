@@ -86,6 +86,19 @@ static void golden_texts(void **state)
     bench_free(&b);
 }
 
+/* Matrices that a work-group holds: their scope, places by LocalInvocationIndex, numbers of rows by reductions to other widths. */
+static void tile_of_a_work_group(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    AuText text = {.arena = b.arena};
+    file_read(au_format(b.arena, "%s/tile.kir", getenv("AU_GOLDEN")), &text);
+    AuKernel *k = bench_kernel(&b, au_text_str(&text));
+    golden_expect(&b, "tile.txt",
+                  emitted_for(&b, k, AU_CODE_ASSEMBLY, "vulkan13-coop16-nv2-blocks").bytes);
+    bench_free(&b);
+}
+
 /* Modules in the runtime are what the emitter makes of these kernels. AU_UPDATE=1 writes them. */
 static void expect_embedded(const char *name, const char *of, const uint32_t *embedded,
                             size_t bytes)
@@ -250,17 +263,22 @@ static void barriers_order_what_is_shared(void **state)
     }
 }
 
-static void refused(const char *text, const char *operation)
+static void refused_by(const char *name, const char *text, const char *operation)
 {
     Bench b = bench_new();
     AuKernel *k = bench_kernel(&b, text);
     AuBlob blob;
     const AuTarget *t = &au_target_vulkan;
-    assert_false(t->emit(b.arena, b.diags, &k, 1, &t->archs[0], AU_CODE_FINAL, 2, &blob));
+    assert_false(t->emit(b.arena, b.diags, &k, 1, arch(t, name), AU_CODE_FINAL, 2, &blob));
     assert_int_equal(b.diags->first->code, AU_E0620);
     assert_non_null(strstr(b.diags->first->message, operation));
     assert_non_null(strstr(b.diags->first->message, "SPIR-V for Vulkan"));
     bench_free(&b);
+}
+
+static void refused(const char *text, const char *operation)
+{
+    refused_by(au_target_vulkan.archs[0].name, text, operation);
 }
 
 static void what_it_lacks_is_refused(void **state)
@@ -273,6 +291,11 @@ static void what_it_lacks_is_refused(void **state)
             "  %1 = lane.i32\n  %2 = lt.i32 %1, 3\n  %3 = any.i1 %2\n  %4 = cvt.i32 %3\n"
             "  store @y[%1], %4\n}\n",
             "any");
+    /* a work-group is no subgroup, whose lanes exchange values */
+    refused_by("vulkan13-coop16-nv2-blocks",
+               "kernel k lanes 128 warps 1\nmemory @y: global i32 writes\narg y: pointer @y\n{\n"
+               "  %1 = lane.i32\n  %2 = shuffle_xor.i32 %1 #1\n  store @y[%1], %2\n}\n",
+               "shuffle_xor");
 }
 
 int main(int argc, char **argv)
@@ -283,6 +306,7 @@ int main(int argc, char **argv)
         first_seed = (uint32_t)strtoul(argv[3], NULL, 10);
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(golden_texts),
+                                       cmocka_unit_test(tile_of_a_work_group),
                                        cmocka_unit_test(the_runtimes_modules_are_these),
                                        cmocka_unit_test(texts_are_complete),
                                        cmocka_unit_test(random_modules),

@@ -618,7 +618,7 @@ static const char *const waves[] = {"kernel-ir:gfx942", "kernel-ir:gfx1100", "ke
                                     "kernel-ir:vulkan", "kernel-ir:vulkan_at", "kernel-ir:vulkan8", "tiled-ir:vulkan8", "kernel-ir:vulkan_nv", "kernel-ir:vulkan8_nv",
                                     "tiled-ir:vulkan_nv", "passed-ir:gfx942", "passed-ir:gfx1200",
                                     "tiled-ir:gfx908", "tiled-ir:gfx90a", "tiled-ir:gfx950", "tiled-ir:gfx1100", "tiled-ir:gfx1200", "tiled-ir:metal",
-                                    "kernel-ir:gfx1030", "tiled-ir:gfx1030", "kernel-ir:vulkan_nv_tensors"};
+                                    "kernel-ir:gfx1030", "tiled-ir:gfx1030", "kernel-ir:vulkan_nv_tensors", "kernel-ir:vulkan_nv_blocks"};
 static const ExecCase wave_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan odd dfinals"},
     {"documents_bias_sink.attn", "B=1 H=2 S=140 T=140 D=32 E=32", NULL, "sorted dfinals"},

@@ -36,7 +36,7 @@ static const ExecCase far_cases[] = {
  * are channels of keys, packed and padded rows, no keys, few queries. */
 static const char *const own_rungs[] = {"kernel-ir:metal9", "tiled-ir:metal9", "passed-ir:metal9"};
 /* The same by loads of whole matrices: by bounds, and where a tensor does not lie so, element by element. */
-static const char *const tensor_rungs[] = {"kernel-ir:vulkan_nv_tensors", "kernel-ir:vulkan8_nv_tensors", "tiled-ir:vulkan_nv_tensors"};
+static const char *const tensor_rungs[] = {"kernel-ir:vulkan_nv_tensors", "kernel-ir:vulkan8_nv_tensors", "tiled-ir:vulkan_nv_tensors", "kernel-ir:vulkan_nv_blocks", "tiled-ir:vulkan_nv_blocks", "kernel-ir:vulkan_nv_blocks256"};
 static const ExecCase own_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "nan forward"},
     {"mha.attn", "B=1 H=1 Hk=1 S=40 T=128 D=64 E=64", NULL, "nan forward"},

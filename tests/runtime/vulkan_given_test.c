@@ -469,8 +469,21 @@ static void test_made_with_matrices(void **state)
     }
     places.by_tensors = 1;
     expect_words(&c, OF_BF16 " layout16 nv2 tensors");
-    places.by_element = 0;
+    vulkan_mock.block_threads = 256, vulkan_mock.block_extent = 1024;
+    expect_words(&c, OF_BF16 " layout16 nv2 tensors");
+    places.of_groups = 1;
+    expect_words(&c, OF_BF16 " layout16 nv2 tensors");
+    places.any_extents = 1;
+    expect_words(
+        &c,
+        OF_BF16 " layout16 nv2 tensors coopmat32x16x16_f16_block128 coopmat32x32x16_bf16_block256");
+    bf16.numbers = 0;
+    expect_words(&c, OF_F16 " layout16 nv2 tensors coopmat32x16x16_f16_block128");
+    bf16.numbers = 1, places.of_groups = 0;
+    expect_words(&c, OF_BF16 " layout16 nv2 tensors");
+    places.by_element = 0, places.of_groups = 1;
     expect_words(&c, OF_BF16 " layout16");
+    places.any_extents = places.of_groups = 0;
     places.by_tensors = 0, places.by_element = 1;
     bf16.matrices = 0;
     expect_words(&c, OF_F16 " layout16 nv2");

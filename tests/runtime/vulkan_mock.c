@@ -187,6 +187,11 @@ void vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDevicePro
             more->subgroup_operations = VK_SUBGROUP_BASIC | VK_SUBGROUP_VOTE |
                                         (has(MOCK_SHUFFLE) ? VK_SUBGROUP_SHUFFLE : 0);
         }
+        if (next->type == VK_TYPE_PROPERTIES_MATRIX_2) {
+            VkPhysicalDeviceCooperativeMatrix2Properties *more = (void *)next;
+            more->most_threads = vulkan_mock.block_threads;
+            more->most_extent = vulkan_mock.block_extent;
+        }
         if (next->type == VK_TYPE_PROPERTIES_LANES) {
             VkPhysicalDeviceSubgroupSizeControlProperties *more = (void *)next;
             more->least = vulkan_mock.least, more->most = vulkan_mock.most;
@@ -223,6 +228,7 @@ void vkGetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatu
             VkPhysicalDeviceCooperativeMatrix2Features *places = (void *)next;
             places->reduces = has(MOCK_REDUCES), places->converts = has(MOCK_CONVERTS);
             places->by_element = has(MOCK_BY_ELEMENT), places->by_tensors = has(MOCK_BY_TENSORS);
+            places->of_groups = has(MOCK_OF_BLOCKS), places->any_extents = has(MOCK_ANY_EXTENTS);
         }
         if (next->type != VK_TYPE_FEATURES_12) continue;
         VkPhysicalDeviceVulkan12Features *f12 = (void *)next;
@@ -250,6 +256,23 @@ VkResult vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(VkPhysicalDevice devi
         matrices[n].c = matrices[n].result = n == 1 ? VK_MATRIX_F16 : VK_MATRIX_F32;
         matrices[n].scope = n == 2 ? OF_WORKGROUP : VK_SCOPE_SUBGROUP;
         if (n == 3) matrices[n].a = matrices[n].b = VK_MATRIX_BF16;
+    }
+    return VK_SUCCESS;
+}
+/* Of work-groups of 128 with sums of f32 and of f16, of 256 in bf16, of a subgroup. */
+VkResult vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV(
+    VkPhysicalDevice device, uint32_t *count, VkCooperativeMatrixExtents *extents)
+{
+    ENTER();
+    (void)device;
+    *count = 4;
+    for (uint32_t n = 0; n < 4; n++) {
+        VkCooperativeMatrixExtents *x = &extents[n];
+        x->m = 32, x->n = n == 2 ? 32 : 16, x->k = 16;
+        x->a = x->b = n == 2 ? VK_MATRIX_BF16 : VK_MATRIX_F16;
+        x->c = x->result = n == 1 ? VK_MATRIX_F16 : VK_MATRIX_F32;
+        x->scope = n == 3 ? VK_SCOPE_SUBGROUP : VK_SCOPE_WORKGROUP;
+        x->threads = n == 3 ? 0 : n == 2 ? 256 : 128;
     }
     return VK_SUCCESS;
 }

@@ -31,6 +31,8 @@ enum {
     MOCK_CONVERTS,
     MOCK_BY_ELEMENT,
     MOCK_BY_TENSORS,
+    MOCK_OF_BLOCKS,
+    MOCK_ANY_EXTENTS,
     MOCK_LAYOUT,
     MOCK_ROUNDS_HALF,
     MOCK_SUMS,
@@ -44,26 +46,27 @@ typedef struct VulkanMock {
     uint32_t lacks;                    /* bits of what is above */
     bool hidden;                       /* the host does not see the device's memory */
     uint32_t most_blocks, shared_bytes;
-    uint32_t driver;       /* its version */
-    bool external;         /* memory by file descriptor */
-    bool signals;          /* timelines, likewise */
-    bool nameless;         /* no UUID; else 00 10 20 .. f0 plus its number in each byte */
-    bool twin;             /* 8x8x8 of f16 has sums of f16, too */
-    bool sums;             /* it adds to f32 by an instruction */
-    bool scattered;        /* components of two matrices do not lie alike */
-    bool newer;            /* it lists the extensions of newer ones */
-    uint32_t least, most;  /* lanes that a pipeline may ask for; 0: it may not */
-    uint64_t memory_bytes; /* of one allocation at most */
-    bool downward;         /* each allocation ends where the one before it begins */
-    int most_memories;     /* allocations alive at most; 0: any number */
-    bool lazy;             /* what is on the queue is done when it is waited for, and not before */
-    bool idle;             /* kernels do nothing */
-    bool unordered;        /* kernels between which no barrier stands are done last first */
-    int together;          /* a pipeline takes until so many are being made, or a second */
-    int fail_at;           /* this call fails, counted from 1; 0: none */
-    const char *fail;      /* or the first of this function */
-    int code;              /* with this result */
-    bool hangs, slow;      /* of what is submitted nothing is done; one in each wait */
+    uint32_t driver; /* its version */
+    bool external;   /* memory by file descriptor */
+    bool signals;    /* timelines, likewise */
+    bool nameless;   /* no UUID; else 00 10 20 .. f0 plus its number in each byte */
+    bool twin;       /* 8x8x8 of f16 has sums of f16, too */
+    bool sums;       /* it adds to f32 by an instruction */
+    bool scattered;  /* components of two matrices do not lie alike */
+    bool newer;      /* it lists the extensions of newer ones */
+    uint32_t block_threads, block_extent; /* of matrices of a work-group at most */
+    uint32_t least, most;                 /* lanes that a pipeline may ask for; 0: it may not */
+    uint64_t memory_bytes;                /* of one allocation at most */
+    bool downward;                        /* each allocation ends where the one before it begins */
+    int most_memories;                    /* allocations alive at most; 0: any number */
+    bool lazy;        /* what is on the queue is done when it is waited for, and not before */
+    bool idle;        /* kernels do nothing */
+    bool unordered;   /* kernels between which no barrier stands are done last first */
+    int together;     /* a pipeline takes until so many are being made, or a second */
+    int fail_at;      /* this call fails, counted from 1; 0: none */
+    const char *fail; /* or the first of this function */
+    int code;         /* with this result */
+    bool hangs, slow; /* of what is submitted nothing is done; one in each wait */
     /* so far */
     uint64_t taken;                /* bytes of those allocations */
     int calls, dispatches, cached; /* pipeline caches that had data */

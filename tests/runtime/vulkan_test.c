@@ -318,6 +318,40 @@ static void test_newer_matrices(void **state)
 #undef OLD
 }
 
+/* Matrices of work-groups, by extents and threads, where functions of elements are; those of sums of f32 that the limits let. */
+static void test_matrices_of_blocks(void **state)
+{
+    (void)state;
+#define OLD                                                                                        \
+    "vulkan1.3 shared16k shared32k shared48k subgroup32 lanes32 coopmat8x8x8_f16 "                 \
+    "coopmat64x64x64_bf16 layout16"
+#define OF_F16  " coopmat32x16x16_f16_block128"
+#define OF_BF16 " coopmat32x32x16_bf16_block256"
+    vulkan_mock_reset();
+    vulkan_mock.least = vulkan_mock.most = 32, vulkan_mock.newer = true;
+    vulkan_mock.version = VK_VERSION_1_3;
+    vulkan_mock.block_threads = 256, vulkan_mock.block_extent = 1024;
+    expect_words(OLD " nv2 tensors" OF_F16 OF_BF16);
+    vulkan_mock.block_threads = 128;
+    expect_words(OLD " nv2 tensors" OF_F16);
+    vulkan_mock.block_threads = 256, vulkan_mock.block_extent = 128;
+    expect_words(OLD " nv2 tensors");
+    vulkan_mock.block_extent = 256;
+    static const int needed[] = {MOCK_OF_BLOCKS, MOCK_ANY_EXTENTS};
+    for (size_t n = 0; n < sizeof needed / sizeof *needed; n++) {
+        vulkan_mock.lacks = 1u << needed[n];
+        expect_words(OLD " nv2 tensors");
+    }
+    vulkan_mock.lacks = 1u << MOCK_CONVERTS;
+    expect_words(OLD);
+    vulkan_mock.lacks = 0;
+    vulkan_mock.fail = "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV";
+    expect_words(OLD " nv2 tensors");
+#undef OLD
+#undef OF_F16
+#undef OF_BF16
+}
+
 static void test_sums(void **state)
 {
     (void)state;
@@ -564,6 +598,7 @@ static int run(void)
         cmocka_unit_test(test_below_the_floor),
         cmocka_unit_test(test_uuids),
         cmocka_unit_test(test_lanes_and_matrices),
+        cmocka_unit_test(test_matrices_of_blocks),
         cmocka_unit_test(test_newer_matrices),
         cmocka_unit_test(test_positions),
         cmocka_unit_test(test_sums),

@@ -288,6 +288,37 @@ static void test_digits(void **state)
     au_arena_free(arena);
 }
 
+/* Is the row that of a machine's matrices of work-groups alone? All else is made on the machine's own. */
+static bool is_block_of(const AuTileCaps *caps)
+{
+    for (uint32_t n = 0; tile_caps_at(n); n++) {
+        const char *block = tile_caps_at(n)->block;
+        if (block && strcmp(block, caps->name) == 0) return true;
+    }
+    return false;
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    uint32_t found = 0;
+    for (uint32_t n = 0; tile_caps_at(n); n++) {
+        const AuTileCaps *own = tile_caps_at(n), *block = own->block ? tile_caps(own->block) : NULL;
+        const AuTileAtom *atom = tile_best_atom(own, TILE_F16, TILE_ON_WARP);
+        assert_true(!atom || atom->of_block == is_block_of(own));
+        if (!own->block) continue;
+        found++;
+        assert_non_null(block);
+        assert_true(!block->block && block->loads == own->loads);
+        assert_true(block->lanes > own->lanes && block->lanes % own->lanes == 0);
+        assert_true(block->shared_bytes == own->shared_bytes && block->threads == own->threads);
+        atom = tile_best_atom(block, TILE_BF16, TILE_ON_WARP);
+        assert_true(atom && atom->of_block && atom->multiples && atom->by_place && atom->joins);
+        assert_true(!block->exchange); /* a subgroup's lanes do, a work-group's do not */
+    }
+    assert_true(found > 0);
+}
+
 /* Every target's atoms exist, run on an executor it has, and fit its warps. */
 static void test_targets(void **state)
 {
@@ -355,7 +386,7 @@ static void test_numbers(void **state)
         assert_true(!c->pipelines || c->copies & TILE_COPIES_BULK);
         if (!has_unit(c)) continue;
         units++;
-        assert_true(c->exchange & TILE_EXCHANGE_ANY);
+        assert_true(c->exchange & TILE_EXCHANGE_ANY || is_block_of(c));
         assert_true(c->held > 0 && c->schedulers > 0 && c->warps >= 2 * c->schedulers);
         assert_true(c->shared_bytes <= c->processor_shared - c->reserved);
         assert_true(c->threads <= c->warps * c->lanes);
@@ -375,6 +406,7 @@ static void test_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_lane_maps),
         cmocka_unit_test(test_turned_maps),
         cmocka_unit_test(test_lane_and_register_make_the_index),
