@@ -132,9 +132,9 @@ class Prepared:
             space, kept = memory.workspace(self.bytes, self.align)
         with memory.in_order(memory.stream()) as queue:
             run = self._packed(queue, space, tensors, numbers)
-            self._library.plan_run(self._plan, run)
+            self._library.plan_run(self.plan, run)
         if self.reports:
-            self._library.plan_report(self._plan, self._packed(0, space, tensors, numbers))
+            self._library.plan_report(self.plan, self._packed(0, space, tensors, numbers))
         del kept  # until here the memory is the run's
 
     def _packed(self, queue: int, space: int, tensors: array, numbers: array) -> bytes:
