@@ -302,9 +302,9 @@ class Beside(unittest.TestCase):
     def test_append(self):
         """Caches that append does not write to yet are refused by name."""
         x = np.zeros((2, 2, 16, 16), np.float32)
-        for layout, message in (("T=paged:csr", "no caches by `csr` or `positions`"), ("T=paged:positions", "no caches by `csr` or `positions`"),
-                                ("S=padded,T=padded", "no padded rows")):
-            with self.subTest(layout), self.assertRaisesRegex(aule.CompileError, f"--append: 'gqa': it takes {message}"):
+        for layout, message in (("T=paged:csr", "it takes no caches by `csr` or `positions`"), ("T=paged:positions", "it takes no caches by `csr` or `positions`"),
+                                ("S=padded,T=padded", "beside it queries are dense or packed: no padded ones")):
+            with self.subTest(layout), self.assertRaisesRegex(aule.CompileError, f"--append: 'gqa': {message}"):
                 compiled(SCRIPTS / "gqa.attn", layout).append(x, x, x, x, slots=np.zeros((2, 16), np.int64))
 
 
