@@ -107,8 +107,7 @@ class SharedMemory:
             raise Error(f"torch's cuda:{index} has memory of another Vulkan device already", "device")
         self._try()
         self._allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "aule_torch_allocate", "aule_torch_release")
-        self._pool = torch.cuda.MemPool(self._allocator.allocator())
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._pool))  # the drivers may end before Python does
+        self._pools: list[Any] = []  # that no thread uses: torch lets one have a pool at a time
         self._inside = threading.local()
         self._lock = threading.Lock()
         self._orders: dict[int, _Timeline | _Waiting] = {}  # of streams
@@ -150,10 +149,26 @@ class SharedMemory:
             if depth:  # torch takes a pool once
                 yield
             else:
-                with torch.cuda.use_mem_pool(self._pool, device=self.index):
+                with self._a_pool() as pool, torch.cuda.use_mem_pool(pool, device=self.index):
                     yield
         finally:
             self._inside.depth = depth
+
+    @contextmanager
+    def _a_pool(self) -> Iterator[Any]:
+        """One that is this thread's meanwhile."""
+        import torch
+
+        with self._lock:
+            pool = self._pools.pop() if self._pools else None
+        if pool is None:
+            pool = torch.cuda.MemPool(self._allocator.allocator())
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))  # the drivers may end before Python does
+        try:
+            yield pool
+        finally:
+            with self._lock:
+                self._pools.append(pool)
 
     def places(self, addresses: list[int]) -> array | None:
         """Where they are for Vulkan; None: not all are in such memory."""

@@ -62,6 +62,7 @@ def first_byte():
 class Pool:
     def __init__(self, allocator):
         self.allocate, self.release = allocator
+        self.taken = threading.Lock()
 
 
 class Torch(types.ModuleType):
@@ -71,7 +72,7 @@ class Torch(types.ModuleType):
         super().__init__("torch")
         self.Tensor, self.strided, self.version = Tensor, "strided", types.SimpleNamespace(hip=None)
         self.float32, self.uint8 = "torch.float32", "torch.uint8"
-        self.blocks, self.inside, self.capturing = [], threading.local(), False
+        self.blocks, self.inside, self.capturing, self.lock = [], threading.local(), False, threading.Lock()
         self.device = lambda kind, index: Place(type=kind, index=index)
         self.cuda = types.SimpleNamespace(
             memory=types.SimpleNamespace(CUDAPluggableAllocator=self.allocator), MemPool=Pool, use_mem_pool=self.use, current_device=lambda: 0,
@@ -87,11 +88,14 @@ class Torch(types.ModuleType):
     @contextmanager
     def use(self, pool, device):
         assert getattr(self.inside, "pool", None) is None  # torch takes one once
+        if not pool.taken.acquire(blocking=False):
+            raise RuntimeError("beginAllocateToPool: already recording to mempool_id")
         self.inside.pool = pool
         try:
             yield
         finally:
             self.inside.pool = None
+            pool.taken.release()
 
     def empty(self, shape, dtype, device):
         dtype = np.dtype(dtype.removeprefix("torch."))
@@ -100,7 +104,8 @@ class Torch(types.ModuleType):
         pool = getattr(self.inside, "pool", None)
         if pool is None:
             return OnGpu(np.full(shape, 1, dtype), device)
-        at = pool.allocate(size + 64, 0, None)
+        with self.lock:  # of torch's own allocator
+            at = pool.allocate(size + 64, 0, None)
         if not at:
             raise MemoryError
         self.blocks.append((pool, at))
@@ -225,7 +230,7 @@ class Shared(unittest.TestCase):
 
         with memory:
             with memory:  # again
-                threads = [threading.Thread(target=work) for _ in range(1)]
+                threads = [threading.Thread(target=work) for _ in range(4)]
                 for thread in threads:
                     thread.start()
                 for thread in threads:

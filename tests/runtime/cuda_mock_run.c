@@ -337,7 +337,7 @@ typedef struct External {
     size_t bytes;
     char *mapped, *at; /* NULL: not mapped */
 } External;
-static External externals[32];
+static External externals[256];
 
 /* Where the exporter's memory begins in the file: Mesa's device for processors has words of its own before it. */
 static size_t external_offset(void)
