@@ -52,8 +52,11 @@ def _rows(x: Any) -> int:
 def _as_one(starts: Any, key_starts: Any, table: Any, lengths: Any, alibi: Any) -> tuple[Any, ...]:
     """No sequence at all is as one without rows, whose starts are twice the same. What is of sequences, which it does not have, is left as it is, to be refused."""
     given = starts, key_starts, table, lengths, alibi
+    by_sequence = len(getattr(alibi, "shape", ())) == 2
     if _rows(starts) != 1 or (key_starts is not None and _rows(key_starts) != 1) or _rows(table) or _rows(lengths):
         return given
+    if by_sequence and alibi.shape[0]:
+        raise ArgumentError(f"alibi has {alibi.shape[0]} rows, cu_seqlens_q has 0 sequences", "tensor")
 
     def one(x: Any, what: str, axes: str) -> Any:
         if x is None or x.shape[0]:
@@ -63,7 +66,6 @@ def _as_one(starts: Any, key_starts: Any, table: Any, lengths: Any, alibi: Any) 
         return x.new_zeros(shape) if is_torch(x) else numpy.zeros(shape, x.dtype)
 
     starts, key_starts = (x if x is None else tensor(x, "cu_seqlens", "[B + 1]").repeat(2) for x in (starts, key_starts))
-    by_sequence = len(getattr(alibi, "shape", ())) == 2
     return starts, key_starts, one(table, "page_table", "[B, entries]"), one(lengths, "seqused_k", "[B]"), one(alibi, "alibi", "[B, H]") if by_sequence else alibi
 
 
@@ -118,8 +120,9 @@ def _joined(pieces: list[Any], rows: int, shape: tuple[int, ...], q: Any, dtype:
 def _one_by_one(f: Compiled, q: Any, k: Any, v: Any, starts: Any, named: dict[str, Any], backend: str | None) -> dict[str, Any]:
     """As many dense calls as there are sequences with queries."""
     made = []
+    some = starts[0][-1] > 0
     for n, (begin, end, first, last) in enumerate(zip(starts[0], starts[0][1:], starts[1], starts[1][1:])):
-        if end > begin:
+        if end > begin or not some:  # where none has any, calls without rows: autograd has what there is no gradient of
             own = {name: x[n : n + 1] if name == "alibi" and len(x.shape) == 2 else x for name, x in named.items()}
             made.append(f._outputs((q[:, :, begin:end], k[:, :, first:last], v[:, :, first:last]), own, None, backend))
     if is_torch(q):
@@ -285,7 +288,7 @@ def _over_rows(
     # Packed kernels add up gradients of slopes and sinks in any order
     ordered = f._options.get("deterministic") and any(getattr(x, "requires_grad", False) for x in named.values())
     where = _backend_of(q, backend)
-    packed = where in PACKED and not ordered
+    packed = (where in PACKED and not ordered) or getattr(starts_q, "is_meta", False)  # starts without values: shapes alone, wherever it is
     far = packed and any(_is_far(x) for x, _, _, _ in lists)
     starts = [] if far else [_starts(*x) for x in lists]
     if packed:

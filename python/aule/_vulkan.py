@@ -4,6 +4,7 @@ what it gives out (runtime/torch), and a number by which the two drivers wait fo
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import threading
 import warnings
@@ -254,6 +255,22 @@ def _uuid_of(index: int) -> str:
     return str(getattr(of(index), "uuid", "")) if of is not None else ""
 
 
+def _number(index: int | None) -> int:
+    """torch's number of its device.
+
+    Raises:
+        Error: torch has none, or not as many.
+    """
+    import torch
+
+    try:
+        number: int = torch.cuda.current_device() if index is None else operator.index(index)
+        _uuid_of(number)
+    except (RuntimeError, AssertionError) as error:  # as torch is made, and what its driver says
+        raise Error(f"vulkan_memory(): torch has no {'CUDA device' if index is None else f'cuda:{index}'}: {error}", "device") from None
+    return number
+
+
 def _same_gpu(index: int) -> str:
     """The id of the Vulkan device that is torch's GPU.
 
@@ -330,11 +347,9 @@ def vulkan_memory(device: str | None = None, index: int | None = None) -> Vulkan
         index: torch's number of its CUDA device; by default the current one.
 
     Raises:
-        Error: there is no such device, or torch's has memory of another one.
+        Error: there is no such device, of Vulkan or torch, or torch's has memory of another one.
     """
-    import torch
-
-    number = torch.cuda.current_device() if index is None else index
+    number = _number(index)
     memory = _memory(device, number)
     if isinstance(memory, SharedMemory):
         return VulkanMemory(memory)

@@ -15,6 +15,7 @@ except ImportError:
     torch = None
 
 LENGTHS = [(3, 5), (0, 4), (1, 1), (17, 17), (6, 0), (130, 130), (20, 9), (1, 40)]
+VULKAN = [d.id for d in aule.devices() if d.available and d.backend == "vulkan"][:1]  # without kernels of packed rows
 H, HK, D, E, REST = 4, 2, 16, 24, 3
 
 
@@ -131,10 +132,8 @@ class Varlen(unittest.TestCase):
                 self.assertFalse(aule.attention_varlen(q, *pages, none, **given, **more).any())
         with self.assertRaisesRegex(aule.ArgumentError, "page_table has 1 rows, cu_seqlens_q has 0 sequences"):
             aule.attention_varlen(q, *pages, none, page_table=np.zeros((1, 2), np.int32), seqused_k=np.zeros(0, np.int32))
-        if torch is not None:
-            leaves = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
-            aule.attention_varlen(*leaves, torch.from_numpy(none)).sum().backward()
-            self.assertFalse(any(x.grad.any() for x in leaves))
+        with self.assertRaisesRegex(aule.ArgumentError, "alibi has 1 rows, cu_seqlens_q has 0 sequences"):
+            aule.attention_varlen(q, k, v, none, alibi=np.zeros((1, H), np.float32))
 
     def test_refused(self):
         (q, k, v), (at, keys) = tensors()
@@ -173,6 +172,24 @@ class Gradients(unittest.TestCase):
         for got, want in ((packed, "out"), (o.detach(), "out"), (q.grad, "dq"), (k.grad, "dk"), (v.grad, "dv")):
             scale = data[want].abs().max().item()
             torch.testing.assert_close(got, data[want], rtol=1e-5, atol=4e-6 * max(scale, 1.0), msg=lambda text: f"{want}: {text}")
+
+    def test_no_sequence(self):
+        """Nothing has a gradient that is not 0, of packed kernels and where each sequence is a call."""
+        (q, k, v), _ = tensors()
+        for backend in ("cpu", *VULKAN):
+            for starts in ([0], [0, 0, 0]):
+                with self.subTest(backend=backend, starts=starts):
+                    leaves = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+                    aule.attention_varlen(*leaves, torch.tensor(starts, dtype=torch.int32), backend=backend).sum().backward()
+                    self.assertFalse(any(x.grad.any() for x in leaves))
+
+    def test_meta_tensors(self):
+        """Shapes without data, starts among them."""
+        q, k, v = (torch.from_numpy(x).to("meta") for x in tensors()[0])
+        for n in (4, 1):
+            starts = torch.empty(n, dtype=torch.int32, device="meta")
+            o, lse = aule.attention_varlen(q, k, v, starts, starts, return_lse=True)
+            self.assertEqual((o.device.type, tuple(o.shape), tuple(lse.shape)), ("meta", (len(q), H, E), (len(q), H)))
 
     def test_rows_of_no_sequence(self):
         (q, k, v), (at, keys) = tensors()

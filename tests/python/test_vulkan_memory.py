@@ -328,6 +328,26 @@ class Order(unittest.TestCase):
             _vulkan._Timeline(Device("vulkan:0"), self.cuda)
 
 
+class NoGpu(unittest.TestCase):
+    def test_refused(self):
+        """torch has no device, or not as many: what it says of it, as an error of ours."""
+
+        def none(*_):
+            raise RuntimeError("Found no NVIDIA driver")
+
+        def few(index):
+            raise AssertionError(f"Invalid device id {index}")
+
+        for index, cuda, message in (
+            (None, types.SimpleNamespace(current_device=none), "torch has no CUDA device: Found no NVIDIA driver"),
+            (3, types.SimpleNamespace(get_device_properties=few), "torch has no cuda:3: Invalid device id 3"),
+        ):
+            torch = types.ModuleType("torch")
+            torch.cuda = cuda
+            with self.subTest(message), mock.patch.dict(sys.modules, torch=torch), self.assertRaisesRegex(aule.Error, message):
+                aule.vulkan_memory(index=index)
+
+
 class StandIn(unittest.TestCase):
     @unittest.skipIf(UNDER_MOCK or not DRIVERS, "no stand-ins for the drivers")
     def test_order(self):
