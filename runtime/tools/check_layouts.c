@@ -148,7 +148,8 @@ static void add_own_sizes(Laid *l)
         for (uint32_t d = 0; index >= 0 && d < t->rank; d++) {
             const char *name =
                 session_axis_name(&l->written, session_tensor(&l->written, (uint32_t)index), d);
-            if (strcmp(name, l->batch) != 0 && strcmp(name, l->axis[0]) != 0 &&
+            const bool is_size = *name; /* else a number, or a term of sizes */
+            if (is_size && strcmp(name, l->batch) != 0 && strcmp(name, l->axis[0]) != 0 &&
                 strcmp(name, l->axis[1]) != 0)
                 add_size(l, name, "", t->shape[d]);
         }

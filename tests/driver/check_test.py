@@ -256,6 +256,12 @@ class Layouts(Case):
         said = self.laid(SCRIPTS / "alibi.attn", "S=padded,T=padded", "--shape", "B=2,T=9")
         self.assertRegex(said, r"S=padded,T=padded +o .* dslope [^!]*; \S+ of the largest")
 
+    def test_axes_that_are_numbers(self):
+        """Of inputs: no size of the call has their name. Terms of sizes likewise."""
+        script = """attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[H, 64]; input y: f32[2 * H];
+            score_mod(s, b, h, i, j) = s + x[h, clamp(q_pos - j, 0, 63)] + y[2 * h + 1]; online softmax; }"""
+        self.laid(self.written(script), "T=paged;S=packed,T=padded")
+
     def test_what_is_not_by_itself_what_it_is_in_a_batch(self):
         """The first sequence's number is another one's in a call of it alone: found. A sequence's own number is asked for: refused."""
         script = "attention a { q: [B, H, S, D]; k: [B, H, T, D]; v: [B, H, T, E]; input x: f32[B, H]; score_mod(s, b, h) = s * (1.0 + x[%s, h]); online softmax; }"
