@@ -36,9 +36,17 @@ int aule_torch_use(int device, const aule_torch_memory *memory)
     pthread_mutex_lock(&lock);
     const bool other =
         m->of.struct_size && (m->of.vulkan != memory->vulkan || m->of.cuda != memory->cuda);
-    if (!other) m->of = *memory;
+    if (!m->of.struct_size) m->of = *memory; /* once: allocations of other threads read it */
     pthread_mutex_unlock(&lock);
     return other ? -1 : 0;
+}
+
+static bool is_used(const Memory *m)
+{
+    pthread_mutex_lock(&lock);
+    const bool used = m->of.struct_size;
+    pthread_mutex_unlock(&lock);
+    return used;
 }
 
 /* The error's words, which end here. */
@@ -76,7 +84,7 @@ void *aule_torch_allocate(ssize_t bytes, int device, void *stream)
 {
     (void)stream; /* the memory is new */
     Memory *m = memory_of(device);
-    if (!m || !m->of.struct_size || bytes <= 0) return NULL;
+    if (!m || bytes <= 0 || !is_used(m)) return NULL;
     Block *b = calloc(1, sizeof *b);
     if (b) b->bytes = (uint64_t)bytes;
     if (!b) say_why(m, NULL);

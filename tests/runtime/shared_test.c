@@ -1,5 +1,6 @@
 /* shared_test.c - one GPU by two drivers, on the mocks of both: memory of torch's allocator functions (runtime/torch), which Vulkan's kernels and CUDA's copies
  * read and write where it is, in the order of a timeline. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,12 +198,48 @@ static void test_failures(void **state)
     end(&b);
 }
 
+typedef struct Other {
+    const aule_torch_memory *functions;
+    int number, failed;
+} Other;
+
+static void *use_again(void *of)
+{
+    Other *other = of;
+    char why[64];
+    for (int n = 0; n < 200; n++) {
+        other->failed |= aule_torch_use(other->number, other->functions);
+        aule_torch_why(other->number, why, sizeof why);
+        other->failed |= aule_torch_bytes(other->number) > 4096;
+    }
+    return NULL;
+}
+
+/* One thread allocates, others say again whose memory it is: nothing for the thread sanitizer to tell. */
+static void test_threads(void **state)
+{
+    (void)state;
+    Both b;
+    const int number = begin(&b);
+    const aule_torch_memory functions = functions_of(&b);
+    Other other = {&functions, number, 0};
+    pthread_t thread;
+    uint64_t place;
+    assert_int_equal(pthread_create(&thread, NULL, use_again, &other), 0);
+    for (int n = 0; n < 50; n++)
+        aule_torch_release((void *)(uintptr_t)allocated(number, 4096, &place), 4096, number, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(other.failed, 0);
+    end(&b);
+}
+
 static int run(void)
 {
     const struct CMUnitTest tests[] = {
         CUDA_TEST(test_a_call),
         CUDA_TEST(test_places),
         CUDA_TEST(test_failures),
+        CUDA_TEST(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
