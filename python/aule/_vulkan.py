@@ -110,7 +110,7 @@ class SharedMemory:
         self._allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "aule_torch_allocate", "aule_torch_release")
         self._pools: list[Any] = []  # that no thread uses: torch lets one have a pool at a time
         self._inside = threading.local()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer may call within
         self._orders: dict[int, _Timeline | _Waiting] = {}  # of streams
         self._waits = False
         self._order_of(self.stream())

@@ -85,6 +85,7 @@ static void find_matrices(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice devi
         return;
     for (uint32_t n = 0; n < MOST; n++) all[n].type = VK_TYPE_MATRIX;
     if (vk->vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(device, &count, all) < 0) return;
+    if (count > MOST) count = MOST; /* whatever a driver says */
     const bool bf16 = has_bf16(vk, heap, device);
     facts->positions = facts->of_12.rounds_half_even && has_positions(all, count);
     for (uint32_t n = 0; n < count && facts->matrix_count < VULKAN_MATRICES; n++) {
@@ -113,6 +114,7 @@ static void find_blocks(const AuVulkan *vk, VkPhysicalDevice device, VulkanFacts
     if (vk->vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV(device, &count,
                                                                                all) < 0)
         return;
+    if (count > MOST) count = MOST; /* whatever a driver says */
     for (uint32_t n = 0; n < count && facts->block_count < VULKAN_MATRICES; n++) {
         const VkCooperativeMatrixExtents *x = &all[n];
         if (x->scope == VK_SCOPE_WORKGROUP && x->threads <= limits.most_threads &&
