@@ -86,7 +86,7 @@ class FewQueries(unittest.TestCase):
             q, k, v, _ = inputs(S, S=S, T=S + 9)
             o = f(q, k, v)
             plan = list(f._runner._prepared.values())[-1]
-            variant = plan._library.plan_variant(plan._plan).contents
+            variant = plan._library.plan_variant(plan.plan).contents
             vectors = re.search(r" registers=(\d+) ", variant.schedule.decode())
             lanes = {"x86-64-v3": 8, "aarch64": 4}.get(variant.arch.decode(), 16)
             made = "decode" if variant.schedule.startswith(b"lanes_decode:") else int(vectors[1]) * lanes
