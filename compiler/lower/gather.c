@@ -140,7 +140,7 @@ Gathered lower_gathered(AuLower *l, const Transfer *x, const AuPoint *p)
         .at = {kernel_cvt(k, sum, AU_I32),
                kernel_cvt(k, kernel_op2(k, AU_K_SHR, sum, kernel_i64(k, 32)), AU_I32)},
         .tested = inside.i != 0,
-        .beside = x->s->move.pad ? beside_rows(l, without_rows(l, x->from), p) : (AuVal){0},
+        .beside = x->s->move.pad ? beside_rows(l, x->from, p) : (AuVal){0},
         .rest = lower_piece_address(l, without_rows(l, x->from), p, OUTSIDE_TRUSTED, NULL, x->unit),
         .row = p->at[0].index};
 }

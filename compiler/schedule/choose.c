@@ -259,7 +259,7 @@ const char *schedule_linear_tokens_backward_fit(AuArena *arena, const AuProblem 
 /* ---- all */
 
 /* AuScheduleRow.traits */
-enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, STORED = 8, OPAQUE = 16, MIXED = 32 };
+enum { EXACT = 1, BOXES = 2, LAYOUTS = 4, STORED = 8, OPAQUE = 16, MIXED = 32, BLOCKS = 64 };
 
 static const AuScheduleRow schedules[] = {
 #define SCHEDULE(family, name, operation, traits)                                                  \
@@ -481,21 +481,22 @@ static bool says_refusal(const AuFamily *family, const AuScheduleRow *row, const
            (atom->opaque || (atom->by_place && !atom->joins)) == ((row->traits & OPAQUE) != 0);
 }
 
-/* The problem on the machine's plain row (AuTileCaps.plain), where a schedule of matrices that lie nobody knows how has no shape on its own. */
+/* The problem on the row of the machine's blocks (AuTileCaps.block), where the schedule has a shape for these; on its plain row (AuTileCaps.plain), where a
+ * schedule of matrices that lie nobody knows how has no shape on its own. */
 static AuProblem on_machine_of(AuArena *arena, const AuProblem *p, const AuScheduleRow *row)
 {
     AuShape shape;
     const char *why = NULL;
-    AuProblem plain = *p, block = *p;
-    if (p->caps->block) {
-        block.caps = tile_caps(p->caps->block);
-        if ((row->build == schedule_warps_forward || row->build == schedule_warps_backward) &&
-            row->shape(arena, &block, &shape, &why))
-            return block;
+    AuProblem other = *p;
+    if (row->traits & BLOCKS && p->caps->block) {
+        other.caps = tile_caps(p->caps->block);
+        if (row->shape(arena, &other, &shape, &why)) return other;
     }
-    if (row->traits & OPAQUE && p->caps->plain && !row->shape(arena, p, &shape, &why))
-        plain.caps = tile_caps(p->caps->plain);
-    return plain;
+    if (row->traits & OPAQUE && p->caps->plain && !row->shape(arena, p, &shape, &why)) {
+        other.caps = tile_caps(p->caps->plain);
+        return other;
+    }
+    return *p;
 }
 
 /* Are backward's kernels of plain matrices the faster ones, and there are such? */

@@ -23,11 +23,10 @@ static void mark_lines(Lanes *x)
     tile_grid(t, "some: cdiv(%s, %d)", sequences, MARKED);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     tile_frag(t, "place", "i32[s:%d] @ lines_along_lanes = 0", MARKED);
-    tile_frag(t, "mark", "i32[s:%d] @ lines_along_lanes = 0", MARKED);
+    tile_frag(t, "mark", "i32[s:%d] @ lines_along_lanes = 1", MARKED);
     tile_set(t, "n", "some * %d + iota(s:%d)", MARKED, MARKED);
     tile_set(t, "number", "min(n, %s - 1)", sequences);
     tile_set(t, "place", "%s", lanes_query_line_of(x, "number"));
-    tile_set(t, "mark", "place * 0 + 1");
     tile_store(t, "mark -> taken[place] when n < %s", sequences);
     tile_end(t);
     tile_end(t);
