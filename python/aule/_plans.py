@@ -278,22 +278,28 @@ class Runner:
             _, address, offset, _ = describe(x, name)
             words += address, offset
         values = list(params.values())
-        try:
-            prepared.run(words, values, like)
-        except Error as error:
-            if error.status != "workspace":
-                raise
-            # These parameters need a larger one than those that the call was prepared with.
-            again, _ = self._prepare(operation, given, params, {**out, **results}, wanted, prepared.device, gradients)
-            again.made = prepared.made
-            self._keep(key, again)
-            again.run(words, values, like)
-            prepared = again
+        prepared = self._run(
+            prepared, key, lambda plan: plan.run(words, values, like),
+            lambda: self._prepare(operation, given, params, {**out, **results}, wanted, prepared.device, gradients)[0])
         runs = getattr(_watched, "runs", None)
         if runs is not None:
             runs.append(Run(prepared, operation, given, out, results, params))
         del owners  # until here their memory is theirs
         return {name: out[name] if name in out else finished(like, results[name]) for name in wanted}
+
+    def _run(self, prepared: Prepared, key: tuple, run: Callable[[Prepared], None], prepare: Callable[[], Prepared]) -> Prepared:
+        """Runs the plan, or one prepared anew where these parameters need a larger workspace than those that it was prepared with. Returns the one that ran."""
+        try:
+            run(prepared)
+            return prepared
+        except Error as error:
+            if error.status != "workspace":
+                raise
+        again = prepare()
+        again.made = prepared.made
+        self._keep(key, again)
+        run(again)
+        return again
 
     def _keyed(self, operation, given, params, out, wanted, device, gradients) -> tuple[tuple, list[int], list[Any]]:
         """What calls that one plan takes have in common; addresses and offsets, and what keeps these valid."""
@@ -356,15 +362,9 @@ class Runner:
             else:
                 results = {name: make() for name, make in prepared.made}
         places += memory.words([word for name, x in results.items() for word in describe(x, name)[1:3]])
-        try:
-            prepared.run_in(memory, places, values)
-        except Error as error:
-            if error.status != "workspace":
-                raise
-            again, _ = self._prepare(operation, given, params, {**out, **results}, wanted, memory.device, gradients, memory.view)
-            again.made = prepared.made
-            self._keep(key, again)
-            again.run_in(memory, places, values)
+        self._run(
+            prepared, key, lambda plan: plan.run_in(memory, places, values),
+            lambda: self._prepare(operation, given, params, {**out, **results}, wanted, memory.device, gradients, memory.view)[0])
         return {name: out[name] if name in out else results[name] for name in wanted}
 
     def _staged(self, operation, given, params, out, wanted, target, gradients) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Scratch:
     __slots__ = ("memory", "at")
 
     def __init__(self) -> None:
-        self.memory = (ctypes.c_char * (8 * WORDS))()
+        self.memory = (ctypes.c_char * ROOM)()
         self.at = ctypes.addressof(self.memory)
 
 
