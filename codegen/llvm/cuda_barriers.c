@@ -122,6 +122,23 @@ static void hand_over(AuEmit *e, const AuInstr *in)
         emit_call(e, "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", NULL, NULL, &count, 1);
 }
 
+/* ptxas puts a wait before whatever does not depend on it, so whether it is this wait or that one depends on the number that is to be there first. */
+static void wait_for_grids(AuEmit *e, const AuInstr *in)
+{
+    if (!in->count) {
+        emit_call(e, "llvm.nvvm.griddepcontrol.wait", NULL, NULL, NULL, 0);
+        return;
+    }
+    CudaText t = cuda_text(e);
+    const uint32_t number = cuda_take(&t, "r", operand(e, in, 0));
+    au_text_add(
+        &t.text,
+        "{\n\t.reg .pred this;\n\tsetp.eq.s32 this, $%u, 0;\n\t@this griddepcontrol.wait;\n\t"
+        "@!this griddepcontrol.wait;\n\t}",
+        number);
+    cuda_build(&t, CUDA_EFFECT);
+}
+
 static bool is_barrier(AuKOp op)
 {
     return op == AU_K_ELECT || op == AU_K_SYNC || op == AU_K_ARRIVE || op == AU_K_MBAR_INIT ||
@@ -158,7 +175,7 @@ bool cuda_barriers(AuEmit *e, AuVal v)
     case AU_K_GRID_NEXT:
         emit_call(e, "llvm.nvvm.griddepcontrol.launch.dependents", NULL, NULL, NULL, 0);
         break;
-    case AU_K_GRID_WAIT: emit_call(e, "llvm.nvvm.griddepcontrol.wait", NULL, NULL, NULL, 0); break;
+    case AU_K_GRID_WAIT: wait_for_grids(e, in); break;
     }
     return true;
 }

@@ -63,7 +63,7 @@ static void open_function(AuEmit *e)
 static GpuKernel *open(AuEmit *e)
 {
     CudaKernel *k = AU_NEW(e->arena, CudaKernel);
-    k->gpu.coarse = gpu_multiplies_halves(e->k);
+    k->gpu.coarse = gpu_is_coarse(e->k);
     if (!k->gpu.coarse) e->longest = GPU_PIECE;
     open_function(e);
     return &k->gpu;

@@ -120,6 +120,7 @@ void gpu_atomic_inc(AuEmit *e, AuVal v);
 LLVMValueRef gpu_op(AuEmit *e, const AuInstr *in, AuScalar of, const LLVMValueRef *operands);
 bool gpu_native_math(AuKOp op);
 bool gpu_multiplies_halves(const AuKernel *k);
+bool gpu_is_coarse(const AuKernel *k); /* GpuKernel.coarse */
 bool gpu_any_multiplies_halves(AuKernel *const *kernels, uint32_t count);
 
 #endif

@@ -143,6 +143,8 @@ bool gpu_multiplies_halves(const AuKernel *k)
     return false;
 }
 
+bool gpu_is_coarse(const AuKernel *k) { return k->is_coarse || gpu_multiplies_halves(k); }
+
 bool gpu_any_multiplies_halves(AuKernel *const *kernels, uint32_t count)
 {
     for (uint32_t n = 0; n < count; n++)

@@ -92,7 +92,7 @@ static GpuKernel *open(AuEmit *e)
     const unsigned slots = e->k->arg_count > 0;
     LLVMTypeRef type = LLVMPointerTypeInContext(e->context, KERNARG);
     LLVMTypeRef signature = LLVMFunctionType(e->element[AU_VOID], &type, slots, false);
-    k->gpu.coarse = gpu_multiplies_halves(e->k);
+    k->gpu.coarse = gpu_is_coarse(e->k);
     if (!k->gpu.coarse && hip_host(e)->mfma) e->longest = GPU_PIECE;
     e->function = LLVMAddFunction(e->module, e->k->name, signature);
     LLVMSetFunctionCallConv(e->function, AMDGPU_KERNEL);

@@ -236,7 +236,7 @@ static bool kernel(SpvModule *m, AuDiags *diags, const SpvFlavour *flavour, AuKe
 {
     SpvEmit e = {.m = m, .flavour = flavour, .diags = diags, .k = k, .good = true};
     SpvFunction mine = {.label = 0};
-    const bool coarse = flavour->native_coarse && kernel_multiplies_halves(k);
+    const bool coarse = flavour->native_coarse && (k->is_coarse || kernel_multiplies_halves(k));
     if (coarse) kernel_coarsen_math(k);
     e.math = k->instr_count;
     kernel_legalize_math(k, coarse ? flavour->native_coarse : flavour->native);

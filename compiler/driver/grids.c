@@ -45,17 +45,19 @@ static bool touches(const AuKernel *k, uint32_t i)
     return false;
 }
 
-/* Behind instruction [last] of the kernel's own region; 0: first. */
-static void insert(AuKernel *k, AuKOp op, uint32_t last)
+/* Behind instruction [last] of the kernel's own region, 0: first; its number. */
+static uint32_t insert(AuKernel *k, AuInstr in, const AuVal *operands, uint32_t last)
 {
-    const AuInstr in = {.op = (uint8_t)op,
-                        .next = last ? k->instrs[last].next : k->body,
-                        .first = k->operand_count};
+    in.next = last ? k->instrs[last].next : k->body;
+    in.first = k->operand_count;
+    for (uint32_t n = 0; n < in.count; n++)
+        AU_PUSH(k->arena, k->operands, k->operand_count, k->operand_capacity, operands[n]);
     AU_PUSH(k->arena, k->instrs, k->instr_count, k->instr_capacity, in);
     if (last)
         k->instrs[last].next = k->instr_count - 1;
     else
         k->body = k->instr_count - 1;
+    return k->instr_count - 1;
 }
 
 /* What is in the kernel's own region before the first instruction that touches; 0: the first does, or none, *has is then false. */
@@ -67,12 +69,63 @@ static uint32_t before_touch(const AuKernel *k, bool *has)
     return last;
 }
 
+/* What is read in the region that begins with [i], by value. */
+static void mark_read(const AuKernel *k, uint32_t i, bool *read)
+{
+    for (; i; i = k->instrs[i].next) {
+        const AuInstr *in = &k->instrs[i];
+        for (uint32_t n = 0; n < in->count; n++) read[kernel_operand(k, in, n).i] = true;
+        mark_read(k, in->body, read);
+        mark_read(k, in->other, read);
+    }
+}
+
+static bool is_computed_number(const AuInstr *in)
+{
+    const bool is_number = in->type.scalar == AU_I32 || in->type.scalar == AU_I64;
+    return is_number && in->type.width == 1 && in->count;
+}
+
+/* [all] and number [of], whose bits are in each other's way: it is there when both are. *last: behind which instruction. */
+static AuVal join(AuKernel *k, AuVal all, AuVal of, uint32_t *last)
+{
+    const AuKType word = {AU_I32, 1};
+    if (k->instrs[of.i].type.scalar == AU_I64)
+        of.i = *last = insert(k, (AuInstr){.op = AU_K_CVT, .type = word, .count = 1}, &of, *last);
+    if (!all.i) return of;
+    const AuVal both[] = {all, of};
+    *last = insert(k, (AuInstr){.op = AU_K_XOR, .type = word, .count = 2}, both, *last);
+    return (AuVal){*last};
+}
+
+/* One number that is there when all are that are computed up to *last and read behind it. */
+static AuVal computed_before(AuKernel *k, uint32_t *last)
+{
+    const uint32_t count = k->instr_count, end = *last ? k->instrs[*last].next : k->body;
+    bool *read = AU_NEW_ARRAY(k->arena, bool, count),
+         *reached = AU_NEW_ARRAY(k->arena, bool, count);
+    uint32_t *own = AU_NEW_ARRAY(k->arena, uint32_t, count), own_count = 0;
+    for (uint32_t i = k->body; i != end; i = k->instrs[i].next) own[own_count++] = i;
+    mark_read(k, end, read);
+    AuVal all = {0};
+    while (own_count--) { /* from the last one on: what another is computed from is reached by it */
+        const uint32_t i = own[own_count];
+        const AuInstr in = k->instrs[i];
+        const bool is_asked = read[i] && !reached[i] && is_computed_number(&in);
+        if (is_asked) all = join(k, all, (AuVal){i}, last);
+        for (uint32_t n = 0; n < in.count && (is_asked || reached[i]); n++)
+            reached[kernel_operand(k, &in, n).i] = true;
+    }
+    return all;
+}
+
 /* The wait; its place. */
 static uint32_t insert_wait(AuKernel *k)
 {
     bool has;
-    insert(k, AU_K_GRID_WAIT, before_touch(k, &has));
-    return k->instr_count - 1;
+    uint32_t last = before_touch(k, &has);
+    const AuVal computed = computed_before(k, &last);
+    return insert(k, (AuInstr){.op = AU_K_GRID_WAIT, .count = computed.i != 0}, &computed, last);
 }
 
 /* The last kernel before number [n] that it may be in the way of; -1: none. */
@@ -102,7 +155,7 @@ void grids_overlap(AuKernel *const *kernels, const bool *are_short, uint32_t cou
         if (n + 1 == count) break;
         const int32_t met = last_met(kernels, n + 1);
         const bool passes = has && !are_short[n] && met >= ended && met < (int32_t)n;
-        insert(k, AU_K_GRID_NEXT, passes ? wait : 0);
+        insert(k, (AuInstr){.op = AU_K_GRID_NEXT}, NULL, passes ? wait : 0);
         if (passes) ended = (int32_t)n;
     }
 }

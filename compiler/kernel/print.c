@@ -311,6 +311,7 @@ void kernel_print(const AuKernel *k, AuText *out)
     if (k->written) au_text_add(out, " written %u", k->written);
     if (k->paced) au_text_add(out, " paced %u", k->paced);
     if (k->resident) au_text_add(out, " resident %u", k->resident);
+    if (k->is_coarse) au_text_add(out, " coarse");
     au_text_add(out, "\n");
     if (k->banner) {
         au_text_add(out, "banner ");

@@ -162,7 +162,7 @@ static bool body_of(Reader *r, Line *line, const AuKOpInfo *info)
         if (!box(r, line, kernel_further(info))) return false;
     } else if (info->flags & AU_KF_MEM) {
         if (!access(r, line, info->count, kernel_further(info))) return false;
-    } else if (info->most) {
+    } else if (info->most && (info->count || !r->t.starts_line)) {
         do
             if (!more(r, line)) return false;
         while (is_punct(r, ',') && punct(r, ','));

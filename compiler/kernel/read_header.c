@@ -136,7 +136,9 @@ bool kernel_read_first_line(Reader *r)
     if (accept(r, "group") && !count(r, &r->k->group)) return false;
     if (accept(r, "written") && !count(r, &r->k->written)) return false;
     if (accept(r, "paced") && !count(r, &r->k->paced)) return false;
-    return !accept(r, "resident") || count(r, &r->k->resident);
+    if (accept(r, "resident") && !count(r, &r->k->resident)) return false;
+    r->k->is_coarse = accept(r, "coarse");
+    return true;
 }
 
 void kernel_read_header(Reader *r)

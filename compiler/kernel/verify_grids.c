@@ -18,11 +18,21 @@ static void check_touch(AuVerifier *v, uint32_t i)
                          v->k->mems[all[n].i].name);
 }
 
+static void check_number(AuVerifier *v, uint32_t i)
+{
+    const AuInstr *in = &v->k->instrs[i];
+    if (!in->count) return;
+    const AuKType of = v->k->instrs[kernel_operand(v->k, in, 0).i].type;
+    if (of.scalar != AU_I32 || of.width != 1)
+        verify_wrong(v, AU_E0804, i, "what is there before the wait is an i32");
+}
+
 void verify_grids(AuVerifier *v, uint32_t i)
 {
     const AuKOp op = (AuKOp)v->k->instrs[i].op;
     check_touch(v, i);
     if (op != AU_K_GRID_NEXT && op != AU_K_GRID_WAIT) return;
+    check_number(v, i);
     bool *met = op == AU_K_GRID_WAIT ? &v->grid_wait : &v->grid_next;
     if (v->depth) verify_wrong(v, AU_E0803, i, "stands outside of loops and conditions");
     if (*met) verify_wrong(v, AU_E0803, i, "stands once in a kernel");

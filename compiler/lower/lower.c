@@ -204,6 +204,7 @@ AuKernel *lower_kernel(AuArena *arena, AuDiags *diags, const AuTileModule *modul
     l->k->written = (uint32_t)kernel->written;
     l->k->paced = (uint32_t)module->options.paced;
     l->k->resident = (uint32_t)kernel->resident;
+    l->k->is_coarse = kernel->is_coarse;
     l->k->span = how->script;
     l->k->sources = how->sources;
     l->k->source_count = how->source_count;

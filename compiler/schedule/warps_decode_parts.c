@@ -4,6 +4,8 @@
 #include "warps_decode.h"
 
 enum {
+    HALF = 2,              /* bytes */
+    MOST_SIDE_BY_SIDE = 4, /* channels: 16 bytes of f32 */
     AT_ONCE = 8, /* parts of a row whose loads are under way together; of wide rows half */
     WIDE = 256,  /* channels, from which on several warps have each some of them */
     CUT = 128,   /* so many */
@@ -254,39 +256,54 @@ static void load_part(Lanes *x, const Parts *of, int32_t n)
     AuTileBuild *t = x->t;
     const char *at = tile_text(t, "%smin(round * %d + %d, %s - 1), %s", of->before, at_once(x), n,
                                of->count, of->at);
-    tile_load(t, tile_numbered(t, "further", (uint32_t)n), "%s_acc[%s, %s] @ a_row_along", of->name,
-              at, own_columns(x));
+    tile_load(t, tile_numbered(t, "further", (uint32_t)n), "%s_acc[%s, %s] @ row_by_lanes",
+              of->name, at, own_columns(x));
     for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
         tile_load(t, tile_text(t, "other%u_%d", s, n), "%s_state%u[%s] like row_like", of->name, s,
                   at);
 }
 
-static void join_part(Lanes *x, const Parts *of, int32_t n, bool may_be_none)
+/* Part [n], or what the row has so far, is joined with part [other]. */
+static void join_pair(Lanes *x, const char *acc, const char *states, int32_t n, int32_t other)
 {
     AuTileBuild *t = x->t;
-    AuText others = {.arena = x->arena};
-    const char *states = lanes_states(x);
-    for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
-        au_text_add(&others, ", other%u_%d", s, n);
-    if (may_be_none) tile_if(t, "round * %d + %d < %s", at_once(x), n, of->count);
+    AuText all = {.arena = x->arena}, others = {.arena = x->arena};
+    for (uint32_t s = 0; s < x->p->hooks->state_count; s++) {
+        au_text_add(&others, ", other%u_%d", s, other);
+        if (!states) au_text_add(&all, ", other%u_%d", s, n);
+    }
+    if (!states) states = au_text_str(&all), acc = tile_text(t, "further%d", n);
     tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
              au_text_str(&others));
-    tile_set(t, "acc", "acc * before + further%d * behind", n);
-    if (may_be_none) tile_end(t);
+    tile_set(t, acc, "%s * before + further%d * behind", acc, other);
 }
 
-/* Most rows have a few parts: loads of parts that are none would be most of what the kernel takes. */
+/* The first [count] parts of a round, of which [sure] are there: neighbours, then pairs of these, so that what one waits for is a few joins and not all. */
+static void join_round(Lanes *x, const Parts *of, int32_t count, int32_t sure)
+{
+    AuTileBuild *t = x->t;
+    for (int32_t apart = 1; apart < count; apart *= 2)
+        for (int32_t n = 0; n + apart < count; n += 2 * apart) {
+            const bool may_be_none = n + apart >= sure;
+            if (may_be_none) tile_if(t, "round * %d + %d < %s", at_once(x), n + apart, of->count);
+            join_pair(x, NULL, NULL, n, n + apart);
+            if (may_be_none) tile_end(t);
+        }
+    join_pair(x, "acc", lanes_states(x), 0, 0);
+}
+
+/* All loads of a round stand before what is made of them. Most rows have a few parts: loads of parts that are none would be most of what the kernel takes. */
 static void join_parts(Lanes *x, const Parts *of)
 {
     AuTileBuild *t = x->t;
     const int32_t all = at_once(x), some = all / 2;
     tile_for_range(t, "round", "0", warps_rounds_of(x, of->count));
-    for (int32_t n = 0; n < some; n++) load_part(x, of, n);
     tile_if(t, "round * %d + %d < %s", all, some, of->count);
-    for (int32_t n = some; n < all; n++) load_part(x, of, n);
-    for (int32_t n = 0; n < all; n++) join_part(x, of, n, n > some);
+    for (int32_t n = 0; n < all; n++) load_part(x, of, n);
+    join_round(x, of, all, some + 1);
     tile_else(t);
-    for (int32_t n = 0; n < some; n++) join_part(x, of, n, n > 0);
+    for (int32_t n = 0; n < some; n++) load_part(x, of, n);
+    join_round(x, of, some, 1);
     tile_end(t);
     tile_end(t);
 }
@@ -326,19 +343,25 @@ static void row_grid(Lanes *x)
     tile_grid(t, "%s: %s, h: %s, b: %s", name, rows, lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
 }
 
-/* Has the kernel beside it one, for the elements that it makes (lanes_forward.c)? */
-static bool has_row_layout(const Lanes *x)
+/* The row's channels: neighbours of a lane in one access, where lanes of such roles have accesses of several numbers. */
+static void row_layout(Lanes *x)
 {
-    return x->only && !has_all_rows(x) && x->makes_elements;
+    const int32_t lanes = x->p->caps->lanes;
+    int32_t side_by_side = x->atom->m > 1 ? MOST_SIDE_BY_SIDE : 1;
+    while (columns(x) % (side_by_side * lanes)) side_by_side /= 2;
+    tile_layout(x->t, "row_by_lanes", "reg",
+                side_by_side == 1 ? tile_text(x->t, "lane:%d@1", lanes)
+                                  : tile_text(x->t, "reg:%d lane:%d@1", side_by_side, lanes));
 }
 
 static void join_kernel(Lanes *given)
 {
     AuTileBuild *t = given->t;
     Lanes one = *given, *x = &one;
-    if (!has_row_layout(x))
-        tile_layout(t, "a_row_along", "reg", tile_text(t, "lane:%d@1", x->p->caps->lanes));
+    row_layout(x);
     tile_kernel(t, x->only ? "few" : "forward");
+    if (tile_elem(x->p->operand)->bytes == HALF && x->atom->m > 1)
+        tile_coarse(t); /* as beside it */
     lanes_arguments(x);
     lanes_members_argument(x);
     if (x->p->balanced) warps_share_arguments(x, TILE_IN);
@@ -358,7 +381,7 @@ static void join_kernel(Lanes *given)
     x->rows = x->block = 1;
     if (ends_by_data(x)) tile_if(t, "parts != 1%s", lanes_shares_keys(x) ? " || own_low > 0" : "");
     if (x->only) begin_turns(x);
-    tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along = 0.0", columns(x));
+    tile_frag(t, "acc", "f32[q:1, e:%d] @ row_by_lanes = 0.0", columns(x));
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
     if (!x->only) lanes_begin_own_row(x);

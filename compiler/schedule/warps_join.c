@@ -1,57 +1,86 @@
 /* warps_join.c - the end of forward kernels for few queries, whose warps share their rows and have each its part of the keys.
  *
  * Each warp puts its output so far and its row states into shared memory; after a barrier each takes its part of the channels
- * of all of them, one after the other, in the same order, so a result does not depend on who was first. Row states are few:
+ * of all of them, in pairs, in the same order, so a result does not depend on who was first. Row states are few:
  * every warp joins them. What joins them is derived from the online function (`online_join`). */
 #include "key_layout.h"
 #include "warps.h"
 
+/* A row's states lie behind its sums, in whole vectors of so many numbers: rows of 2^n numbers would begin in one bank, where lanes that store neighbouring
+ * rows meet (of 16 rows of 128 channels 8 at once, 2 so; it was a quarter of a microsecond each way). */
+enum { VECTOR = 4 };
+
+static int32_t row_length(const AuProblem *p)
+{
+    const int32_t states = (int32_t)p->hooks->state_count;
+    return p->e + (states ? (states + VECTOR - 1) / VECTOR : 1) * VECTOR;
+}
+
 static const char *state_rows(Lanes *x, uint32_t state, const char *part)
 {
-    return tile_text(x->t, "ROWS%u[%s * %d +: %d] as [q]", state, part, x->rows, x->rows);
+    return tile_text(x->t, "PARTS[%s * %d +: %d, %d] as [q]", part, x->rows, x->rows,
+                     x->p->e + (int32_t)state);
 }
 
 void warps_join_memories(Lanes *x)
 {
-    const int32_t rows = x->rows * x->shape->executors;
-    tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", rows, x->p->e);
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_shared(x->t, tile_numbered(x->t, "ROWS", n), "f32[q:%d]", rows);
+    tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", x->rows * x->shape->executors, row_length(x->p));
 }
 
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s)
 {
-    return s->rows * s->executors * (p->e + (int32_t)p->hooks->state_count) * 4;
+    return s->rows * s->executors * row_length(p) * 4;
+}
+
+/* Variables of warp [n]: the first one's become those of all. */
+static const char *sums_of(Lanes *x, int32_t n)
+{
+    return n ? tile_text(x->t, "part_%d", n) : "part";
+}
+
+static const char *state_of(Lanes *x, uint32_t state, int32_t n)
+{
+    return n ? tile_text(x->t, "other%u_%d", state, n) : tile_text(x->t, "state%u", state);
+}
+
+static const char *states_of(Lanes *x, int32_t n)
+{
+    AuText all = {.arena = x->arena};
+    for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
+        au_text_add(&all, ", %s", state_of(x, s, n));
+    return au_text_str(&all);
 }
 
 /* The part of the sums that this warp joins. */
-static void load_part(Lanes *x, const char *to, const char *states, const char *part)
+static void load_part(Lanes *x, int32_t n)
 {
     const int32_t share = x->p->e / x->shape->executors;
-    tile_load(x->t, to, "PARTS[%s * %d +: %d, self * %d +: %d] as [q, e] @ %s.C", part, x->rows,
-              x->rows, share, share, x->atom->name);
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_load(x->t, tile_text(x->t, "%s%u", states, n), "%s like row_like",
-                  state_rows(x, n, part));
+    const char *part = tile_text(x->t, "%d", n);
+    tile_load(x->t, sums_of(x, n), "PARTS[%s * %d +: %d, self * %d +: %d] as [q, e] @ %s.C", part,
+              x->rows, x->rows, share, share, x->atom->name);
+    for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
+        tile_load(x->t, state_of(x, s, n), "%s like row_like", state_rows(x, s, part));
 }
 
+/* Neighbours, then pairs of these: who waits for whom is a chain of as few joins as can be. */
 static void join_parts(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *states = lanes_states(x), *others = lanes_states_called(x, "other");
-    load_part(x, "part", "state", "0");
-    for (int32_t n = 1; n < x->shape->executors; n++) {
-        load_part(x, "further", "other", tile_text(t, "%d", n));
-        tile_set(t, tile_text(t, "first, second%s", states), "online_join(b, h, i%s%s)", states,
-                 others);
-        tile_set(t, "part", "part * first + further * second");
-    }
+    const int32_t count = x->shape->executors;
+    for (int32_t n = 0; n < count; n++) load_part(x, n);
+    for (int32_t apart = 1; apart < count; apart *= 2)
+        for (int32_t n = 0; n + apart < count; n += 2 * apart) {
+            tile_set(t, tile_text(t, "first, second%s", states_of(x, n)),
+                     "online_join(b, h, i%s%s)", states_of(x, n), states_of(x, n + apart));
+            tile_set(t, sums_of(x, n), "%s * first + %s * second", sums_of(x, n),
+                     sums_of(x, n + apart));
+        }
 }
 
 void warps_join_warps(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_store(t, "acc -> PARTS[self * %d +: %d, :] as [q, e]", x->rows, x->rows);
+    tile_store(t, "acc -> PARTS[self * %d +: %d, 0 +: %d] as [q, e]", x->rows, x->rows, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_store(t, "state%u -> %s", n, state_rows(x, n, "self"));
     tile_sync(t, "all");

@@ -217,6 +217,8 @@ AuTileHandle tile_arg_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileM
 
 void tile_resident(AuTileBuild *t, int32_t blocks) { t->kernel->resident = blocks; }
 
+void tile_coarse(AuTileBuild *t) { t->kernel->is_coarse = true; }
+
 void tile_written(AuTileBuild *t, int32_t instructions) { t->written = instructions; }
 
 void tile_grid_(AuTileBuild *t, AuTileWhere at, AuTileTemplate axes)

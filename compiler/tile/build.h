@@ -72,6 +72,7 @@ AuTileHandle tile_arg_(AuTileBuild *t, AuTileWhere at, const char *name, AuTileM
 void tile_grid_(AuTileBuild *t, AuTileWhere at, AuTileTemplate axes);
 /* Blocks that a processor shall have registers for. */
 void tile_resident(AuTileBuild *t, int32_t blocks);
+void tile_coarse(AuTileBuild *t);
 /* Of kernels that begin from here on: instructions at most where loops over registers are written out. */
 void tile_written(AuTileBuild *t, int32_t instructions);
 #define tile_let(t, names, ...)                                                                    \

@@ -147,7 +147,7 @@ static bool same_kernel(const AuTileKernel *a, const AuTileKernel *b)
 {
 #define SAME_GRID(x, y) (same_text((x).name, (y).name) && same_expr((x).extent, (y).extent))
     if (!same_text(a->name, b->name) || a->resident != b->resident || a->written != b->written ||
-        !same_body(&a->lets, &b->lets))
+        a->is_coarse != b->is_coarse || !same_body(&a->lets, &b->lets))
         return false;
     SAME_LISTS(a->args, b->args, same_memory);
     SAME_LISTS(a->grid, b->grid, SAME_GRID);

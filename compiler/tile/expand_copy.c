@@ -229,6 +229,7 @@ static void copy_kernel(Expand *x, const AuTileKernel *k)
     }
     out->resident = k->resident;
     out->written = k->written;
+    out->is_coarse = k->is_coarse;
     for (uint32_t i = 0; i < k->grid.count; i++) {
         const AuTileGridAxis g = {keep(x, k->grid.at[i].name),
                                   expand_expr(x, NULL, k->grid.at[i].extent)};

@@ -295,6 +295,7 @@ static void print_signature(const AuTileKernel *k, AuText *out)
     au_text_add(out, ")");
     if (k->resident) au_text_add(out, " resident %d", k->resident);
     if (k->written) au_text_add(out, " written %d", k->written);
+    if (k->is_coarse) au_text_add(out, " coarse");
     au_text_add(out, " {\n");
 }
 

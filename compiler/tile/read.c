@@ -79,6 +79,7 @@ void read_grid(Reader *r, AuTileKernel *k)
     expect(r, ")");
     if (accept(r, "resident")) k->resident = read_count(r);
     if (accept(r, "written")) k->written = read_count(r);
+    if (accept(r, "coarse")) k->is_coarse = true;
 }
 
 AuTileSegment read_segment(Reader *r)

@@ -64,6 +64,7 @@ static const Mistake static_mistakes[] = {
     {AU_E0807, "earlier memory in a loop before the wait", EARLIER "for %1 = 0 to 4 step 1 {\n%2 = load.f32 @t[%1]\n}\ngrid_wait\n}\n", "nobody has waited"},
     {AU_E0807, "earlier memory and no wait", EARLIER "store @t[0], 1.0\n}\n", "nobody has waited"},
     {AU_E0807, "earlier memory of the block", "kernel k lanes 4 warps 1\nmemory @s: shared f32[4] earlier\n{\ngrid_wait\n}\n", "of which no earlier kernel knows"},
+    {AU_E0804, "a wait for what is no whole number", EARLIER "%1 = lane.i32\n%2 = cvt.f32 %1\ngrid_wait %2\n}\n", "what is there before the wait is an i32"},
     {AU_E0803, "two waits", EARLIER "grid_wait\ngrid_wait\n}\n", "stands once in a kernel"},
     {AU_E0803, "a wait of some", EARLIER "if true {\ngrid_wait\n}\n}\n", "outside of loops and conditions"},
     {AU_E0803, "grid_next in a loop", EARLIER "for %1 = 0 to 4 step 1 {\ngrid_next\n}\n}\n", "outside of loops and conditions"},
