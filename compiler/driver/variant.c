@@ -311,30 +311,53 @@ static AuExpr have_one_value_head(AuAttn *a)
     return attn_op2(a, AU_OP_EQ, rest, attn_i32(a, 0, at), at);
 }
 
-/* "S <= 32"; of kernels that have the rows of all heads of a group, "S <= 8 && S * H <= 16 * Hk", beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
-static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, int32_t limit,
-                          int32_t rows_of_group, bool leaves_mixed)
+/* What kernels for few queries are taken for. */
+typedef struct Few {
+    int32_t queries, rows; /* at most: of a head, of the heads that share keys */
+    bool
+        more; /* more rows, too, where kernels for any number waste most of a block or of the processors */
+    bool leaves_mixed;
+} Few;
+
+/* "S <= 32 && S * H <= 64 * Hk", or "(S <= 32 || S <= 128 && B * S * H <= 4096)": measured (an H200, bf16, keys in pages of 16, 32 heads on 8, us by kernels for any
+ * number and by these: 17 rows of one sequence of 65536 keys 1043 and 138, of 64 sequences of 4096 keys 1118 and 558; 64 rows 1046 and 347, 1143 and 1505; 5 rows of 32
+ * heads on 2 over 16384 keys 261 and 19). */
+static AuExpr has_few_rows(AuAttn *a, const Few *few, bool invariant)
+{
+    const AuSpan at = a->span;
+    const AuExpr queries = most_queries(a), heads = a->tensors[0].axes[1],
+                 rows = attn_op2(a, AU_OP_MUL, queries, heads, at),
+                 is_few = attn_op2(a, AU_OP_LE, queries, attn_i32(a, few->queries, at), at);
+    if (!few->more) {
+        const AuExpr most =
+            attn_op2(a, AU_OP_MUL, attn_i32(a, few->rows, at), a->tensors[1].axes[1], at);
+        return attn_op2(a, AU_OP_AND, is_few, attn_op2(a, AU_OP_LE, rows, most, at), at);
+    }
+    if (invariant) return is_few; /* whatever the batch is */
+    const AuExpr some = attn_op2(a, AU_OP_LE, queries, attn_i32(a, SCHEDULE_MORE_QUERIES, at), at),
+                 all = attn_op2(a, AU_OP_MUL, sequences(a), rows, at),
+                 leave = attn_op2(a, AU_OP_LE, all, attn_i32(a, SCHEDULE_MORE_ROWS, at), at);
+    return attn_op2(a, AU_OP_OR, is_few, attn_op2(a, AU_OP_AND, some, leave, at), at);
+}
+
+/* "S <= 32", of kernels that have the rows of all heads of a group as above, beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
+static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, const Few *few)
 {
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
-    const AuExpr queries = most_queries(a);
     if (v->queries == AU_PAGED_QUERIES && !v->boxes) return true; /* pages of any size */
-    AuExpr test = v->queries == AU_PAGED_QUERIES ? attn_bool(a, true, at)
-                  : v->queries == AU_MIXED_QUERIES
-                      ? are_mixed(a, v->invariant, true)
-                      : attn_op2(a, AU_OP_LE, queries, attn_i32(a, limit, at), at);
-    if (v->queries == AU_DECODE_QUERIES) {
-        const AuExpr rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
-                     most = attn_op2(a, AU_OP_MUL, attn_i32(a, rows_of_group, at),
-                                     a->tensors[1].axes[1], at);
-        test = attn_op2(a, AU_OP_AND, test, attn_op2(a, AU_OP_LE, rows, most, at), at);
-    }
+    AuExpr test = v->queries == AU_PAGED_QUERIES   ? attn_bool(a, true, at)
+                  : v->queries == AU_MIXED_QUERIES ? are_mixed(a, v->invariant, true)
+                  : v->queries == AU_DECODE_QUERIES
+                      ? has_few_rows(a, few, v->invariant)
+                      : attn_op2(a, AU_OP_LE, most_queries(a), attn_i32(a, few->queries, at), at);
     if ((v->queries == AU_DECODE_QUERIES || v->queries == AU_MIXED_QUERIES) &&
         schedule_has_value_heads(a))
         test = attn_op2(a, AU_OP_AND, test, have_one_value_head(a), at);
     if (v->form == AU_FEW_CROWDED || v->form == AU_FEW_TALL)
         test = attn_op2(a, AU_OP_AND, test, has_form(a, v->form), at);
-    if (leaves_mixed) test = attn_op2(a, AU_OP_AND, test, are_mixed(a, v->invariant, false), at);
+    if (few->leaves_mixed)
+        test = attn_op2(a, AU_OP_AND, test, are_mixed(a, v->invariant, false), at);
     if (v->balanced) {
         const AuExpr several = attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_UNEVEN_SEQUENCES, at),
                                         sequences(a), at),
@@ -366,10 +389,13 @@ static int32_t few_limit(AuArena *arena, const AuProblem *p, AuOperation operati
 static bool begin_few(AuArena *arena, AuDiags *diags, AuVariant *v, const AuProblem *p,
                       AuHooks *hooks, int32_t limit)
 {
-    const bool few_rows = v->queries == AU_FEW_QUERIES || v->queries == AU_SOME_QUERIES,
-               leaves_mixed = few_rows && may_be_mixed(v->attn) && p->caps->has_private &&
-                              schedule_takes_mixed(arena, p);
-    return set_condition(arena, diags, v, limit, schedule_decode_rows(arena, p), leaves_mixed) &&
+    const bool few_rows = v->queries == AU_FEW_QUERIES || v->queries == AU_SOME_QUERIES;
+    const Few few = {.queries = limit,
+                     .rows = schedule_decode_rows(arena, p),
+                     .more = schedule_takes_more_rows(arena, p),
+                     .leaves_mixed = few_rows && may_be_mixed(v->attn) && p->caps->has_private &&
+                                     schedule_takes_mixed(arena, p)};
+    return set_condition(arena, diags, v, &few) &&
            (v->queries == AU_PAGED_QUERIES || hooks_join(hooks, diags, v->attn));
 }
 
@@ -479,7 +505,9 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     }
     const int32_t tile =
         v->schedule->shape.query_tile; /* has all rows of the heads that share keys */
-    if (backward && v->queries && !set_condition(arena, diags, v, tile, tile, false)) return false;
+    if (backward && v->queries &&
+        !set_condition(arena, diags, v, &(Few){.queries = tile, .rows = tile}))
+        return false;
     if (!boxes && why && !v->queries)
         v->schedule->name = au_format(arena, "%s # no boxes: %s", v->schedule->name, why);
     if (backward && !v->queries && !v->boxes && !few_limit(arena, &problem, v->operation, &why) &&

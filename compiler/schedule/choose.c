@@ -109,6 +109,15 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *p)
                                                                    : WARPS_WIDE_ROWS;
 }
 
+/* Of sequences that share keys and of queries in a layout bounds of rows are known to other kernels, too. */
+bool schedule_takes_more_rows(AuArena *arena, const AuProblem *p)
+{
+    return p->queries == AU_DECODE_QUERIES && !p->attn->queries.layout &&
+           !p->attn->keys.has_groups && schedule_family(p->attn)->name == AU_FAMILY_ONLINE &&
+           schedule_warps_decode_limit(arena, p) &&
+           schedule_decode_rows(arena, p) == WARPS_DECODE_ROWS;
+}
+
 bool schedule_takes_mixed(AuArena *arena, const AuProblem *p)
 {
     AuShape shape;

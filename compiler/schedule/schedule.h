@@ -253,6 +253,13 @@ enum { LANES_PACKED_BESIDE = 64 };
 bool schedule_joins_warps(AuArena *arena, const AuProblem *p);
 /* choose.c: of the kernels that there are for the problem. */
 int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
+/* Do kernels of forward for few queries, which have parts of the keys, take more rows where others have too few blocks, or blocks of which most rows
+ * are none? */
+bool schedule_takes_more_rows(AuArena *arena, const AuProblem *problem);
+enum {
+    SCHEDULE_MORE_QUERIES = 128, /* of a head: a block's of kernels for any number */
+    SCHEDULE_MORE_ROWS = 4096    /* of all heads and sequences, which leave processors to others */
+};
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
 enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which pages that come by boxes must be multiples */
 
