@@ -1,4 +1,5 @@
-/* warps_join.c - the end of forward kernels for few queries, whose warps share their rows and have each its part of the keys.
+/* warps_join.c - the end of forward kernels for few queries, whose warps share their rows and have each its part of the keys; or several have the same
+ * keys, and each a part of the channels.
  *
  * Each warp puts its output so far and its row states into shared memory; after a barrier each takes its part of the channels
  * of all of them, one after the other, in the same order, so a result does not depend on who was first. Row states are few:
@@ -11,9 +12,11 @@ static const char *state_rows(Lanes *x, uint32_t state, const char *part)
     return tile_text(x->t, "ROWS%u[%s * %d +: %d] as [q]", state, part, x->rows, x->rows);
 }
 
+static int32_t key_groups(const AuShape *s) { return s->executors / schedule_row_sharers(s); }
+
 void warps_join_memories(Lanes *x)
 {
-    const int32_t rows = x->rows * x->shape->executors;
+    const int32_t rows = x->rows * key_groups(x->shape);
     tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", rows, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_shared(x->t, tile_numbered(x->t, "ROWS", n), "f32[q:%d]", rows);
@@ -21,7 +24,7 @@ void warps_join_memories(Lanes *x)
 
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s)
 {
-    return s->rows * s->executors * (p->e + (int32_t)p->hooks->state_count) * 4;
+    return s->rows * key_groups(s) * (p->e + (int32_t)p->hooks->state_count) * 4;
 }
 
 /* The part of the sums that this warp joins. */
@@ -40,7 +43,7 @@ static void join_parts(Lanes *x)
     AuTileBuild *t = x->t;
     const char *states = lanes_states(x), *others = lanes_states_called(x, "other");
     load_part(x, "part", "state", "0");
-    for (int32_t n = 1; n < x->shape->executors; n++) {
+    for (int32_t n = 1; n < key_groups(x->shape); n++) {
         load_part(x, "further", "other", tile_text(t, "%d", n));
         tile_set(t, tile_text(t, "first, second%s", states), "online_join(b, h, i%s%s)", states,
                  others);
@@ -51,9 +54,14 @@ static void join_parts(Lanes *x)
 void warps_join_warps(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_store(t, "acc -> PARTS[self * %d +: %d, :] as [q, e]", x->rows, x->rows);
+    const int32_t sharers = schedule_row_sharers(x->shape);
+    const char *group = lanes_group(x);
+    tile_store(t, "acc -> PARTS[%s * %d +: %d, %s] as [q, e]", group, x->rows, x->rows,
+               warps_own_channels(x).span);
+    if (sharers > 1) tile_if(t, "self %% %d == 0", sharers); /* they have the same */
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> %s", n, state_rows(x, n, "self"));
+        tile_store(t, "state%u -> %s", n, state_rows(x, n, group));
+    if (sharers > 1) tile_end(t);
     tile_sync(t, "all");
     join_parts(x);
 }
