@@ -166,7 +166,7 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
         return 0; /* other kernels of fewer rows take none of them, or run where all have few */
     if (attn_is_for_calls(p->attn) && !p->caps->has_private) return 0;
     if (schedule_warps_forward_shape(arena, &usual, &shape, &why))
-        return schedule_warps_limit(arena, p, shape.rows * shape.executors);
+        return schedule_warps_limit(arena, p, shape.rows * warps_row_groups(&shape));
     return p->tf32 ? 0 : schedule_lanes_limit(p, p->queries);
 }
 

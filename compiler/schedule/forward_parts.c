@@ -5,10 +5,18 @@
 
 #include <string.h>
 
+int32_t schedule_row_sharers(const AuShape *s) { return s->column_parts > 1 ? s->column_parts : 1; }
+
+const char *lanes_group(Lanes *x)
+{
+    const int32_t sharers = schedule_row_sharers(x->shape);
+    return sharers > 1 ? tile_text(x->t, "self / %d", sharers) : "self";
+}
+
 const char *lanes_first_row(Lanes *x)
 {
     if (x->on_cpu || x->shape->keys_apart) return tile_text(x->t, "mb * %d", x->block);
-    return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
+    return tile_text(x->t, "mb * %d + %s * %d", x->block, lanes_group(x), x->rows);
 }
 
 const char *lanes_modified_query(Lanes *x, const char *row)
@@ -19,7 +27,8 @@ const char *lanes_modified_query(Lanes *x, const char *row)
 
 int32_t lanes_keys(const Lanes *x)
 {
-    const int32_t apart = x->shape->keys_apart ? x->shape->executors : 1;
+    const int32_t apart =
+        x->shape->keys_apart ? x->shape->executors / schedule_row_sharers(x->shape) : 1;
     return lanes_piece(x, x->shape->key_tile) / (x->key_parts ? x->key_parts : apart);
 }
 
@@ -251,7 +260,7 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
     const int32_t keys = x->shape->key_tile, own = lanes_keys(x);
     const char *part = x->key_parts                  ? tile_text(t, "self %% %d", x->key_parts)
                        : lanes_piece(x, keys) < keys ? "piece"
-                                                     : "self";
+                                                     : lanes_group(x);
     tile_set(t, "j", "%s * %d%s + iota(kv:%d)", tile, keys,
              own < keys ? tile_text(t, " + %s * %d", part, own) : "", own);
     lanes_scale_scores(x);

@@ -449,7 +449,9 @@ void lanes_rest_kernel(Lanes *of)
     rest_grid(x);
     lanes_let_key_length(x);
     tile_role(t, "core", lanes_shares_tiles(x) ? x->shape->executors : 0, lanes_executor(x), 0);
-    tile_if(t, "mb * %d + %d > %s", x->block, x->block, end);
+    const int32_t sharers = schedule_row_sharers(x->shape);
+    const char *first = sharers > 1 ? tile_text(t, "self %% %d == 0 && ", sharers) : "";
+    tile_if(t, "%smb * %d + %d > %s", first, x->block, x->block, end);
     sums_of_rows(x, "score", "kv", x->shape->key_tile, "");
     sums_of_rows(x, "acc", "e", x->p->e, " = 0.0");
     lanes_declare_rows(x);

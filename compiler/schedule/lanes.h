@@ -145,6 +145,10 @@ bool lanes_list_by_head(
     const Lanes *x); /* else all heads share the lists: their head axis has one element */
 
 /* ---- forward_parts.c */
+/* Warps with the same rows (backward: keys), of which each makes all weights, and sums of a part of the channels; 1: none shares its rows so. */
+int32_t schedule_row_sharers(const AuShape *s);
+const char *
+lanes_group(Lanes *x); /* the executor's number, those with the same rows counted once */
 const char *lanes_first_row(Lanes *x); /* the executor's first query row */
 /* `raw` of row [row] as q_mod changes it, rounded to the operand type, as backward has it: weights of both must be the same. As it is held. */
 const char *lanes_modified_query(Lanes *x, const char *row);

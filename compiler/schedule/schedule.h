@@ -88,7 +88,7 @@ typedef struct AuShape {
     /* warps: */
     int32_t rows, stages;             /* query rows of a warp; tiles of keys in shared memory */
     int32_t query_tile, column_parts; /* backward: queries a tile (of which there are stages); warps
-                                         that share their [rows] keys */
+                                         that share their [rows] keys, forward: rows */
     int32_t
         sharing; /* trips to memory that it costs to read keys once that sequences share: groups that save less
                         are read by each of their sequences; 0: none is */

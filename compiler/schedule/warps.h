@@ -29,6 +29,8 @@ int32_t warps_lane_registers(const AuProblem *p);
 int32_t warps_decode_resident(const AuProblem *p, const AuShape *shape);
 /* By how much longer a tile takes with so few warps on a processor, which hide less. */
 double warps_enough(const AuProblem *p, int32_t warps);
+/* Warps of a block with rows of their own, each with those that have the same (schedule_row_sharers) counted once. */
+int32_t warps_row_groups(const AuShape *s);
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out);
 void warps_layouts(Lanes *x); /* of kernels of rows and of lists */
 void warps_across(Lanes *x, const char *name,
@@ -154,6 +156,12 @@ void warps_forward_load_tiles(Lanes *x, const char *n);
 void warps_forward_store_tiles(Lanes *x);
 void warps_forward_memories(Lanes *x);
 /* The warp's rows of a tile with queries. */
+/* Channels of the values that the warp sums, all or its part of them. */
+typedef struct WarpsChannels {
+    int32_t count;
+    const char *span;
+} WarpsChannels;
+WarpsChannels warps_own_channels(Lanes *x);
 AuTileHandle warps_own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes);
 void warps_forward_issue_rows(Lanes *x); /* queries, once; */
 /* Instead, rows of all heads that share keys, whose numbers are the tiles h and i. */
@@ -173,6 +181,9 @@ const char *warps_forward_tokens(Lanes *x); /* of a tile of keys and values */
 /* The rows of a tile of keys or values that this warp multiplies, an index. */
 const char *warps_forward_keys(Lanes *x);
 /* Shape `far`: rows of keys of tile [n], of which the warp has [share]; the values that it multiplies, and what of tile [n] will be read soon. */
+/* Rows in a layout: sequences have fewer than blocks do, or none, which is no surface. What follows is for warps whose first own row, [first], is one of the
+ * sequence; to be ended. False: for all warps, there is nothing to end. */
+bool warps_begin_far(Lanes *x, LanesSide side, const char *first);
 AuTileHandle warps_far_rows(Lanes *x, LanesRows view, const char *n, int32_t share, bool by_weight);
 AuTileHandle warps_forward_far_values(Lanes *x);
 void warps_forward_ask_for(Lanes *x, const char *n);

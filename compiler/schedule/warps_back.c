@@ -137,7 +137,6 @@ const char *warps_back_refusal(AuArena *arena, const AuProblem *p)
 Lanes warps_back_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
 {
     Lanes x = warps_begin(arena, t, p, out);
-    x.block = x.rows * out->shape.executors / out->shape.column_parts;
     x.values_joined = true;
     x.heads_apart = warps_heads_apart(p);
     x.with_dq = !warps_dq_is_apart(p) && !out->shape.far;

@@ -109,6 +109,8 @@ void warps_issue_next(Lanes *x);
 void warps_clear_other_channels(Lanes *x);
 
 /* ---- warps_pairs.c */
+/* Opens what is for warps with keys of the sequence; false: it is for all. */
+bool warps_begin_keys(Lanes *x);
 int32_t warps_pair_columns(const Lanes *x); /* queries whose pairs a warp has at once */
 void warps_hold_keys(Lanes *x);             /* keys and values in registers, once */
 /* Pairs of the warp's keys, part after part; dK and dV of them, unless warps share keys. */

@@ -179,8 +179,9 @@ static const char *refusal_of_far(const Lanes *x)
     if (!tile_takes_surfaces(p->caps))
         return au_format(x->arena, "operands straight from tensors, which %s has no loads for",
                          p->caps->name);
-    if (p->attn->keys.layout || p->attn->queries.layout)
-        return "operands straight from tensors, of packed or padded rows, or of pages";
+    if (attn_has_layout(p->attn) && !(p->caps->loads & TILE_LOADS_BLOCK))
+        return "operands straight from tensors, of packed or padded rows";
+    if (p->attn->keys.layout == AU_LAYOUT_PAGED) return "operands straight from tensors, of pages";
     if (!x->own_v || p->hooks->dot_count || warps_heads_apart(p))
         return "operands straight from tensors, of further products, of values among keys or with "
                "heads of their own";

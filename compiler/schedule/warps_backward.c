@@ -121,10 +121,12 @@ static void dkdv(Lanes *x)
     warps_back_memories(x);
     fragments(x);
     if (!x->shape->far) warps_issue_keys(x);
+    const bool some = warps_begin_keys(x);
     if (x->shape->keys_in_registers) warps_hold_keys(x);
     if (warps_turned_keys_are_held(x)) warps_hold_turned_keys(x);
     warps_clear_other_channels(x);
     walk_queries(x);
+    if (some) tile_end(t);
     warps_end_weights(x);
     store_gradient(x, 1, "K", warps_keys_width(x));
     if (x->own_v) store_gradient(x, 2, "V", warps_values_width(x));

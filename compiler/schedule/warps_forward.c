@@ -150,19 +150,30 @@ static void fragments(Lanes *x)
     AuTileBuild *t = x->t;
     lanes_declare_scores(
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
-    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s = 0.0", x->rows, x->p->e, warps_sums_layout(x));
+    tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s = 0.0", x->rows, warps_own_channels(x).count,
+              warps_sums_layout(x));
     lanes_declare_rows(x);
 }
 
 static void store_output(Lanes *x)
 {
     if (warps_rows_are_direct(x->p, x->shape)) {
-        tile_store(x->t, "%s(out) -> o[%s, :] clip", x->operand, lanes_query_place(x));
+        tile_store(x->t, "%s(out) -> o[%s, %s] clip", x->operand, lanes_query_place(x),
+                   warps_own_channels(x).span);
         return;
     }
     const AuTileHandle rows = warps_own_rows(x, TILE_NAME("Q"), x->p->e, "q, e");
     tile_store(x->t, "%s(out) -> %v", x->operand, rows);
     tile_copy(x->t, "%v -> o[%s, :] clip", rows, lanes_query_place(x));
+}
+
+/* Warps with the same rows have the same. */
+static void store_finals(Lanes *x)
+{
+    const int32_t sharers = schedule_row_sharers(x->shape);
+    if (sharers > 1) tile_if(x->t, "self %% %d == 0", sharers);
+    lanes_store_finals(x);
+    if (sharers > 1) tile_end(x->t);
 }
 
 void warps_forward_kernel(Lanes *x)
@@ -174,6 +185,7 @@ void warps_forward_kernel(Lanes *x)
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     lanes_begin_listed(x);
+    const bool some = warps_begin_far(x, LANES_QUERIES, lanes_first_row(x));
     fragments(x);
     const bool staged = warps_forward_stages_rows(x->p, x->shape);
     if (staged)
@@ -194,8 +206,9 @@ void warps_forward_kernel(Lanes *x)
             warps_forward_stage_output(x);
         else
             store_output(x);
-        lanes_store_finals(x);
+        store_finals(x);
     }
+    if (some) tile_end(t);
     lanes_end_listed(x);
     tile_end(t);
     tile_end(t);

@@ -193,10 +193,22 @@ const char *warps_forward_keys(Lanes *x)
 
 /* ---- operands straight from tensors */
 
-/* Rows of tile [n], from the first that the warp multiplies or asks for on, of which it has [share]. */
+bool warps_begin_far(Lanes *x, LanesSide side, const char *first)
+{
+    const bool keys = side == LANES_KEYS;
+    if (!x->shape->far || !(x->p->caps->loads & TILE_LOADS_BLOCK) ||
+        !(keys ? x->p->attn->keys : x->p->attn->queries).layout)
+        return false;
+    tile_if(x->t, "%s >= 0 && %s < %s", first, first, keys ? lanes_key_end(x) : lanes_query_end(x));
+    return true;
+}
+
+/* Rows of tile [n], from the first that the warp multiplies or asks for on, of which it, and who has the same rows, has [share]. */
 AuTileHandle warps_far_rows(Lanes *x, LanesRows view, const char *n, int32_t share, bool by_weight)
 {
-    const char *own = share == x->shape->key_tile ? "" : tile_text(x->t, " + self * %d", share),
+    const int32_t sharers = share * x->shape->executors / x->shape->key_tile;
+    const char *warp = sharers > 1 ? tile_text(x->t, "self / %d", sharers) : "self",
+               *own = share == x->shape->key_tile ? "" : tile_text(x->t, " + %s * %d", warp, share),
                *rows = tile_text(x->t, "%s * %d%s +: %d", n, x->shape->key_tile, own, share);
     return lanes_at(
         x, view,
@@ -210,12 +222,15 @@ static AuTileHandle far_keys(Lanes *x, uint32_t term, const char *n, int32_t sha
     return warps_far_rows(x, keys, n, share, term == 0 && !x->own_v);
 }
 
-static AuTileHandle far_values(Lanes *x, const char *n, int32_t share)
+static AuTileHandle far_values(Lanes *x, const char *n, int32_t share, const char *channels)
 {
-    return warps_far_rows(x, lanes_operand_rows(x, 2, ":"), n, share, true);
+    return warps_far_rows(x, lanes_operand_rows(x, 2, channels), n, share, true);
 }
 
-AuTileHandle warps_forward_far_values(Lanes *x) { return far_values(x, "n", lanes_keys(x)); }
+AuTileHandle warps_forward_far_values(Lanes *x)
+{
+    return far_values(x, "n", lanes_keys(x), warps_own_channels(x).span);
+}
 
 /* The warps of a block share out what they all take. */
 void warps_forward_ask_for(Lanes *x, const char *n)
@@ -223,7 +238,7 @@ void warps_forward_ask_for(Lanes *x, const char *n)
     const int32_t share = x->shape->key_tile / x->shape->executors;
     for (uint32_t term = 0; term < lanes_term_count(x); term++)
         tile_prefetch(x->t, "%v", far_keys(x, term, n, share));
-    if (x->own_v) tile_prefetch(x->t, "%v", far_values(x, n, share));
+    if (x->own_v) tile_prefetch(x->t, "%v", far_values(x, n, share, ":"));
 }
 
 AuTileHandle warps_forward_key(Lanes *x, uint32_t n)
@@ -235,6 +250,15 @@ AuTileHandle warps_forward_key(Lanes *x, uint32_t n)
 }
 
 /* ---- the warp's rows of queries */
+
+WarpsChannels warps_own_channels(Lanes *x)
+{
+    const int32_t sharers = schedule_row_sharers(x->shape), count = x->p->e / sharers;
+    return (WarpsChannels){
+        .count = count,
+        .span =
+            sharers > 1 ? tile_text(x->t, "self %% %d * %d +: %d", sharers, count, count) : ":"};
+}
 
 AuTileHandle warps_own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes)
 {

@@ -1,4 +1,5 @@
-/* warps_join.c - the end of forward kernels for few queries, whose warps share their rows and have each its part of the keys.
+/* warps_join.c - the end of forward kernels for few queries, whose warps share their rows and have each its part of the keys; or several have the same
+ * keys, and each a part of the channels.
  *
  * Each warp puts its output so far and its row states into shared memory; after a barrier each takes its part of the channels
  * of all of them, in pairs, in the same order, so a result does not depend on who was first. Row states are few:
@@ -22,14 +23,16 @@ static const char *state_rows(Lanes *x, uint32_t state, const char *part)
                      x->p->e + (int32_t)state);
 }
 
+static int32_t key_groups(const AuShape *s) { return s->executors / schedule_row_sharers(s); }
+
 void warps_join_memories(Lanes *x)
 {
-    tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", x->rows * x->shape->executors, row_length(x->p));
+    tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", x->rows * key_groups(x->shape), row_length(x->p));
 }
 
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s)
 {
-    return s->rows * s->executors * row_length(p) * 4;
+    return s->rows * key_groups(s) * row_length(p) * 4;
 }
 
 /* Variables of warp [n]: the first one's become those of all. */
@@ -66,7 +69,7 @@ static void load_part(Lanes *x, int32_t n)
 static void join_parts(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const int32_t count = x->shape->executors;
+    const int32_t count = key_groups(x->shape);
     for (int32_t n = 0; n < count; n++) load_part(x, n);
     for (int32_t apart = 1; apart < count; apart *= 2)
         for (int32_t n = 0; n + apart < count; n += 2 * apart) {
@@ -80,9 +83,14 @@ static void join_parts(Lanes *x)
 void warps_join_warps(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_store(t, "acc -> PARTS[self * %d +: %d, 0 +: %d] as [q, e]", x->rows, x->rows, x->p->e);
+    const int32_t sharers = schedule_row_sharers(x->shape);
+    const char *group = lanes_group(x), *channels = sharers > 1 ? warps_own_channels(x).span
+                                                                : tile_text(t, "0 +: %d", x->p->e);
+    tile_store(t, "acc -> PARTS[%s * %d +: %d, %s] as [q, e]", group, x->rows, x->rows, channels);
+    if (sharers > 1) tile_if(t, "self %% %d == 0", sharers); /* they have the same */
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> %s", n, state_rows(x, n, "self"));
+        tile_store(t, "state%u -> %s", n, state_rows(x, n, group));
+    if (sharers > 1) tile_end(t);
     tile_sync(t, "all");
     join_parts(x);
 }

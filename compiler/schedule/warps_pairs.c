@@ -28,8 +28,23 @@ static AuTileHandle own_rows(Lanes *x, bool values, const char *limits)
     return lanes_at(x, lanes_operand_rows(x, values ? 2 : 1, columns), rows);
 }
 
-/* As blocks: to the end of the tensor, since the mask's range may be empty, which is no surface; what pairs of other rows have is masked. */
-static AuTileHandle far_rows(Lanes *x, bool values) { return own_rows(x, values, ""); }
+bool warps_begin_keys(Lanes *x)
+{
+    return (lanes_changed_type(x, 1) || lanes_changed_type(x, 2)) &&
+           warps_begin_far(x, LANES_KEYS,
+                           tile_text(x->t, "nb * %d + %s", x->block, warps_own_keys(x)));
+}
+
+/* As blocks: not to the end of the mask's range, which may be empty and no surface, but of the tensor; what pairs of other rows have is masked. Of rows that
+ * a mod changes nobody wrote those of no sequence: to its end (warps_begin_keys). */
+static AuTileHandle far_rows(Lanes *x, bool values)
+{
+    return own_rows(x, values,
+                    !lanes_changed_type(x, values ? 2 : 1) ? ""
+                    : lanes_is_packed(x, LANES_KEYS)       ? " from kv_start to kv_end"
+                    : x->p->attn->keys.layout              ? " from 0 to kv_length"
+                                                           : "");
+}
 
 /* Of S' and dP': the warp's keys and values. */
 static const char *keys_operand(Lanes *x, bool values)

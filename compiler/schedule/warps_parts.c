@@ -137,6 +137,11 @@ void warps_issue_tile(Lanes *x, AuTileHandle token, LanesRows view, const char *
     warps_issue(x, token, lanes_at(x, view, span), tile_part(x->t, "%v[%s, :]", to, share.to));
 }
 
+int32_t warps_row_groups(const AuShape *s)
+{
+    return s->keys_apart ? 1 : s->executors / schedule_row_sharers(s);
+}
+
 Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule *out)
 {
     const AuShape *shape = &out->shape;
@@ -150,7 +155,7 @@ Lanes warps_begin(AuArena *arena, AuTileBuild *t, const AuProblem *p, AuSchedule
                    .makes_elements = warps_makes_elements(p),
                    .longest_first = p->attn->mask.i != 0,
                    .rows = shape->rows,
-                   .block = shape->rows * (shape->keys_apart ? 1 : shape->executors),
+                   .block = shape->rows * warps_row_groups(shape),
                    .operand = tile_elem(p->operand)->name,
                    .held = tile_elem(p->operand)->name,
                    .atom = warps_atom(p),

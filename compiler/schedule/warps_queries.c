@@ -253,6 +253,7 @@ static void kernel(Lanes *x, Kind kind)
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     if (x->shape->stages > 1) tile_set(t, "at", "0");
     if (ahead) issue_keys(x, "first(keys)", warps_stage(x, false));
+    const bool some = warps_begin_far(x, LANES_QUERIES, lanes_first_row(x));
     begin_rows(x, kind);
     if (x->shape->far) tile_if(t, "k_low < k_high"); /* no surface is empty */
     tile_for_tiles(t, "n", "keys", NULL);
@@ -265,6 +266,7 @@ static void kernel(Lanes *x, Kind kind)
         tile_sync(t, "all");
     }
     finish(x, kind);
+    if (some) tile_end(t);
     tile_end(t);
     tile_end(t);
 }

@@ -43,7 +43,7 @@ static int32_t query_channels(const AuProblem *p, const AuTileAtom *atom)
 
 static int32_t keys_of_warp(const AuShape *s)
 {
-    return s->key_tile / (s->keys_apart ? s->executors : 1);
+    return s->key_tile / (s->keys_apart ? s->executors / schedule_row_sharers(s) : 1);
 }
 
 /* Without shared memory. Blocks straight from tensors are Intel's, whose compiler has sums three times where they are scaled: what products have
@@ -51,16 +51,18 @@ static int32_t keys_of_warp(const AuShape *s)
 static Needs registers_of(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
 {
     const int32_t bytes = tile_elem(p->operand)->bytes, keys = keys_of_warp(s),
+                  channels = p->e / schedule_row_sharers(s),
                   pairs = s->rows * (1 + (int32_t)p->hooks->dot_count) * keys,
                   queries = query_channels(p, atom) * bytes / REGISTER,
                   passing = s->key_tile / s->executors * (query_channels(p, atom) + p->e) * bytes /
                             REGISTER,
-                  scaled = s->far && p->caps->loads & TILE_LOADS_BLOCK && keys > atom->k
-                               ? 2 * s->rows * p->e
+                  scaled = s->far && p->caps->loads & TILE_LOADS_BLOCK &&
+                                   (keys > atom->k || channels < p->e)
+                               ? 2 * s->rows * channels
                                : 0;
     return (Needs){
         .registers =
-            (pairs + s->rows * (p->e + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
+            (pairs + s->rows * (channels + (s->query_in_registers ? queries : 0))) / p->caps->lanes,
         .weights =
             (pairs * (2 + bytes) / REGISTER + (warps_forward_passes(p, s) ? passing : 0) + scaled) /
             p->caps->lanes,
@@ -148,6 +150,20 @@ static int32_t room_of(const AuProblem *p, const AuTileAtom *atom, const AuShape
     return needs.registers + needs.weights > room ? tile_share(caps, caps->moved_held) : room;
 }
 
+/* Warps with the same rows, each with a part of the channels: nobody has all of an output, for functions that ask for that. */
+static const char *refusal_of_columns(const AuProblem *p, const AuShape *s)
+{
+    const int32_t sharers = schedule_row_sharers(s);
+    if (sharers == 1) return NULL;
+    if (!(p->caps->loads & TILE_LOADS_BLOCK) || p->attn->v_in_k || p->unfinished ||
+        p->hooks->has_out_mod)
+        return "parts of the channels, of values among keys, of unfinished results, or beside a "
+               "function of all channels";
+    return s->executors % sharers || p->e % (sharers * warps_atom(p)->n)
+               ? "channels do not divide among the warps that share rows"
+               : NULL;
+}
+
 /* Operands straight from tensors: rows that lie one behind the other, of elements. */
 static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
@@ -156,9 +172,9 @@ static const char *refusal_of_far(AuArena *arena, const AuProblem *p, const AuSh
                          p->caps->name);
     if (p->attn->keys.layout == AU_LAYOUT_PAGED || warps_has_any_codes(p))
         return "operands straight from tensors, of pages or of codes";
-    if (attn_is_packed(p->attn) &&
-        tile_takes_surfaces(p->caps)) /* a sequence without rows is no surface */
+    if (attn_is_packed(p->attn) && p->caps->loads & TILE_LOADS_TENSOR)
         return "operands straight from tensors, of packed rows";
+    if (refusal_of_columns(p, s)) return refusal_of_columns(p, s);
     return s->query_in_registers && s->stages == 1 && !s->via_shared && !s->direct
                ? NULL
                : "operands straight from tensors beside queries in shared memory, or stages";
@@ -179,6 +195,8 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
     if (why) return why;
     const Needs needs = needs_of(p, atom, s);
     if (s->far && refusal_of_far(arena, p, s)) return refusal_of_far(arena, p, s);
+    if (!s->far && schedule_row_sharers(s) > 1)
+        return "parts of the channels beside tiles in shared memory";
     if (atom->of_block && refusal_of_block(p, s)) return refusal_of_block(p, s);
     if (s->query_in_registers && (warps_sums_lie_apart(p) || atom->rounds))
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
@@ -360,17 +378,27 @@ void warps_forward_complete(const AuProblem *p, AuShape *s)
     if (!s->keys_apart) let_maxima_lag(p, s);
 }
 
-/* Operands straight from tensors: the most rows and keys whose fragments registers hold; warps share nothing, so that as many as the processor
+/* Blocks straight from tensors, of the fewest keys, are counted without what scaled sums take (registers_of): the last thing to do. */
+static bool is_counted(const AuProblem *p, const AuShape *s)
+{
+    return !(p->caps->loads & TILE_LOADS_BLOCK) || !s->far || schedule_row_sharers(s) > 1 ||
+           keys_of_warp(s) > warps_atom(p)->k;
+}
+
+/* Operands straight from tensors: the most rows and keys whose fragments registers hold, and the fewest warps with the same rows; warps share nothing, so that as many as the processor
  * has schedulers make a block, whose keys are near all of them. Matrices that a block holds: half as many rows as it has threads, and 64 keys, measured on
  * an H200 (docs/dev/blocks.md, 8). */
 static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
 {
-    static const int32_t keys[] = {128, 64, 32, 16}, keys_of_block[] = {64, 128, 32, 16};
+    static const int32_t keys[] = {128, 64, 32, 16}, keys_of_block[] = {64, 128, 32, 16},
+                         parts[] = {0, 2, 4};
     const AuTileAtom *atom = warps_atom(p);
     const int32_t most_rows = atom->of_block ? atom->lanes / 2 : 2 * atom->m;
-    for (int32_t n = 0; n < 2 * 4; n++) {
+    bool found = false;
+    for (int32_t n = 0; n < 2 * 3 * 4; n++) {
         AuShape s = {.executors = p->caps->schedulers,
-                     .rows = most_rows / (1 + n / 4),
+                     .rows = most_rows / (1 + n / 12),
+                     .column_parts = parts[n / 4 % 3],
                      .key_tile = atom->of_block ? keys_of_block[n % 4] : keys[n % 4],
                      .stages = 1,
                      .query_in_registers = true,
@@ -380,10 +408,11 @@ static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
             schedule_warps_refusal(arena, p, &s))
             continue;
         let_maxima_lag(p, &s);
-        *out = s;
-        return true;
+        if (!found || is_counted(p, &s)) *out = s;
+        if (is_counted(p, &s)) return true;
+        found = true;
     }
-    return false;
+    return found;
 }
 
 /* Of few queries, which have few blocks: warps that share 16 rows and copy their keys themselves, two tiles ahead of each other.
@@ -391,28 +420,34 @@ static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
  * warp does everything. The first that fits; before all others where operands come straight from tensors. */
 static bool few_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
-    static const int32_t warps[] = {4, 2, 1}, keys[] = {32, 16}, stages[] = {2, 1};
-    enum { SHAPES = 3 * 2 * 2 * 2 };
+    static const int32_t warps[] = {4, 2, 1}, keys[] = {32, 16}, stages[] = {2, 1},
+                         parts[] = {0, 2, 4};
+    enum { SHAPES = 3 * 2 * 2 * 2, PARTS = 3 };
     const AuTileAtom *atom = warps_atom(p);
-    for (uint32_t i = 0; i < 2 * SHAPES; i++) {
+    bool found = false;
+    for (uint32_t i = 0; i < (PARTS + 1) * SHAPES; i++) {
         const uint32_t n = i % SHAPES;
+        if (found && i >= PARTS * SHAPES) return true;
         AuShape s = {.executors = warps[n / 8],
                      .rows = atom->m,
                      .stages = stages[n / 2 % 2],
                      .query_in_registers = n % 2 == 0,
-                     .far = i < SHAPES,
-                     .split_segments = splits(p, i < SHAPES)};
-        s.key_tile = keys[n / 4 % 2] * s.executors;
+                     .far = i < PARTS * SHAPES,
+                     .split_segments = splits(p, i < PARTS * SHAPES)};
+        if (s.far) s.column_parts = parts[i / SHAPES];
+        if (s.executors % schedule_row_sharers(&s)) continue;
+        s.key_tile = keys[n / 4 % 2] * s.executors / schedule_row_sharers(&s);
         s.keys_apart = s.executors > 1;
         s.swizzle_span = span_of(p, atom, &s);
         if (s.keys_apart && (!p->hooks->has_join || p->hooks->has_out_mod)) continue;
         *why = schedule_warps_refusal(arena, p, &s);
         if (*why) continue;
         if (s.far) let_maxima_lag(p, &s);
-        *out = s;
-        return true;
+        if (!found || is_counted(p, &s)) *out = s;
+        if (is_counted(p, &s)) return true;
+        found = true;
     }
-    return false;
+    return found;
 }
 
 /* The same shape where no tile passes through registers, for queries that these hold; where tiles pass, too, copies that no register sees were

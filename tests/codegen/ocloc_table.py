@@ -3,7 +3,7 @@
 none spills more, has fewer products in its loop over keys or queries (DPAS), or more instructions or cycles there, than docs/dev/levelzero.md says; and what kernels
 without matrix units keep in private memory, on those and on dg2, whose units have other lanes.
 
-    ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--devices pvc,bmg,dg2] [--kernel forward] [--write]
+    ocloc_table.py AULEC OCLOC PAGE SCRIPT [--widths 64,128] [--types f16,bf16] [--devices pvc,bmg,dg2] [--layouts dense,packed] [--kernel forward] [--write]
 
 OCLOC is what tests/tools/ocloc.sh makes; where it is not there, this is skipped. PAGE has four tables, of bytes a subgroup that are spilled, of
 `DPAS / all instructions` of the shortest loop that has any, of `cycles of products / of all else / bytes by blocks` of that loop, and of private bytes a lane, between the markers `<!-- ocloc TABLE -->` and `<!-- end -->`;
@@ -28,6 +28,13 @@ PRODUCT = {"pvc": 8, "bmg": 16, "lnl": 16}  # cycles of an engine for 8 x 16 x 1
 OPTIONS = "-ze-opt-large-register-file " + PLAIN_OPTIONS  # for modules with matrix units
 END = "<!-- end -->"
 PRIVATE_TYPES = "f32", "f16"
+# What is compiled: how rows lie, a width, devices, what else aulec is told. lnl's compiler makes what bmg's does.
+CONFIGURATIONS = (
+    *(("dense", width, DEVICES, ()) for width in (64, 128)),
+    *(("dense", width, ("pvc", "bmg"), ()) for width in (160, 192)),
+    ("dense", 256, ("pvc", "bmg"), ("--no-grad",)),  # gradients go through shared memory
+    *((layout, width, ("pvc", "bmg"), (f"--layout=S={layout},T={layout}",)) for layout in ("packed", "padded") for width in (64, 128, 192)),
+)
 
 
 def modules(data: bytes) -> list:
@@ -93,10 +100,10 @@ def assemblies(dump: Path) -> dict:
     return found
 
 
-def compiled(given, arch: str, dtype: str, width: int, devices: tuple, options: str, folder: Path):
+def compiled(given, arch: str, dtype: str, width: int, devices: tuple, options: str, folder: Path, told: tuple = ()):
     """Of each kernel on each device: its name without what all have in front, the device, its fields, its loop."""
     out = folder / "modules"
-    subprocess.run([given.aulec, given.script, "--target=levelzero", f"--arch={arch}", f"--dtype={dtype}", f"--width=D={width}", f"--width=E={width}", "--emit=spirv", "-o", out],
+    subprocess.run([given.aulec, given.script, "--target=levelzero", f"--arch={arch}", f"--dtype={dtype}", f"--width=D={width}", f"--width=E={width}", "--emit=spirv", "-o", out, *told],
                    check=True, capture_output=True)
     for module in modules(out.read_bytes()):
         if given.kernel and f"_{arch}_{given.kernel}\0".encode() not in module:
@@ -127,8 +134,11 @@ def measure(given, folder: Path) -> dict:
 
     tables = {"spills": {}, "loops": {}, "cycles": {}, "private": {}}
     for dtype in given.types.split(","):
-        for width in map(int, given.widths.split(",")):
-            for kernel, device, fields, loop in compiled(given, "xe2", dtype, width, among(DEVICES), OPTIONS, folder):
+        for layout, width, devices, told in CONFIGURATIONS:
+            if not (layout in given.layouts.split(",") and str(width) in given.widths.split(",")):
+                continue
+            for kernel, device, fields, loop in compiled(given, "xe2", dtype, width, among(devices), OPTIONS, folder, told):
+                kernel += "" if layout == "dense" else f" {layout}"
                 if fields.get("grf_count") != "256" or int(fields.get("private_size", 0)):
                     sys.exit(f"{kernel} on {device}: {fields}; expected 256 registers and no private memory")
                 tables["spills"][kernel, width, dtype, device] = (int(fields.get("spill_size", 0)),)
@@ -151,7 +161,7 @@ def begin(name: str) -> str:
 
 
 def read(page: str, name: str) -> dict:
-    rows = re.findall(r"\| `(\w+)`, (\d+) \|(.*)\|\n", page.split(begin(name))[1].split(END)[0])
+    rows = re.findall(r"\| `([\w ]+)`, (\d+) \|(.*)\|\n", page.split(begin(name))[1].split(END)[0])
     return {(kernel, int(width), *head): tuple(map(int, re.findall(r"\d+", cell)))
             for kernel, width, cells in rows for head, cell in zip(heads(name), cells.split("|"))}
 
@@ -160,7 +170,7 @@ def table(name: str, measured: dict) -> str:
     text = "| kernel, width | " + " | ".join(f"{dtype}, `{device}`" for dtype, device in heads(name)) + " |\n" + "|---" * (len(heads(name)) + 1) + "|\n"
     for kernel, width in dict.fromkeys(key[:2] for key in sorted(measured)):
         cells = [measured.get((kernel, width, *head), ()) for head in heads(name)]
-        if any(any(cell) for cell in cells) or (kernel == "forward" and name == "spills"):
+        if any(any(cell) for cell in cells) or (kernel.startswith("forward") and name == "spills"):
             text += f"| `{kernel}`, {width} | {' | '.join(' / '.join(map(str, cell)) or '-' for cell in cells)} |\n"
     return text
 
@@ -178,7 +188,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("aulec", "ocloc", "page", "script"):
         parser.add_argument(name, type=Path)
-    parser.add_argument("--widths", default="64,128")
+    parser.add_argument("--widths", default=",".join(dict.fromkeys(str(width) for _, width, *_ in CONFIGURATIONS)))
+    parser.add_argument("--layouts", default=",".join(dict.fromkeys(layout for layout, *_ in CONFIGURATIONS)))
     parser.add_argument("--types", default="f16,bf16")
     parser.add_argument("--devices", default=",".join(dict.fromkeys(DEVICES + PLAIN_DEVICES)))
     parser.add_argument("--kernel", default="", help="modules that have this one")

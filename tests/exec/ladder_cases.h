@@ -556,7 +556,7 @@ static const ExecCase row_gradients[] = {
 };
 static const char *const row_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90a", "tiled-ir:sm_90a", "passed-ir:sm_90a"};
 static const char *const gradient_rungs[] = {"tiled-ir:sm_80", "kernel-ir:sm_80", "kernel-ir:sm_70", "kernel-ir:x86-64-v4", "kernel-ir:sm_90", "kernel-ir:generic", "passed-ir:sm_80",
-                                             "tiled-ir:sm_90a", "kernel-ir:sm_90a"};
+                                             "tiled-ir:sm_90a", "kernel-ir:sm_90a", "kernel-ir:xe2", "tiled-ir:xe2"};
 /* Values that no warp holds: channels of the keys and rows of their own, few rows of queries and more. */
 #define LATENT "../../exec/scripts/latent.attn"
 static const ExecCase latent_cases[] = { /* a part has 256 keys at least */

@@ -31,6 +31,20 @@ static const ExecCase far_cases[] = {
     {"mha.attn", "B=1 H=1 Hk=1 S=33 T=0 D=128 E=128", NULL, NULL},
     {EMPTY, "B=1 H=1 S=20 T=30 D=128 E=128", NULL, NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=40 T=20 D=64 E=64", NULL, "unseen"},
+    /* warps that share rows, each with a part of the channels: two, four, of few queries with keys of their own, too */
+    {"mha.attn", "B=1 H=2 Hk=1 S=70 T=90 D=160 E=160", NULL, "nan dfinals forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=41 T=50 D=192 E=192", NULL, "odd forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=19 T=70 D=256 E=256", NULL, "nan forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=7 T=137 D=160 E=160", NULL, "few nan dfinals forward"},
+    {"mha.attn", "B=1 H=2 Hk=1 S=3 T=150 D=192 E=192", NULL, "few odd forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=9 T=90 D=256 E=256", NULL, "few dfinals forward"},
+    {EMPTY, "B=1 H=1 S=20 T=30 D=32 E=192", NULL, "few unseen forward"},
+    {"documents_bias_sink.attn", "B=1 H=2 S=70 T=70 D=64 E=192", NULL, "sorted dfinals forward"},
+    /* rows in a layout: sequences without any are no surface */
+    {"mha.attn", "B=6 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, "laid ragged padded lengths dfinals"},
+    {"mha.attn", "B=3 H=2 Hk=1 S=70 T=90 D=64 E=192", NULL, "laid packed"},
+    {"gemma_local.attn", "B=4 H=2 Hk=1 S=41 T=90 D=128 E=160", "window=20", "laid ragged lengths"},
+    {"documents_bias_sink.attn", "B=2 H=2 S=90 T=90 D=64 E=64", NULL, "laid packed sorted"},
 };
 /* Operands by the lanes' own loads: whole tiles, tiles that an end, a range or a document cuts, rows that are no vectors, further products, values that
  * are channels of keys, packed and padded rows, no keys, few queries. */

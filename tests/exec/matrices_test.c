@@ -1,6 +1,6 @@
 /* matrices_test.c - scripts whose kernels are of cooperative matrices:
  *
- *     matrices_test DEVICE/ARCHITECTURE|RUNG SCRIPTS [backward|one [CASE]] on a device, or that case alone; widths are small, for a compiler that takes long over matrices
+ *     matrices_test DEVICE/ARCHITECTURE|RUNG SCRIPTS [backward|wide|one [CASE]] on a device, or that case alone; widths are small, for a compiler that takes long over matrices
  *     matrices_test interpreters SCRIPTS [quick]               results and gradients by matrices_forward and matrices_backward on each rung */
 #include "exec.h"
 
@@ -34,6 +34,11 @@ static const ExecCase backward[] = {
     {ALIBI, "B=1 H=3 S=40 T=70 D=16 E=16", NULL, "odd"},
     {PAIR_BIAS, "B=1 H=2 S=37 D=16 E=16", NULL, NULL},
     {EMPTY, "B=2 H=1 S=40 T=37 D=16 E=16", NULL, "unseen"},
+};
+/* Values so wide that warps share rows, each with a part of the channels; few queries, whose warps have keys of their own, too. */
+static const ExecCase wide[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=35 T=70 D=32 E=192", NULL, "nan dfinals forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=5 T=70 D=32 E=256", NULL, "forward"},
 };
 /* And on interpreters: widths in one piece and in several, one row, few of many; grouped heads and heads of their own, masks of data, changed
  * rows, gradients of inputs by key, by query and by pair, rows without a pair, NaN, small weights, sums in one order. */
@@ -110,9 +115,10 @@ int main(int argc, char **argv)
     const char *more = argc > 3 ? argv[3] : "";
     if (strcmp(argv[1], "interpreters") == 0)
         return on_interpreters(argv[2], strcmp(more, "quick") == 0);
-    const bool gradients = strcmp(more, "backward") == 0, one = strcmp(more, "one") == 0;
-    const ExecCase *all = gradients ? backward : cases;
-    size_t count = gradients ? COUNT(backward) : one ? 1 : COUNT(cases);
+    const bool gradients = strcmp(more, "backward") == 0, one = strcmp(more, "one") == 0,
+               of_wide = strcmp(more, "wide") == 0;
+    const ExecCase *all = gradients ? backward : of_wide ? wide : cases;
+    size_t count = gradients ? COUNT(backward) : of_wide ? COUNT(wide) : one ? 1 : COUNT(cases);
     const size_t alone = argc > 4 ? (size_t)strtoul(argv[4], NULL, 10) : count;
     if (alone < count) all += alone, count = 1;
     if (!exec_all(&tally, argv[1], argv[2], all, (unsigned)count, as_f16, NULL)) return 77;
