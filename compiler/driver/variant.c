@@ -451,7 +451,9 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     const AuTileCaps *caps = tile_caps(v->arch->caps);
     const bool finishes =
         v->operation == AU_FORWARD || v->operation == AU_BACKWARD || v->operation == AU_STEP;
-    AuHooks *hooks = hooks_make(arena, diags, a, caps);
+    AuHooks *hooks =
+        hooks_make(arena, diags, a, caps,
+                   v->operation == AU_BACKWARD ? AU_HOOKS_OF_GRADIENTS : AU_HOOKS_OF_RESULTS);
     if (!hooks || (v->grads && !hooks_backward(hooks, diags, a, v->grads))) return false;
     const AuProblem problem = {.attn = a,
                                .hooks = hooks,

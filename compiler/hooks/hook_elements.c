@@ -128,6 +128,19 @@ static AuTileExpr *packed_at(AuHookWriter *w, AuInputPlace place, AuTileExpr *at
                       writer_variable(w, place == AU_PLACE_KEYS ? "kv_start" : "q_start"), at);
 }
 
+/* What lies behind the rows or keys that the sequence has is others', and must not be seen: there inputs are as of the last one, as reads beyond a dense
+ * tensor are. */
+static AuTileExpr *guarded(AuHookWriter *w, AuExpr axis, const AuNode *index, AuTileExpr *at)
+{
+    const AuAttn *a = w->attn;
+    const bool rows = w->guards_rows && index->integer == AU_AX_Q,
+               keys = w->guards_keys && index->integer == AU_AX_KV,
+               of_sequence = axis.i == a->tensors[0].axes[2].i || axis.i == a->tensors[1].axes[2].i;
+    if (index->op != AU_OP_INDEX || !(rows || keys) || !of_sequence) return at;
+    AuTileExpr *length = rows ? writer_query_length(w) : writer_key_length(w);
+    return writer_op2(w, TILE_X_MIN, at, writer_op2(w, TILE_X_SUB, length, writer_integer(w, 1)));
+}
+
 AuTileExpr *writer_input(AuHookWriter *w, AuExpr e)
 {
     const AuNode n = *attn_at(w->attn, e);
@@ -150,6 +163,7 @@ AuTileExpr *writer_input(AuHookWriter *w, AuExpr e)
                 writer_op2(w, TILE_X_SUB, writer_expr(w, t->axes[i]), writer_integer(w, 1));
             at = writer_op3(w, TILE_X_CLAMP, at, writer_integer(w, 0), last);
         }
+        at = guarded(w, t->axes[i], attn_at(w->attn, index), at);
         writer_add_arg(w, ref, packed_at(w, place, at));
     }
     return read_as(w, ref, t->dtype);

@@ -35,6 +35,8 @@ typedef struct AuHookWriter {
         of_sequence; /* of recurrences: positions and the length are the sequence's, `start` and `length` in kernels */
     bool of_extents; /* sizes are those of tensors, whatever a sequence has of them */
     bool in_range;   /* of a mask's range, which counts positions, whatever rows they are */
+    bool guards_rows,
+        guards_keys; /* of layouts: nothing is read behind the rows, the keys, that the sequence has (hooks.c, guard) */
     bool guard_ok; /* in online_fwd: pairs that take no part must be kept out of sums explicitly */
     bool failed;
 } AuHookWriter;

@@ -338,7 +338,20 @@ static void list_needed(AuHooks *h, const AuAttn *a)
     must_call(h, &h->combine, "online_join", true);
 }
 
-AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps)
+/* Executors ask whether any row of a tile has a new maximum (passes/lag.c), or an argument that a polynomial is not for (passes/tanh.c), and what they
+ * then compute has other bits. Rows and keys of a tile that are behind the sequence's end must not answer, or a result depended on who lies there:
+ * they see what the last one sees. Maxima are of keys that the mask has let through, so these answer for tanh alone. */
+static void guard(AuHookWriter *w, const AuTileCaps *caps, bool before_sums)
+{
+    const AuAttn *a = w->attn;
+    const bool lags = w->hooks->free_reference && (caps->lags || caps->group_matrix > 0),
+               has_cap = caps->tanh_near && attn_has_op(a, a->score_mod, AU_OP_TANH);
+    w->guards_rows = before_sums && a->queries.layout && (lags || has_cap);
+    w->guards_keys = before_sums && a->keys.layout && has_cap;
+}
+
+AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps,
+                    AuHooksFor what)
 {
     AuHooks *h = AU_NEW(arena, AuHooks);
     h->module = tile_module_new(arena, caps);
@@ -363,14 +376,18 @@ AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCa
     h->free_reference = attn_has_free_reference(attn);
     h->asks_for_pairs = attn_asks_for_pairs(attn);
     h->state_count = hooks_state_count(attn);
+    guard(&w, caps, what == AU_HOOKS_OF_RESULTS);
     write_pairs(&w);
     write_range(&w);
     if (h->needs_lists) writer_mask_bounds(&w);
     write_init(&w);
     write_forward(&w);
+    guard(&w, caps, false);
     write_end(&w);
+    guard(&w, caps, what == AU_HOOKS_OF_RESULTS);
     if ((h->has_q_mod = attn->q_mod.i != 0))
         write_row_mod(&w, "q_mod", attn->q_mod, "q", "h", "i", "d", false);
+    guard(&w, caps, false);
     if ((h->has_k_mod = attn->k_mod.i != 0))
         write_row_mod(&w, "k_mod", attn->k_mod, "k", "h", "j", "d", false);
     if ((h->has_v_mod = attn->v_mod.i != 0))

@@ -87,8 +87,12 @@ typedef struct AuHooks {
 /* common.c: functions that all schedules use, the same for every attention. */
 const AuTileModule *hooks_common(AuArena *arena, AuDiags *diags);
 
-/* NULL after an error. [caps] only names the module's target. */
-AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps);
+/* What for: gradients have the same functions of rows, and kernels that do not ask what the rows of a tile have beside each other. */
+typedef enum AuHooksFor { AU_HOOKS_OF_RESULTS, AU_HOOKS_OF_GRADIENTS } AuHooksFor;
+
+/* NULL after an error. [caps] names the module's target, and says whether executors ask the rows of a tile together (passes/lag.c, tanh.c). */
+AuHooks *hooks_make(AuArena *arena, AuDiags *diags, AuAttn *attn, const AuTileCaps *caps,
+                    AuHooksFor what);
 
 /* hooks_parts.c: row vectors of the state, the flag `seen` behind the row scales included. */
 uint32_t hooks_state_count(AuAttn *attn);

@@ -45,7 +45,7 @@ void group_let_first(Lanes *x)
     if (!end) return;
     const char *row = tile_text(x->t, "mb * %d", x->block);
     if (lanes_is_packed(x, LANES_QUERIES))
-        row = tile_text(x->t, "clamp(q_start + %s, 0, %s - 1)", row, lanes_axis(x, 0, 2));
+        row = tile_text(x->t, "clamp(q_start + %s, 0, max(q_end, 1) - 1)", row);
     tile_let(x->t, "first", "%s", row);
     tile_let(x->t, "first_end", "max(%s, first + 1)", end);
 }

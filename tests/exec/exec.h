@@ -21,6 +21,7 @@ typedef struct ExecCase {
                         few, decode (kernels for few queries, or for few rows of a group of heads, where there are such),
                         parts (of `parts=N` among the sizes: unfinished of N sets of keys and combine in place of forward; a param
                         `first` is the number of a set's first key),
+                        neighbours (the same bits of a sequence's results whatever else is in the call, exec_neighbours.c),
                         paged (keys in pages of `slots=N` among the sizes, exec_pages.c), padded (keys that end before their tensor),
                         invariant (kernels for calls whose results do not depend on the batch),
                         groups (the first `shared=N` keys are the same in neighbouring sequences, exec_groups.c; weighed: only where it saves

@@ -407,6 +407,7 @@ static bool run_laid_out(Run *r, Run *stored, AuVariant *v, int64_t rank)
     if (rank >= 0) exec_say_turn(r, laid_out, rank);
     if (attn_is_stored(v->attn)) laid_out = exec_with_scales(stored, laid_out, v->attn);
     if (exec_has(r, "lengths")) exec_set_lengths(r, laid_out);
+    if (r->has_others) exec_be_among_others(laid_out);
     const bool uneven = v->balanced || v->queries || v->attn->keys.has_groups; /* was there */
     if (!exec_run_variant(laid_out, v) || (!uneven && !exec_given_work(laid_out, v)) ||
         ((queries || layout) && !exec_unpack(own, laid_out)))
@@ -433,6 +434,7 @@ bool exec_interpret_operation(Run *r, const AuScript *script, AuOperation operat
     if (!run_uneven_keys(r, v)) return false;
     if (!run_uneven_rows(r, script, v)) return false;
     if (!run_all(r, v)) return false;
+    if (exec_has(r, "neighbours") && !exec_has_own_bits(r, v, run_all)) return false;
     if (strncmp(v->schedule->name, "linear_warps", 12) == 0)
         *(operation == AU_BACKWARD ? &r->back_chunk : &r->chunk) = v->schedule->shape.key_tile;
     return true;

@@ -68,6 +68,7 @@ typedef struct Run {
         chunk; /* of kernels of a recurrence whose products round what they multiply; 0: they do not */
     int64_t back_chunk; /* likewise, of gradients */
     uint64_t random;
+    bool has_others; /* what no sequence has are numbers, not NaN */
 } Run;
 
 bool exec_has(const Run *r, const char *word);                      /* in the case's `how` */
@@ -132,6 +133,11 @@ enum { EXEC_RANKS = 2 };
 Run *exec_turn(Run *r, int64_t rank);
 void exec_say_turn(const Run *r, Run *laid_out, int64_t rank);
 void exec_join_turn(Run *r, const Run *of_rank, int64_t rank);
+/* exec_neighbours.c: `neighbours`: the same bits of a sequence's results in calls of others, which the function runs; what lies in a layout where no
+ * sequence has a row becomes numbers. */
+typedef bool ExecVariant(Run *r, struct AuVariant *v);
+bool exec_has_own_bits(Run *r, struct AuVariant *v, ExecVariant *run);
+void exec_be_among_others(Run *laid_out);
 /* With packed queries, and keys that are packed, padded or paged. */
 Run *exec_packed(Run *r, AuAttn *packed);
 /* With padded queries, and keys that are dense, padded or paged. */

@@ -5,6 +5,7 @@
 #include "ladder_cases.h"
 #include "ladder_far.h"
 #include "ladder_mixed.h"
+#include "ladder_neighbours.h"
 #include "ladder_stored.h"
 
 #include <stdio.h>
@@ -176,6 +177,15 @@ static const char *of_mixed(const void *of, unsigned n, unsigned turn)
     return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
 }
 
+static const char *of_neighbours(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool others = r->quick ? n % 7 != r->number : !r->all && !r->only && (n + r->number) % 2;
+    if (turn || others || !wants(r->only, r->name, &neighbour_cases[n])) return NULL;
+    return strstr(r->name, ":generic") || strstr(r->name, "-v4") ? dtypes[(n + r->number) % 3]
+                                                                 : dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_stored(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -265,6 +275,8 @@ static const struct {
     {few_rungs, COUNT(few_rungs), COUNT(few_rungs), few_cases, COUNT(few_cases), of_few},
     {balanced_rungs, COUNT(balanced_rungs), 2, balanced_cases, COUNT(balanced_cases), of_balanced},
     {mixed_rungs, COUNT(mixed_rungs), 5, mixed_cases, COUNT(mixed_cases), of_mixed},
+    {neighbour_rungs, COUNT(neighbour_rungs), 7, neighbour_cases, COUNT(neighbour_cases),
+     of_neighbours},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},
     {gradient_rungs, COUNT(gradient_rungs), 2, row_gradients, COUNT(row_gradients),
      of_row_gradients},

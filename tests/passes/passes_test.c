@@ -26,7 +26,7 @@ static const char *scripts;
 static const AuSchedule *schedule_for(Run *r, const char *target, AuOperation operation)
 {
     const AuTileCaps *caps = tile_caps(target);
-    AuHooks *hooks = hooks_make(r->s->arena, r->s->diags, r->attn, caps);
+    AuHooks *hooks = hooks_make(r->s->arena, r->s->diags, r->attn, caps, AU_HOOKS_OF_RESULTS);
     if (!hooks) fail_msg("%s", session_errors(r->s));
     AuProblem *problem = AU_NEW(r->s->arena, AuProblem);
     *problem = script_problem(r, hooks, caps);

@@ -234,7 +234,7 @@ static bool run_case(const Case *c, const char *target, AuTileElem operand, Make
     Run *r = script_begin(&s, c, scripts, operand, seed);
     const AuTileCaps *caps = tile_caps(target);
     AuGrads *g = attn_gradients(r->attn, s.arena, s.diags);
-    AuHooks *hooks = g ? hooks_make(s.arena, s.diags, r->attn, caps) : NULL;
+    AuHooks *hooks = g ? hooks_make(s.arena, s.diags, r->attn, caps, AU_HOOKS_OF_RESULTS) : NULL;
     if (!hooks || !hooks_backward(hooks, s.diags, r->attn, g)) fail_msg("%s", session_errors(&s));
     AuProblem p = script_problem(r, hooks, caps);
     p.grads = g;

@@ -29,7 +29,8 @@ static void ask(Asked *a, const char *script, const char *widths, bool is_short,
                     : strcmp(script, prefix) == 0 ? "prefix=1"
                                                   : NULL};
     Run *r = script_begin(&a->s, &c, scripts, TILE_BF16, 1);
-    AuHooks *hooks = hooks_make(a->s.arena, a->s.diags, r->attn, tile_caps("sm_90a"));
+    AuHooks *hooks =
+        hooks_make(a->s.arena, a->s.diags, r->attn, tile_caps("sm_90a"), AU_HOOKS_OF_RESULTS);
     if (!hooks) fail_msg("%s", session_errors(&a->s));
     a->p = script_problem(r, hooks, tile_caps("sm_90a"));
     a->p.boxes = true, a->p.short_rows = is_short;

@@ -39,7 +39,7 @@ static void make(const Case *c, AuOperation operation, const char *hook)
     Session s = session_begin();
     Run *r = script_begin(&s, c, scripts, TILE_F32, 1);
     const AuTileCaps *caps = tile_caps("avx2");
-    AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, caps);
+    AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, caps, AU_HOOKS_OF_RESULTS);
     if (!hooks) fail_msg("%s", session_errors(&s));
     AuProblem p = script_problem(r, hooks, caps);
     if (operation == AU_BACKWARD) {
@@ -105,7 +105,8 @@ static void choose(Chosen *c, const char *target, AuTileElem operand, AuOperatio
     static const Case mha = {"mha.attn", "B=1 H=2 Hk=1 S=33 T=57 D=64 E=64", NULL};
     c->s = session_begin();
     c->r = script_begin(&c->s, &mha, scripts, operand, 1);
-    AuHooks *hooks = hooks_make(c->s.arena, c->s.diags, c->r->attn, tile_caps(target));
+    AuHooks *hooks =
+        hooks_make(c->s.arena, c->s.diags, c->r->attn, tile_caps(target), AU_HOOKS_OF_RESULTS);
     AuShapes *shapes = shapes_new(c->s.arena, c->s.diags);
     if (!hooks || !shapes) fail_msg("%s", session_errors(&c->s));
     c->p = script_problem(c->r, hooks, tile_caps(target));
@@ -287,7 +288,8 @@ static void test_groups(void **state)
         const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
                         NULL};
         Run *r = script_begin(&s, &c, scripts, TILE_BF16, 1);
-        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps("sm_90a"));
+        AuHooks *hooks =
+            hooks_make(s.arena, s.diags, r->attn, tile_caps("sm_90a"), AU_HOOKS_OF_RESULTS);
         AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
         p.short_rows = all[n].short_rows;
         AuShape shape;
@@ -320,7 +322,8 @@ static void test_no_boxes(void **state)
         const Case c = {all[n].script, au_format(s.arena, "B=1 H=1 Hk=1 S=1 T=1 %s", all[n].sizes),
                         NULL};
         Run *r = script_begin(&s, &c, scripts, all[n].operand, 1);
-        AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps(all[n].target));
+        AuHooks *hooks =
+            hooks_make(s.arena, s.diags, r->attn, tile_caps(all[n].target), AU_HOOKS_OF_RESULTS);
         const AuProblem p = script_problem(r, hooks, tile_caps(all[n].target));
         const char *why = NULL;
         assert_false(schedule_has_boxes(s.arena, &p, AU_FORWARD, &why));
@@ -338,7 +341,8 @@ static const char *backward_rule(Session *s, const char *script, const char *wid
 {
     const Case c = {script, au_format(s->arena, "B=1 H=1 Hk=1 S=1 T=1 %s", widths), NULL};
     Run *r = script_begin(s, &c, scripts, TILE_BF16, 1);
-    AuHooks *hooks = hooks_make(s->arena, s->diags, r->attn, tile_caps("sm_90a"));
+    AuHooks *hooks =
+        hooks_make(s->arena, s->diags, r->attn, tile_caps("sm_90a"), AU_HOOKS_OF_RESULTS);
     AuProblem p = script_problem(r, hooks, tile_caps("sm_90a"));
     p.grads = attn_gradients(r->attn, s->arena, s->diags);
     assert_true(hooks_backward(hooks, s->diags, r->attn, p.grads));

@@ -96,7 +96,7 @@ static bool run_groups(const Case *c, const char *target, AuTileElem operand, ui
 {
     Session s = session_begin();
     Run *r = script_begin(&s, c, scripts, operand, seed);
-    AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps(target));
+    AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, tile_caps(target), AU_HOOKS_OF_RESULTS);
     if (!hooks) fail_msg("%s", session_errors(&s));
     const AuProblem problem = script_problem(r, hooks, tile_caps(target));
     const AuSchedule *schedule = group_schedule(r, &problem, shape);
@@ -118,7 +118,7 @@ static void run_case(const Case *c, const char *target, AuTileElem operand, uint
     Session s = session_begin();
     Run *r = script_begin(&s, c, scripts, operand, seed);
     const AuTileCaps *caps = tile_caps(target);
-    AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, caps);
+    AuHooks *hooks = hooks_make(s.arena, s.diags, r->attn, caps, AU_HOOKS_OF_RESULTS);
     if (!hooks) fail_msg("%s", session_errors(&s));
     const AuProblem problem = script_problem(r, hooks, caps);
     if (shape == 1 && !schedule_warps_shape(s.arena, &problem, &of_table, &why))
