@@ -21,7 +21,8 @@ static const ExecCase cases[] = {
 #define ALIBI     "../../../attn_scripts/alibi.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 #define EMPTY     "../../exec/scripts/empty_rows.attn"
-/* Backward: several pieces, masks of data, sums into memory of a head's own keys, of a slope, by pairs; rows without a pair. */
+#define BY_ONE    "../../../bench/scripts/off_by_one.attn"
+/* Backward: several pieces, masks of data, sums into memory of a head's own keys, of a slope, by pairs; rows without a pair; a sum that begins at 1. */
 static const ExecCase backward[] = {
     {"mha.attn", "B=2 H=4 Hk=2 S=70 T=90 D=32 E=16", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=2 Hk=1 S=41 T=53 D=32 E=32", NULL, "nan odd"},
@@ -34,6 +35,7 @@ static const ExecCase backward[] = {
     {ALIBI, "B=1 H=3 S=40 T=70 D=16 E=16", NULL, "odd"},
     {PAIR_BIAS, "B=1 H=2 S=37 D=16 E=16", NULL, NULL},
     {EMPTY, "B=2 H=1 S=40 T=37 D=16 E=16", NULL, "unseen"},
+    {BY_ONE, "B=1 H=2 Hk=1 S=21 T=53 D=16 E=16", NULL, NULL},
 };
 /* And on interpreters: widths in one piece and in several, one row, few of many; grouped heads and heads of their own, masks of data, changed
  * rows, gradients of inputs by key, by query and by pair, rows without a pair, NaN, small weights, sums in one order. */
