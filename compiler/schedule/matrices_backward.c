@@ -257,7 +257,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const 
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
     if (p->deterministic && (p->grads->pairs.count || warps_heads_apart(p)))
         return "sums in one order";
-    if (atom->by_place && back_sums_by_query(p))
+    if (atom->by_place && (atom->joins ? back_sums_by_query(p) : p->grads->pairs.count > 0))
         return "sums of inputs of elements that lie nobody knows where";
     if (atom->by_place && !atom->joins && p->grads->pass_count)
         return "sums over keys that need a pass of their own";
