@@ -267,9 +267,9 @@ static AuKOp operation_of(const AuTileExpr *reduction)
 static void prepare(ByPlace *b, AuTileExpr *e);
 
 /* Do columns keep their parts of it? */
-static bool sums_wait(const ByPlace *b, const AuTileExpr *reduction)
+static bool stays_in_parts(const ByPlace *b, const AuTileExpr *reduction)
 {
-    return b->in_parts && tile_is_sum(reduction);
+    return (b->in_parts && tile_is_sum(reduction)) || (b->asked && tile_is_max(reduction));
 }
 
 void by_place_begin(ByPlace *b, AuTileExpr *e, const AuTileType *type)
@@ -311,21 +311,22 @@ static void reduce(ByPlace *b, AuTileExpr *e)
         kernel_matrix_put(l->k, all);
         kernel_end(l->k);
         const AuOpaque joined = by_place_matrix(l, all_of, i);
-        if (sums_wait(b, e)) continue;
+        if (stays_in_parts(b, e)) continue;
         if (atom_of(l)->joins)
             kernel_matrix_reduce(l->k, op, by_place_matrix(l, mem, i), joined, false);
         else
             by_place_reduce(l, &of, op, joined);
     }
     l->r.known_count = before;
-    const Reduced done = {e, mem, to, sums_wait(b, e)};
+    const Reduced done = {e, mem, to, stays_in_parts(b, e)};
     AU_PUSH(l->arena, b->reduced.at, b->reduced.count, b->reduced.capacity, done);
 }
 
 static AuTileExpr *known_reduction(const ByPlace *b, const AuTileExpr *e)
 {
     for (uint32_t n = 0; n < b->reduced.count; n++)
-        if (b->reduced.at[n].in_parts == sums_wait(b, e) && tile_same_expr(b->reduced.at[n].e, e))
+        if (b->reduced.at[n].in_parts == stays_in_parts(b, e) &&
+            tile_same_expr(b->reduced.at[n].e, e))
             return b->reduced.at[n].e;
     return NULL;
 }
@@ -403,6 +404,26 @@ void by_place_compute(ByPlace *b, AuMem to, AuTileElem elem, AuTileExpr *e)
         }
 }
 
+static bool is_asked_in(const AuTileStmts *body, const AuTileVar *var)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < body->count && !found; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        found = tile_asks(s) && s->branch.test->args.at[0]->var == var;
+        for (uint32_t i = 0; i < parts.body_count; i++) found |= is_asked_in(parts.bodies[i], var);
+    }
+    return found;
+}
+
+/* !(reduce_max(x) < limit) that a vote alone asks for: true in all columns of a row, or in that of the largest. */
+static bool is_only_asked(const AuLower *l, const AuTileVar *var, const AuTileExpr *value)
+{
+    return value->op == TILE_X_NOT && value->args.at[0]->op == TILE_X_LT && atom_of(l)->joins &&
+           !atom_of(l)->multiples && lower_count(l, var)->uses == 1 &&
+           is_asked_in(&l->r.role->body, var);
+}
+
 static void assign(ByPlace *b, const AuTileStmt *s)
 {
     AuLower *l = b->l;
@@ -410,8 +431,9 @@ static void assign(ByPlace *b, const AuTileStmt *s)
     AuTileExpr *e = by_place_rooted(l, tile_assigned(s));
     if (half && by_place_rounds(e)) e = by_place_rooted(l, e->args.at[0]);
     b->in_parts = lower_held(l, s->var)->in_parts;
+    b->asked = is_only_asked(l, s->var, e);
     by_place_begin(b, e, s->var->type);
-    b->in_parts = false;
+    b->in_parts = b->asked = false;
     const uint32_t before = l->r.known_count;
     if (!half && !e->type->count)
         fill(b, s->var, e);

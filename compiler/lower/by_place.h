@@ -30,6 +30,7 @@ typedef struct ByPlace {
     AuCut cut; /* its matrices */
     AuVal row, column;
     bool in_parts; /* what is set lies in parts, and so do sums that it gets */
+    bool asked;    /* only a vote asks for it, of the largest of rows: that of any part will do */
 } ByPlace;
 
 static inline AuOpaque by_place_matrix(AuLower *l, AuMem mem, int32_t n)
