@@ -303,8 +303,7 @@ static bool candidate(uint32_t number, AuShape *out)
     return number == 0;
 }
 
-/* Operands straight from tensors: the fewest warps with the same keys, which make the same pairs; the most queries; keys and values in registers if they fit, too.
- * Where a fragment is one matrix, no more queries than keys: 18.6 ms where 32 keys and 64 queries take 21.2 (docs/dev/blocks.md). */
+/* Operands straight from tensors: the fewest warps with the same keys, which make the same pairs; the most queries; keys and values in registers if they fit, too. */
 static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
 {
     static const int32_t queries[] = {64, 32, 16}, parts[] = {1, 2, 4};
@@ -320,7 +319,6 @@ static bool far_shape(AuArena *arena, const AuProblem *p, AuShape *out)
                            .keys_in_registers = n % 2 == 0,
                            .far = true,
                            .split_segments = true};
-        if (atom->multiples && s.query_tile > s.rows) continue;
         AuSchedule scratch = {.shape = s};
         const Lanes x = warps_back_begin(arena, NULL, p, &scratch);
         const int32_t kept = 2 + warps_kept_values(&x);
