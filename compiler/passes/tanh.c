@@ -9,34 +9,22 @@
  *
  * where P has c in its coefficients if that is known, else it is x * factor * P(x * factor * (x * factor)). NaN is no maximum, and P keeps it. The branch has its two halves so that the tile need not be kept beside the result. A matrix whose elements lie nobody knows where must
  * not be set in one half alone: some drivers set it for all subgroups of a block if one of them does. There the polynomial is computed always, of
- * a copy, and tanh in place of it. What stays is there, too, so a shorter polynomial comes first, up to where it is as exact, and the longer one in
- * its branch; d, if it is known, is in the coefficients of both (on machines with lanes that took more registers than they had).
+ * a copy, and tanh in place of it; d, if it is known, is in the coefficients (on machines with lanes that took more registers than they had). A shorter
+ * polynomial up to 0.278 and the longer one in its branch was slower (docs/dev/performance-notes.md).
  *
  * The tile holds the result, so one that somebody reads again before it is set keeps what it has, and its tanh.
  *
  * tanh(x) = x (1 + c3 u + .. + c0 u^4), u = x^2, fitted so that the largest relative error on [0, 3/4] is least, 7e-7: 12 ulp, where the targets'
- * tanh has up to 8; with u^2 as the last power as much on [0, 0.278]. (The least absolute error would go up to 0.36, and be 2e-5 in `lse` under a cap of 50.) So it is for products of 16-bit operands only, whose weights lose 3e-5 by it under a cap of 50. */
+ * tanh has up to 8. So it is for products of 16-bit operands only, whose weights lose 3e-5 by it under a cap of 50. */
 #include "algebra.h"
 
 #include <math.h>
 
 enum { MOST_FACTORS = 4 };
 
-enum { MOST_TERMS = 5 };
-
-/* x (c[0] u^(count - 1) + .. + c[count - 1]), u = x^2, up to the limit. */
-typedef struct Near {
-    double limit;
-    uint32_t count;
-    double terms[MOST_TERMS];
-} Near;
-
-/* Those of matrices whose elements lie nobody knows where come one in the branch of the other; other machines have the last one. */
-static const Near levels[] = {
-    {0.278, 3, {0.127305719, -0.33316111, 0.999999268}},
-    {0.75, 5, {0.0131058244, -0.0502779405, 0.132682366, -0.333296676, 1}},
-};
-enum { LEVELS = sizeof levels / sizeof *levels };
+static const double limit = 0.75,
+                    terms[] = {0.0131058244, -0.0502779405, 0.132682366, -0.333296676, 1};
+enum { TERMS = sizeof terms / sizeof *terms };
 
 /* ---- what is looked for */
 
@@ -150,12 +138,11 @@ static AuTileExpr *with(Algebra *x, AuTileExpr *e, const AuTileExpr *of, AuTileE
 }
 
 /* a P(a a) */
-static AuTileExpr *polynomial(Algebra *x, AuTileExpr *a, const Near *near)
+static AuTileExpr *polynomial(Algebra *x, AuTileExpr *a, const double *by)
 {
-    AuTileExpr *u = of_two(x, TILE_X_MUL, a, a), *sum = algebra_number(x, near->terms[0]);
-    for (uint32_t n = 1; n < near->count; n++)
-        sum =
-            of_two(x, TILE_X_ADD, of_two(x, TILE_X_MUL, sum, u), algebra_number(x, near->terms[n]));
+    AuTileExpr *u = of_two(x, TILE_X_MUL, a, a), *sum = algebra_number(x, by[0]);
+    for (uint32_t n = 1; n < TERMS; n++)
+        sum = of_two(x, TILE_X_ADD, of_two(x, TILE_X_MUL, sum, u), algebra_number(x, by[n]));
     return of_two(x, TILE_X_MUL, a, sum);
 }
 
@@ -175,7 +162,7 @@ static AuTileExpr *factor_of(Algebra *x, const Scaled *s)
 }
 
 /* Up to where tiles are near 0. */
-static AuTileExpr *limit_of(Algebra *x, const Scaled *s, AuTileExpr *factor, double limit)
+static AuTileExpr *limit_of(Algebra *x, const Scaled *s, AuTileExpr *factor)
 {
     if (isfinite(s->product) && isfinite(limit / fabs(s->product)))
         return algebra_number(x, limit / fabs(s->product));
@@ -197,90 +184,41 @@ static AuTileExpr *is_wild(Algebra *x, AuTileExpr *tile, AuTileExpr *end)
     return algebra_new_value(x, "wild", algebra_node(x, TILE_X_NOT, truth, below, NULL, NULL));
 }
 
-/* The polynomial with the factors in its coefficients, and what its result is multiplied by; false: some are no normal numbers, or not known. */
-static bool fold(const Scaled *s, double by, const Near *near, Near *out)
-{
-    bool good = true;
-    *out = *near;
-    for (uint32_t n = 0; n < near->count; n++) {
-        out->terms[n] = near->terms[n] * by * pow(s->product, 2 * (near->count - 1 - n) + 1);
-        good &= isnormal((float)out->terms[n]) != 0;
-    }
-    return good;
-}
-
 /* What is to be done of a statement. */
 typedef struct Change {
     const Found *f;
     AuTileExpr *of;     /* the argument less its factors, which stays */
     AuTileExpr *factor; /* of it */
-    AuTileExpr *limits[LEVELS];
-    double by; /* what the result is multiplied by, in the coefficients */
-    bool folds;
+    double by;          /* what the result is multiplied by, in the coefficients */
 } Change;
+
+/* The polynomial's coefficients with the factors, and what its result is multiplied by, in them; false: some are no normal numbers, or not known. */
+static bool fold(const Change *c, double by[TERMS])
+{
+    bool good = true;
+    for (uint32_t n = 0; n < TERMS; n++) {
+        by[n] = terms[n] * c->by * pow(c->f->x.product, 2 * (TERMS - 1 - n) + 1);
+        good &= isnormal((float)by[n]) != 0;
+    }
+    return good;
+}
 
 static AuTileExpr *times(Algebra *x, AuTileExpr *e, double by)
 {
     return by == 1 ? e : of_two(x, TILE_X_MUL, e, algebra_number(x, by));
 }
 
-static AuTileExpr *near_zero(Algebra *x, const Change *c, const Near *near)
+static AuTileExpr *near_zero(Algebra *x, const Change *c)
 {
-    Near folded;
-    if (c->folds && fold(&c->f->x, c->by, near, &folded)) return polynomial(x, c->of, &folded);
-    return times(x, polynomial(x, of_two(x, TILE_X_MUL, c->of, c->factor), near), c->by);
+    double by[TERMS];
+    if (fold(c, by)) return polynomial(x, c->of, by);
+    return times(x, polynomial(x, of_two(x, TILE_X_MUL, c->of, c->factor), terms), c->by);
 }
 
 /* As it was: the product of its factors may be infinite where they are not. */
 static AuTileExpr *exactly(Algebra *x, const Change *c)
 {
     return times(x, with(x, c->f->tanh, c->f->x.tile, c->of), c->by);
-}
-
-/* The branch where some are wild begins, and ends: what is written in between stands in it. */
-static AuTileStmts begin_branch(Algebra *x)
-{
-    const AuTileStmts outer = x->run;
-    x->run = (AuTileStmts){0};
-    return outer;
-}
-
-static void end_branch(Algebra *x, AuTileStmt *branch, const AuTileStmts *outer)
-{
-    branch->branch.then = x->run;
-    x->run = *outer;
-    pass_push(x->p, &x->run, branch);
-}
-
-/* The result of level [n] for all, and in a branch that of those behind it. */
-static void by_levels(Algebra *x, const Change *c, uint32_t n)
-{
-    AuTileVar *tile = c->f->x.tile->var;
-    if (n == LEVELS) {
-        algebra_assign(x, tile, exactly(x, c));
-        return;
-    }
-    AuTileExpr *wild = is_wild(x, c->of, c->limits[n]);
-    algebra_assign(x, tile, near_zero(x, c, &levels[n]));
-    AuTileStmt *branch = pass_branch(x->p, wild, x->p->span);
-    const AuTileStmts outer = begin_branch(x);
-    by_levels(x, c, n + 1);
-    end_branch(x, branch, &outer);
-}
-
-/* One or the other. */
-static void by_halves(Algebra *x, const Change *c)
-{
-    AuTileVar *tile = c->f->x.tile->var;
-    const Near *near = &levels[LEVELS - 1];
-    AuTileExpr *wild = is_wild(x, c->of, c->limits[LEVELS - 1]);
-    AuTileStmt *branch = pass_branch(x->p, wild, x->p->span);
-    AuTileStmts outer = begin_branch(x);
-    algebra_assign(x, tile, near_zero(x, c, near));
-    branch->branch.other = x->run;
-    x->run = (AuTileStmts){0};
-    algebra_assign(x, tile, exactly(x, c));
-    end_branch(x, branch, &outer);
 }
 
 /* tanh times a number: the number, else 1. */
@@ -298,16 +236,23 @@ static double taken_in(const Found *f, AuTileExpr **value)
 static void replace(Algebra *x, const Found *f, bool by_place)
 {
     AuTileExpr *tile = f->x.tile, *value = with(x, f->value, f->tanh, tile);
-    Change c = {.f = f, .of = tile, .by = 1, .folds = isfinite(f->x.product)};
+    Change c = {.f = f, .of = tile, .by = 1};
     if (by_place) c.by = taken_in(f, &value);
     c.factor = factor_of(x, &f->x);
-    for (uint32_t n = by_place ? 0 : LEVELS - 1; n < LEVELS; n++)
-        c.limits[n] = limit_of(x, &f->x, c.factor, levels[n].limit);
-    if (by_place) {
-        c.of = algebra_new_value(x, "argument", tile);
-        by_levels(x, &c, 0);
-    } else
-        by_halves(x, &c);
+    AuTileExpr *wild = is_wild(x, tile, limit_of(x, &f->x, c.factor));
+    if (by_place) c.of = algebra_new_value(x, "argument", tile);
+    AuTileExpr *near = near_zero(x, &c);
+    if (by_place) algebra_assign(x, tile->var, near);
+    const AuTileStmts outer = x->run; /* from here on the branch is written */
+    AuTileStmt *branch = pass_branch(x->p, wild, x->p->span);
+    x->run = (AuTileStmts){0};
+    algebra_assign(x, tile->var, exactly(x, &c));
+    branch->branch.then = x->run;
+    x->run = (AuTileStmts){0};
+    if (!by_place) algebra_assign(x, tile->var, near);
+    branch->branch.other = x->run;
+    x->run = outer;
+    pass_push(x->p, &x->run, branch);
     if (value != tile || f->s->var != tile->var) algebra_set(x, f->s, value);
 }
 

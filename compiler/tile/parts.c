@@ -105,23 +105,14 @@ bool tile_asks(const AuTileStmt *s)
     return s->kind == TILE_S_IF && s->branch.test->op == TILE_X_ANYWHERE;
 }
 
-/* A vote of matrices whose elements lie nobody knows where may stand in the branch of another one. */
-static bool is_inner_vote(const AuTileStmt *s)
-{
-    const AuTileType *type = tile_asks(s) ? s->branch.test->args.at[0]->type : NULL;
-    return type && tile_has_places(type) && tile_is_in_run(s);
-}
-
 bool tile_is_in_run(const AuTileStmt *s)
 {
     const AuTileExpr *value = tile_assigned(s);
     const bool opaque = s->var && s->var->type && s->var->type->opaque;
     if (s->kind != TILE_S_IF) return value && value->op != TILE_X_CUMSUM && !opaque;
     bool good = tile_asks(s);
-    for (uint32_t n = 0; n < s->branch.then.count && good; n++) {
-        const AuTileStmt *inner = s->branch.then.at[n];
-        good = inner->kind == TILE_S_LOAD || tile_assigned(inner) || is_inner_vote(inner);
-    }
+    for (uint32_t n = 0; n < s->branch.then.count && good; n++)
+        good = s->branch.then.at[n]->kind == TILE_S_LOAD || tile_assigned(s->branch.then.at[n]);
     for (uint32_t n = 0; n < s->branch.other.count && good; n++)
         good = tile_assigned(s->branch.other.at[n]);
     return good;
