@@ -266,6 +266,12 @@ static AuKOp operation_of(const AuTileExpr *reduction)
 
 static void prepare(ByPlace *b, AuTileExpr *e);
 
+/* Do columns keep their parts of it? */
+static bool stays_in_parts(const ByPlace *b, const AuTileExpr *reduction)
+{
+    return (b->in_parts && tile_is_sum(reduction)) || (b->asked && tile_is_max(reduction));
+}
+
 void by_place_begin(ByPlace *b, AuTileExpr *e, const AuTileType *type)
 {
     prepare(b, e);
@@ -305,20 +311,23 @@ static void reduce(ByPlace *b, AuTileExpr *e)
         kernel_matrix_put(l->k, all);
         kernel_end(l->k);
         const AuOpaque joined = by_place_matrix(l, all_of, i);
+        if (stays_in_parts(b, e)) continue;
         if (atom_of(l)->joins)
             kernel_matrix_reduce(l->k, op, by_place_matrix(l, mem, i), joined, false);
         else
             by_place_reduce(l, &of, op, joined);
     }
     l->r.known_count = before;
-    const Reduced done = {e, mem, to};
+    const Reduced done = {e, mem, to, stays_in_parts(b, e)};
     AU_PUSH(l->arena, b->reduced.at, b->reduced.count, b->reduced.capacity, done);
 }
 
 static AuTileExpr *known_reduction(const ByPlace *b, const AuTileExpr *e)
 {
     for (uint32_t n = 0; n < b->reduced.count; n++)
-        if (tile_same_expr(b->reduced.at[n].e, e)) return b->reduced.at[n].e;
+        if (b->reduced.at[n].in_parts == stays_in_parts(b, e) &&
+            tile_same_expr(b->reduced.at[n].e, e))
+            return b->reduced.at[n].e;
     return NULL;
 }
 
@@ -395,13 +404,36 @@ void by_place_compute(ByPlace *b, AuMem to, AuTileElem elem, AuTileExpr *e)
         }
 }
 
+static bool is_asked_in(const AuTileStmts *body, const AuTileVar *var)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < body->count && !found; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        found = tile_asks(s) && s->branch.test->args.at[0]->var == var;
+        for (uint32_t i = 0; i < parts.body_count; i++) found |= is_asked_in(parts.bodies[i], var);
+    }
+    return found;
+}
+
+/* !(reduce_max(x) < limit) that a vote alone asks for: true in all columns of a row, or in that of the largest. */
+static bool is_only_asked(const AuLower *l, const AuTileVar *var, const AuTileExpr *value)
+{
+    return value->op == TILE_X_NOT && value->args.at[0]->op == TILE_X_LT && atom_of(l)->joins &&
+           !atom_of(l)->multiples && lower_count(l, var)->uses == 1 &&
+           is_asked_in(&l->r.role->body, var);
+}
+
 static void assign(ByPlace *b, const AuTileStmt *s)
 {
     AuLower *l = b->l;
     const bool half = by_place_is_half(s->var->type);
     AuTileExpr *e = by_place_rooted(l, tile_assigned(s));
     if (half && by_place_rounds(e)) e = by_place_rooted(l, e->args.at[0]);
+    b->in_parts = lower_held(l, s->var)->in_parts;
+    b->asked = is_only_asked(l, s->var, e);
     by_place_begin(b, e, s->var->type);
+    b->in_parts = b->asked = false;
     const uint32_t before = l->r.known_count;
     if (!half && !e->type->count)
         fill(b, s->var, e);
@@ -463,6 +495,33 @@ static void branch(ByPlace *b, const AuTileStmt *s)
         forget(b, s->branch.then.at[n]->var);
     }
     kernel_end(l->k);
+}
+
+/* ---- sums that wait while a loop runs: each column of a row's matrix has a part */
+
+void lower_part_by_place(AuLower *l, const AuTileVar *var)
+{
+    AuKernel *k = l->k;
+    ByPlace b = {.l = l, .cut = lower_cut_by_place(l, var->type)};
+    const AuMem mem = lower_var_matrices(l, var);
+    lower_held(l, var)->in_parts = true;
+    for (int32_t n = 0; n < b.cut.rows; n++) {
+        by_place_open(&b, by_place_matrix(l, mem, n));
+        const AuVal whole = kernel_matrix_get(k, by_place_matrix(l, mem, n));
+        const AuVal first = kernel_op2(k, AU_K_EQ, b.column, kernel_i32(k, 0));
+        kernel_matrix_put(k, kernel_op3(k, AU_K_SELECT, first, whole, kernel_f32(k, 0)));
+        kernel_end(k);
+    }
+}
+
+void lower_join_by_place(AuLower *l, const AuTileVar *var)
+{
+    const AuCut cut = lower_cut_by_place(l, var->type);
+    const AuMem mem = lower_var_matrices(l, var);
+    lower_held(l, var)->in_parts = false;
+    for (int32_t n = 0; n < cut.rows; n++)
+        kernel_matrix_reduce(l->k, AU_K_ADD, by_place_matrix(l, mem, n), by_place_matrix(l, mem, n),
+                             false);
 }
 
 void lower_by_place(AuLower *l, AuTileStmt *const *statements, uint32_t count)

@@ -9,6 +9,7 @@ typedef struct Reduced {
     AuTileExpr *e;
     AuMem mem;
     AuCut cut;
+    bool in_parts; /* each column has a part of the sum */
 } Reduced;
 
 /* Numbers of rows or of columns, of a variable or of a reduction, as a matrix of that size: they hold as long. */
@@ -28,6 +29,8 @@ typedef struct ByPlace {
     TILE_LIST(AuTileExpr *) reductions;
     AuCut cut; /* its matrices */
     AuVal row, column;
+    bool in_parts; /* what is set lies in parts, and so do sums that it gets */
+    bool asked;    /* only a vote asks for it, of the largest of rows: that of any part will do */
 } ByPlace;
 
 static inline AuOpaque by_place_matrix(AuLower *l, AuMem mem, int32_t n)

@@ -349,6 +349,8 @@ bool lower_wants_positions(const AuLower *l, const AuTileStmts *body);
 void lower_positions(AuLower *l);
 bool lower_has_places(AuTileStmt *const *statements, uint32_t count);
 void lower_by_place(AuLower *l, AuTileStmt *const *statements, uint32_t count);
+void lower_part_by_place(AuLower *l, const AuTileVar *var);
+void lower_join_by_place(AuLower *l, const AuTileVar *var);
 void lower_move_by_place(AuLower *l, const AuTileStmt *s); /* loads and stores */
 
 /* ---- convert.c: other layouts */

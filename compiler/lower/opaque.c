@@ -230,6 +230,10 @@ void lower_opaque(AuLower *l, const AuTileStmt *s)
         move_all(l, AU_K_MATRIX_STORE, s->move.source->var, s->move.dest);
     else if (s->kind == TILE_S_PRODUCT)
         product(l, s);
+    else if (places && s->kind == TILE_S_PART)
+        lower_part_by_place(l, s->var);
+    else if (places && s->kind == TILE_S_JOIN)
+        lower_join_by_place(l, s->var);
     else if (tile_assigned(s))
         assign(l, s);
     else if (s->kind != TILE_S_FRAG)

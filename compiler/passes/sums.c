@@ -4,7 +4,8 @@
  *     for .. { .. x = where(any, x * f + reduce_sum(p, kv), x) .. }
  *     join x lanes 3
  *
- * In the loop nothing else reads x or sets it. */
+ * In the loop nothing else reads x or sets it. Of matrices whose elements lie nobody knows where, columns have the parts; there the statement may stand in a loop
+ * within the loop, too. */
 #include "pass.h"
 
 enum { MOST_SUMS = 8 }; /* of a loop */
@@ -28,22 +29,46 @@ static AuTileStmt *part(Pass *p, AuTileStmtKind kind, const AuTileStmt *of, uint
     return s;
 }
 
-static void sums_in(Pass *p, AuTileStmts *body, bool *set);
+/* What is found of a loop: sums that can wait, in their order. */
+typedef struct Waiting {
+    Pass *p;
+    const AuTileStmts *loop;
+    bool *set;
+    bool deep; /* in loops within it, too */
+    AuTileStmts parts, joins;
+} Waiting;
+
+static void find_sums(Waiting *w, const AuTileStmts *body)
+{
+    for (uint32_t n = 0; n < body->count; n++) {
+        AuTileStmt *s = body->at[n];
+        uint32_t bits = 0;
+        if (w->deep && s->kind == TILE_S_FOR) find_sums(w, &s->loop.body);
+        if (w->joins.count == MOST_SUMS || !can_wait(w->loop, s, w->set, &bits)) continue;
+        pass_push(w->p, &w->parts, part(w->p, TILE_S_PART, s, bits));
+        pass_push(w->p, &w->joins, part(w->p, TILE_S_JOIN, s, bits));
+        if (w->deep)
+            w->set[s->var->slot] = false; /* not once more, by the loop that it stands in */
+    }
+}
+
+static void push_all(Pass *p, AuTileStmts *out, const AuTileStmts *from)
+{
+    for (uint32_t n = 0; n < from->count; n++) pass_push(p, out, from->at[n]);
+}
 
 /* The loop with its sums, into [out]. */
-static void loop(Pass *p, AuTileStmt *s, const bool *set, AuTileStmts *out)
+static void loop(Pass *p, AuTileStmt *s, bool *set, AuTileStmts *out)
 {
-    AuTileStmts joins = {0};
-    const AuTileStmts *body = &s->loop.body;
-    for (uint32_t n = 0; n < body->count; n++) {
-        uint32_t bits = 0;
-        if (joins.count == MOST_SUMS || !can_wait(body, body->at[n], set, &bits)) continue;
-        pass_push(p, out, part(p, TILE_S_PART, body->at[n], bits));
-        pass_push(p, &joins, part(p, TILE_S_JOIN, body->at[n], bits));
-    }
+    Waiting w = {
+        .p = p, .loop = &s->loop.body, .set = set, .deep = tile_is_by_place(&p->role->body)};
+    find_sums(&w, &s->loop.body);
+    push_all(p, out, &w.parts);
     pass_push(p, out, s);
-    for (uint32_t n = 0; n < joins.count; n++) pass_push(p, out, joins.at[n]);
+    push_all(p, out, &w.joins);
 }
+
+static void sums_in(Pass *p, AuTileStmts *body, bool *set);
 
 static void sums_in(Pass *p, AuTileStmts *body, bool *set)
 {
@@ -62,7 +87,22 @@ static void sums_in(Pass *p, AuTileStmts *body, bool *set)
     *body = out;
 }
 
+/* Matrices whose elements lie nobody knows where, and which their executor joins, one for some columns. */
+static bool has_columns(const AuTileStmts *body)
+{
+    bool all = true;
+    for (uint32_t n = 0; n < body->count && all; n++) {
+        AuTileStmt *s = body->at[n];
+        const AuTileParts parts = tile_parts(s);
+        const AuTileAtom *atom = s->kind == TILE_S_PRODUCT ? s->product.atom : NULL;
+        all = !atom || !atom->by_place || (atom->joins && !atom->multiples);
+        for (uint32_t i = 0; i < parts.body_count; i++) all &= has_columns(parts.bodies[i]);
+    }
+    return all;
+}
+
 void pass_sums(Pass *p)
 {
+    if (!has_columns(&p->role->body)) return;
     sums_in(p, &p->role->body, AU_NEW_ARRAY(p->arena, bool, p->role->vars.count + 1));
 }

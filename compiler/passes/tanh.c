@@ -9,7 +9,8 @@
  *
  * where P has c in its coefficients if that is known, else it is x * factor * P(x * factor * (x * factor)). NaN is no maximum, and P keeps it. The branch has its two halves so that the tile need not be kept beside the result. A matrix whose elements lie nobody knows where must
  * not be set in one half alone: some drivers set it for all subgroups of a block if one of them does. There the polynomial is computed always, of
- * a copy, and tanh in place of it.
+ * a copy, and tanh in place of it; d, if it is known, is in the coefficients (on machines with lanes that took more registers than they had). A shorter
+ * polynomial up to 0.278 and the longer one in its branch was slower (docs/dev/performance-notes.md).
  *
  * The tile holds the result, so one that somebody reads again before it is set keeps what it has, and its tanh.
  *
@@ -145,12 +146,11 @@ static AuTileExpr *polynomial(Algebra *x, AuTileExpr *a, const double *by)
     return of_two(x, TILE_X_MUL, a, sum);
 }
 
-/* The product of the factors, and up to where tiles are near 0: numbers, or scalars that are made once. */
-static void factor_of(Algebra *x, const Scaled *s, AuTileExpr *out[2])
+/* The product of the factors: a number, or a scalar that is made once. */
+static AuTileExpr *factor_of(Algebra *x, const Scaled *s)
 {
     AuTileExpr *e = NULL;
-    out[0] = algebra_number(x, s->product), out[1] = algebra_number(x, limit / fabs(s->product));
-    if (isfinite(out[0]->number) && isfinite(out[1]->number)) return;
+    if (isfinite(s->product)) return algebra_number(x, s->product);
     for (uint32_t n = s->count; n-- > 0;) {
         AuTileExpr *by = s->factors[n].by;
         if (s->factors[n].divides)
@@ -158,9 +158,16 @@ static void factor_of(Algebra *x, const Scaled *s, AuTileExpr *out[2])
         else
             e = e ? of_two(x, TILE_X_MUL, e, by) : by;
     }
-    out[0] = algebra_new_value(x, "factor", e);
-    e = algebra_node(x, TILE_X_ABS, out[0]->type, out[0], NULL, NULL);
-    out[1] = algebra_new_value(x, "limit", of_two(x, TILE_X_DIV, algebra_number(x, limit), e));
+    return algebra_new_value(x, "factor", e);
+}
+
+/* Up to where tiles are near 0. */
+static AuTileExpr *limit_of(Algebra *x, const Scaled *s, AuTileExpr *factor)
+{
+    if (isfinite(s->product) && isfinite(limit / fabs(s->product)))
+        return algebra_number(x, limit / fabs(s->product));
+    AuTileExpr *e = algebra_node(x, TILE_X_ABS, factor->type, factor, NULL, NULL);
+    return algebra_new_value(x, "limit", of_two(x, TILE_X_DIV, algebra_number(x, limit), e));
 }
 
 /* !(reduce_max(abs(tile), axis) < end), along the second axis */
@@ -177,40 +184,75 @@ static AuTileExpr *is_wild(Algebra *x, AuTileExpr *tile, AuTileExpr *end)
     return algebra_new_value(x, "wild", algebra_node(x, TILE_X_NOT, truth, below, NULL, NULL));
 }
 
-/* The polynomial's coefficients with the factors in them; false: some are no normal numbers, or not known. */
-static bool fold(const Scaled *s, double by[TERMS])
+/* What is to be done of a statement. */
+typedef struct Change {
+    const Found *f;
+    AuTileExpr *of;     /* the argument less its factors, which stays */
+    AuTileExpr *factor; /* of it */
+    double by;          /* what the result is multiplied by, in the coefficients */
+} Change;
+
+/* The polynomial's coefficients with the factors, and what its result is multiplied by, in them; false: some are no normal numbers, or not known. */
+static bool fold(const Change *c, double by[TERMS])
 {
     bool good = true;
     for (uint32_t n = 0; n < TERMS; n++) {
-        by[n] = terms[n] * pow(s->product, 2 * (TERMS - 1 - n) + 1);
+        by[n] = terms[n] * c->by * pow(c->f->x.product, 2 * (TERMS - 1 - n) + 1);
         good &= isnormal((float)by[n]) != 0;
     }
     return good;
 }
 
+static AuTileExpr *times(Algebra *x, AuTileExpr *e, double by)
+{
+    return by == 1 ? e : of_two(x, TILE_X_MUL, e, algebra_number(x, by));
+}
+
+static AuTileExpr *near_zero(Algebra *x, const Change *c)
+{
+    double by[TERMS];
+    if (fold(c, by)) return polynomial(x, c->of, by);
+    return times(x, polynomial(x, of_two(x, TILE_X_MUL, c->of, c->factor), terms), c->by);
+}
+
+/* As it was: the product of its factors may be infinite where they are not. */
+static AuTileExpr *exactly(Algebra *x, const Change *c)
+{
+    return times(x, with(x, c->f->tanh, c->f->x.tile, c->of), c->by);
+}
+
+/* tanh times a number: the number, else 1. */
+static double taken_in(const Found *f, AuTileExpr **value)
+{
+    AuTileExpr *e = f->value;
+    for (uint32_t n = 0; e->op == TILE_X_MUL && n < 2; n++)
+        if (e->args.at[n] == f->tanh && e->args.at[1 - n]->op == TILE_X_FLOAT) {
+            *value = f->x.tile;
+            return e->args.at[1 - n]->number;
+        }
+    return 1;
+}
+
 static void replace(Algebra *x, const Found *f, bool by_place)
 {
-    AuTileExpr *tile = f->x.tile, *factor[2], *of = tile;
-    double by[TERMS];
-    const bool folds = fold(&f->x, by);
-    factor_of(x, &f->x, factor);
-    AuTileExpr *wild = is_wild(x, tile, factor[1]);
-    if (by_place) of = algebra_new_value(x, "argument", tile);
-    AuTileExpr *near =
-        folds ? polynomial(x, of, by) : polynomial(x, of_two(x, TILE_X_MUL, of, factor[0]), terms);
+    AuTileExpr *tile = f->x.tile, *value = with(x, f->value, f->tanh, tile);
+    Change c = {.f = f, .of = tile, .by = 1};
+    if (by_place) c.by = taken_in(f, &value);
+    c.factor = factor_of(x, &f->x);
+    AuTileExpr *wild = is_wild(x, tile, limit_of(x, &f->x, c.factor));
+    if (by_place) c.of = algebra_new_value(x, "argument", tile);
+    AuTileExpr *near = near_zero(x, &c);
     if (by_place) algebra_assign(x, tile->var, near);
     const AuTileStmts outer = x->run; /* from here on the branch is written */
     AuTileStmt *branch = pass_branch(x->p, wild, x->p->span);
     x->run = (AuTileStmts){0};
-    /* as it was: the product of its factors may be infinite where they are not */
-    algebra_assign(x, tile->var, with(x, f->tanh, tile, of));
+    algebra_assign(x, tile->var, exactly(x, &c));
     branch->branch.then = x->run;
     x->run = (AuTileStmts){0};
     if (!by_place) algebra_assign(x, tile->var, near);
     branch->branch.other = x->run;
     x->run = outer;
     pass_push(x->p, &x->run, branch);
-    AuTileExpr *value = with(x, f->value, f->tanh, tile);
     if (value != tile || f->s->var != tile->var) algebra_set(x, f->s, value);
 }
 

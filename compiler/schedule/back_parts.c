@@ -220,12 +220,22 @@ bool back_heads_agree(const Lanes *x)
     return a->v_in_k || a->tensors[1].axes[1].i == a->tensors[2].axes[1].i;
 }
 
-uint8_t back_read_axes(const Lanes *x, const AuInputGrad *g)
+static uint8_t axes_of_read(const AuAttn *a, const AuInputGrad *g)
 {
     uint8_t axes = 0;
-    for (uint32_t n = 0; n < attn_at(x->p->attn, g->read)->count; n++)
-        axes |= attn_at(x->p->attn, attn_arg(x->p->attn, g->read, n))->axes;
+    for (uint32_t n = 0; n < attn_at(a, g->read)->count; n++)
+        axes |= attn_at(a, attn_arg(a, g->read, n))->axes;
     return axes;
+}
+
+uint8_t back_read_axes(const Lanes *x, const AuInputGrad *g) { return axes_of_read(x->p->attn, g); }
+
+bool back_sums_by_query(const AuProblem *p)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < p->grads->pairs.count; n++)
+        found |= (axes_of_read(p->attn, &p->grads->pairs.at[n]) & AU_AX_Q) != 0;
+    return found;
 }
 
 bool back_reads_by(const Lanes *x, const AuInputGrads *inputs, AuOp op)

@@ -58,6 +58,8 @@ bool back_reads_by(const Lanes *x, const AuInputGrads *inputs, AuOp op);
 void back_name_pair(Lanes *x);
 /* The elements that it adds to, as a view. */
 const char *back_scatter_view(Lanes *x, const AuInputGrad *g, const char *axes, bool of_keys);
+/* Is there a gradient of an input that pairs read with the query among its indices? */
+bool back_sums_by_query(const AuProblem *p);
 uint8_t back_read_axes(const Lanes *x,
                        const AuInputGrad *g); /* AuAxisBits that its indices depend on */
 uint32_t

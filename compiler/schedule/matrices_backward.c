@@ -52,6 +52,7 @@ static void memories(Lanes *x, Kind kind)
     matrices_memories(x, own->rows, own->passing, tile);
     for (uint32_t n = 0; n < back_row_count(x, true) && kind == KEYS; n++)
         tile_shared(t, tile_numbered(t, "row", n), "f32[q:%d]", tile);
+    if (kind == KEYS) warps_totals_memory(x);
     tile_barrier(t, "all", 0, x->shape->executors);
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }
@@ -239,8 +240,11 @@ static int32_t shared_bytes(const AuProblem *p, const AuTileAtom *atom, const Au
     enum { MEMORIES = 16, BEGINNING = 64, STATISTICS = 32 };
     const int32_t passing = warps_row_bytes(p, 0, warps_padded(atom, p->d)) +
                             warps_row_bytes(p, 0, warps_padded(atom, p->e)) + STATISTICS;
-    return s->query_tile * passing + s->rows * s->executors * matrices_row_bytes(p, s->query_tile) +
-           MEMORIES * BEGINNING;
+    const int32_t totals = atom->by_place && p->grads->pairs.count
+                               ? s->rows * s->executors * (int32_t)sizeof(float)
+                               : 0;
+    return totals + s->query_tile * passing +
+           s->rows * s->executors * matrices_row_bytes(p, s->query_tile) + MEMORIES * BEGINNING;
 }
 
 static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const AuTileAtom *atom)
@@ -253,7 +257,7 @@ static const char *refusal_of_problem(AuArena *arena, const AuProblem *p, const 
         return au_format(arena, "widths %d and %d are no multiples of %d", p->d, p->e, unit);
     if (p->deterministic && (p->grads->pairs.count || warps_heads_apart(p)))
         return "sums in one order";
-    if (atom->by_place && p->grads->pairs.count)
+    if (atom->by_place && (atom->joins ? back_sums_by_query(p) : p->grads->pairs.count > 0))
         return "sums of inputs of elements that lie nobody knows where";
     if (atom->by_place && !atom->joins && p->grads->pass_count)
         return "sums over keys that need a pass of their own";
@@ -301,6 +305,7 @@ AuSchedule *schedule_matrices_backward(AuArena *arena, AuDiags *diags, const AuP
     x.item_rows[LANES_QUERIES] = x.block;
     warps_layouts(&x);
     matrices_layout(&x);
+    warps_totals_layout(&x);
     back_work_kernels(&x);
     back_before(&x);
     if (p->hooks->needs_lists) lanes_list_kernels(&x);

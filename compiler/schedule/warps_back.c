@@ -97,7 +97,7 @@ static const char *refusal_of_queries(const AuProblem *p)
         return p->deterministic       ? "sums in one order"
                : warps_dq_is_apart(p) ? "sums of queries in a kernel of their own"
                                       : "sums over keys that need a pass of their own";
-    return !p->deterministic && warps_dq_is_apart(p) && p->grads->pairs.count
+    return !p->deterministic && warps_dq_is_apart(p) && back_sums_by_query(p)
                ? "sums of inputs of elements that lie nobody knows where"
                : NULL;
 }

@@ -157,6 +157,10 @@ void warps_query_pairs(Lanes *x);
 /* Values that a lane keeps of each pair: no sum takes them where they are made. */
 int32_t warps_kept_values(const Lanes *x);
 void warps_declare_totals(Lanes *x);
+/* Memory by way of which totals get to lanes, of matrices whose elements lie nobody knows where. */
+int32_t warps_totals_bytes(const Lanes *x);
+void warps_totals_layout(Lanes *x);
+void warps_totals_memory(Lanes *x);
 void warps_guard_values(Lanes *x, AuTileHandle unmasked);
 void warps_add_values(Lanes *x); /* of a tile */
 void warps_add_totals(Lanes *x); /* of a head */

@@ -87,7 +87,7 @@ static Widths widths_of(const Lanes *x)
 static int32_t shared_of(const Lanes *x, const Widths *w)
 {
     const AuShape *s = x->shape;
-    if (s->far) return 0;
+    if (s->far) return warps_totals_bytes(x);
     const int32_t e_bytes = warps_row_bytes(x->p, warps_back_swizzle_span(x->p), w->e),
                   d_bytes = w->row_bytes - e_bytes;
     const int32_t statistics = 4 * (int32_t)back_row_count(x, true) * s->query_tile;
@@ -96,7 +96,8 @@ static int32_t shared_of(const Lanes *x, const Widths *w)
                                  ? 2
                                  : 1; /* dS, and P or dS again */
     if (warps_back_turns(x)) return warps_turned_bytes(x);
-    return WARPS_ALIGNMENT + (warps_keys_are_shared(x) ? x->block * d_bytes : 0) +
+    return WARPS_ALIGNMENT + warps_totals_bytes(x) +
+           (warps_keys_are_shared(x) ? x->block * d_bytes : 0) +
            (warps_keys_are_direct(x) ? 0 : x->block * w->own_e_bytes) +
            s->stages * (s->query_tile * w->row_bytes + statistics) +
            of_pairs * x->block *

@@ -145,6 +145,7 @@ AuSchedule *schedule_warps_backward(AuArena *arena, AuDiags *diags, const AuProb
     Lanes x = warps_back_begin(arena, schedule_begin(arena, diags, p, out), p, out);
     warps_layouts(&x);
     warps_back_layouts(&x);
+    warps_totals_layout(&x);
     if (warps_back_passes(&x)) warps_pass_tiles(&x);
     if (warps_is_paced(&x)) tile_set_option(x.t, "paced", warps_paced(&x));
     AuShape of_queries;

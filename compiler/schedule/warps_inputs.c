@@ -34,6 +34,38 @@ void warps_declare_totals(Lanes *x)
     for (uint32_t n = 0; n < values(x)->count; n++)
         if (!is_read_by(x, n, AU_AX_Q))
             tile_frag(x->t, numbered(x, "total", n), "f32[kv:%d] like score = 0.0", x->rows);
+    if (warps_totals_bytes(x))
+        tile_frag(x->t, "lane_total", "f32[kv:%d] @ keys_over_lanes", x->rows);
+}
+
+/* Whose elements lie nobody knows where can be stored, and not added to memory (by_place.c): totals go by way of shared memory to lanes, which add. */
+int32_t warps_totals_bytes(const Lanes *x)
+{
+    bool found = false;
+    for (uint32_t n = 0; n < values(x)->count; n++) found |= !is_read_by(x, n, AU_AX_Q);
+    return found && x->atom->by_place ? x->block * (int32_t)sizeof(float) : 0;
+}
+
+void warps_totals_memory(Lanes *x)
+{
+    if (warps_totals_bytes(x)) tile_shared(x->t, "totals", "f32[kv:%d]", x->block);
+}
+
+void warps_totals_layout(Lanes *x)
+{
+    const int32_t lanes = x->p->caps->lanes;
+    if (warps_totals_bytes(x))
+        tile_layout(x->t, "keys_over_lanes",
+                    tile_text(x->t, "lane:%d@1 reg", x->rows < lanes ? x->rows : lanes), NULL);
+}
+
+static AuTileHandle total_of_lanes(Lanes *x, uint32_t n)
+{
+    const char *own = tile_text(x->t, "totals[%s +: %d]", warps_own_keys(x), x->rows);
+    if (!warps_totals_bytes(x)) return numbered(x, "total", n);
+    tile_store(x->t, "total%u -> %s", n, own);
+    tile_load(x->t, "lane_total", "%s", own);
+    return TILE_NAME("lane_total");
 }
 
 void warps_guard_values(Lanes *x, AuTileHandle unmasked)
@@ -66,7 +98,7 @@ void warps_add_totals(Lanes *x)
 {
     for (uint32_t n = 0; n < values(x)->count; n++) {
         if (is_read_by(x, n, AU_AX_Q)) continue;
-        back_scatter(x, &values(x)->at[n], numbered(x, "total", n), "j", false,
+        back_scatter(x, &values(x)->at[n], total_of_lanes(x, n), "j", false,
                      tile_text(x->t, "j < %s", lanes_key_end(x)));
         tile_set(x->t, numbered(x, "total", n), "fill(total%u, 0.0)", n);
     }

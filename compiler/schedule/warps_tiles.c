@@ -168,6 +168,7 @@ static void tiles_of_block(Lanes *x)
 void warps_back_memories(Lanes *x)
 {
     if (!x->shape->far) tiles_of_block(x);
+    warps_totals_memory(x);
     tile_barrier(x->t, "all", 0, x->shape->executors);
     tile_role(x->t, "core", x->shape->executors, TILE_ON_WARP, 0);
 }

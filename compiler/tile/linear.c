@@ -32,13 +32,16 @@ static uint32_t bits_of(const AuTilePlaces *places, AuTileUnit unit)
 uint32_t tile_lane_bits(const AuTilePlaces *places) { return bits_of(places, TILE_UNIT_LANE); }
 uint32_t tile_warp_bits(const AuTilePlaces *places) { return bits_of(places, TILE_UNIT_WARP); }
 
+/* Of matrices whose elements lie nobody knows where each column has a part: bit 1 stands for these. */
 uint32_t tile_summed_lanes(const AuTileExpr *sum)
 {
     uint32_t bits = 0;
     const AuTileType *of = sum->args.at[0]->type;
-    for (uint32_t n = 0; n < of->count; n++)
-        if (of->axes[n].places && !tile_axis(sum->type, of->axes[n].name))
-            bits |= tile_lane_bits(of->axes[n].places);
+    for (uint32_t n = 0; n < of->count; n++) {
+        const AuTilePlaces *places = of->axes[n].places;
+        if (places && !tile_axis(sum->type, of->axes[n].name))
+            bits |= places->by_place < 0 ? 1 : tile_lane_bits(places);
+    }
     return bits;
 }
 

@@ -21,11 +21,14 @@ static const ExecCase cases[] = {
 #define ALIBI     "../../../attn_scripts/alibi.attn"
 #define PAIR_BIAS "../../../attn_scripts/pair_bias.attn"
 #define EMPTY     "../../exec/scripts/empty_rows.attn"
-/* Backward: several pieces, masks of data, sums into memory of a head's own keys, of a slope, by pairs; rows without a pair. */
+#define BY_ONE    "../../../bench/scripts/off_by_one.attn"
+/* Backward: several pieces, masks of data, sums into memory of a head's own keys, of a slope, by pairs; rows without a pair; a sum that begins at 1. */
 static const ExecCase backward[] = {
     {"mha.attn", "B=2 H=4 Hk=2 S=70 T=90 D=32 E=16", NULL, "nan odd dfinals"},
     {"mha.attn", "B=1 H=2 Hk=1 S=41 T=53 D=32 E=32", NULL, "nan odd"},
     {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=16", "cap=1.0", NULL},
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=16", "cap=4.0", NULL}, /* tiles of the polynomial, and others (passes/tanh.c) */
+    {"../../../attn_scripts/softcap.attn", "B=1 H=2 Hk=1 S=33 T=40 D=16 E=16", "cap=50.0", NULL},
     {"mha.attn", "B=1 H=1 Hk=1 S=1 T=1 D=8 E=8", NULL, NULL},
     {"mha.attn", "B=1 H=2 Hk=1 S=33 T=7 D=16 E=16", NULL, "poison"},
     {"documents_bias_sink.attn", "B=1 H=2 S=70 T=70 D=16 E=16", NULL, "sorted dfinals"},
@@ -34,6 +37,7 @@ static const ExecCase backward[] = {
     {ALIBI, "B=1 H=3 S=40 T=70 D=16 E=16", NULL, "odd"},
     {PAIR_BIAS, "B=1 H=2 S=37 D=16 E=16", NULL, NULL},
     {EMPTY, "B=2 H=1 S=40 T=37 D=16 E=16", NULL, "unseen"},
+    {BY_ONE, "B=1 H=2 Hk=1 S=21 T=53 D=16 E=16", NULL, NULL},
 };
 /* Values so wide that warps share rows, each with a part of the channels; few queries, whose warps have keys of their own, too. */
 static const ExecCase wide[] = {
