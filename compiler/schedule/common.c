@@ -46,6 +46,16 @@ const char *schedule_shared_dots_refusal(const AuProblem *p)
     return beside_dots_refusal(p);
 }
 
+/* Heads that are apart are a matter of tiles of matrix units, which have rows of several. */
+const char *schedule_few_refusal(const AuProblem *p)
+{
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const char *why = schedule_parts_refusal(p);
+    if (!why) why = schedule_shared_dots_refusal(p);
+    if (why || p->caps->has_private || !atom || atom->m == 1) return why;
+    return schedule_heads_apart_refusal(p);
+}
+
 bool schedule_has_value_heads(const AuAttn *a)
 {
     return a->tensors[1].axes[1].i != a->tensors[2].axes[1].i;
