@@ -369,7 +369,7 @@ static void test_newer(void **state)
     (void)state;
     expect_open_error(
         newer, AULE_ERROR_VERSION,
-        "artifact of version 2.22, this libaule reads version 1: a newer libaule is needed");
+        "artifact of version 2.23, this libaule reads version 1: a newer libaule is needed");
 }
 
 int main(int count, char **arguments)
