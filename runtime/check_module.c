@@ -278,7 +278,7 @@ static bool bad_check(const Check *check, const aule_attention_v1 *a, const aule
     if (of->slices == 0) {
         const aule_tensor_v1 *t = rt_tensor(a, of->tensor);
         return t->role != AULE_ROLE_SEQUENCES && t->role != AULE_ROLE_SLOTS &&
-               !(t->flags & AULE_TENSOR_SEQUENCES);
+               t->role != AULE_ROLE_NEW_SLOTS && !(t->flags & AULE_TENSOR_SEQUENCES);
     }
     return of->rows >= a->tensor_count || of->axis >= rt_tensor(a, of->tensor)->rank ||
            rt_tensor(a, of->rows)->rank < 3 || of->region >= v->workspace_count ||

@@ -307,17 +307,18 @@ static const char *place_of(Artifact *x, AuSpan span)
     return au_format(x->arena, "%s:%u:%u", slash ? slash + 1 : p.file, p.line, p.column);
 }
 
-/* What a layout brings that says of sequences: all but scales. */
-static bool is_list(const AuTensorRow *t, uint32_t role)
+/* What a layout brings that says of sequences: all but scales. New rows go by slots to dense caches, too. */
+static bool is_list(const AuTensorRow *t, const AuVariant *v)
 {
-    return t->role == role || t->flags & AULE_TENSOR_SEQUENCES;
+    const uint32_t role = v->operation == AU_STEP ? AULE_ROLE_SLOTS : AULE_ROLE_SEQUENCES;
+    return t->role == role || t->flags & AULE_TENSOR_SEQUENCES ||
+           (v->by_slots && t->role == AULE_ROLE_NEW_SLOTS);
 }
 
 /* Indices of the script, and the lists that a recurrence or a layout takes beside the tensors. */
 static const aule_check_v1 *checks_of(Artifact *x, const AuAttentionBuild *build,
                                       const AuVariant *v, uint32_t *count)
 {
-    const uint32_t role = v->operation == AU_STEP ? AULE_ROLE_SLOTS : AULE_ROLE_SEQUENCES;
     aule_check_v1 *list = NEW_LIST(x, aule_check_v1, v->checks.count + build->tensor_count);
     for (uint32_t n = 0; n < v->checks.count; n++) {
         const AuCheck *c = &v->checks.at[n];
@@ -332,7 +333,7 @@ static const aule_check_v1 *checks_of(Artifact *x, const AuAttentionBuild *build
     *count = v->checks.count;
     const bool given = v->checked && v->operation != AU_COMBINE; /* which reads no list */
     for (uint32_t n = 0; given && n < build->tensor_count; n++)
-        if (is_list(&build->tensors[n], role))
+        if (is_list(&build->tensors[n], v))
             list[(*count)++] = (aule_check_v1){.text = place_of(x, v->attn->span), .tensor = n};
     return list;
 }

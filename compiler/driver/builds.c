@@ -109,6 +109,7 @@ static bool add_variant(AuJob *job, AuAttentionBuild *build, const AuVariant *v)
         !add_balanced(job, build, v) || !add_form(job, build, v, AU_FEW_TALL) ||
         !emission_build(job, job->diags, &one, variant_build))
         return false;
+    if (one.without_few) build->without_few = one.without_few;
     if (!one.schedule) return true;
     AuVariant *asked = AU_NEW(job->arena, AuVariant);
     *asked = *v;
@@ -227,6 +228,19 @@ static void say_unshared(AuJob *job, const AuAttentionBuild *build, uint32_t fir
         au_remark(job->diags, AU_N0604, v->attn->span, "%s", message);
 }
 
+/* Of kernels of one machine and type, over what a server's cache is: who asks for that has few queries. */
+static void say_without_few(AuJob *job, const AuAttentionBuild *build, const AuVariant *v)
+{
+    const AuLayout layout = v->attn->keys.layout;
+    if (!build->without_few || (layout != AU_LAYOUT_PADDED && layout != AU_LAYOUT_PAGED)) return;
+    const char *message = au_format(
+        job->arena,
+        "few queries of '%s' have the kernels for any number on %s %s, which read all keys of a "
+        "head in one block: those for few do not take %s",
+        v->attn->name, v->target->name, v->arch->name, build->without_few);
+    if (!is_said(job, message)) au_remark(job->diags, AU_N0606, v->attn->span, "%s", message);
+}
+
 /* Recurrences say why in machines' own words; that --deterministic takes matrix units away nobody would guess. */
 static bool is_worth_saying(const char *schedule, const char *why)
 {
@@ -281,8 +295,10 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
                     continue;
                 const bool backward = grads && has_own_backward(job, t, arch, v.operand);
                 const uint32_t first = build->count;
+                build->without_few = NULL;
                 if (!add_operations(job, build, &v, backward)) return false;
                 say_unshared(job, build, first, &v);
+                say_without_few(job, build, &v);
                 say_without_matrices(job, build, first, &v);
             }
         }

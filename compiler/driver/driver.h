@@ -38,6 +38,7 @@ typedef struct AuVariant {
     bool short_rows;        /* there are SCHEDULE_SHORT_ROWS queries at most; its condition */
     bool by_slots;          /* append: the call says where each row goes; its condition */
     AuLaunchExpr condition;
+    const char *without_few; /* what of the script, that there are none of AU_DECODE_QUERIES */
     AuSchedule *
         schedule; /* NULL: kernels for so many queries, or with boxes, are none of this attention */
     AuChecks checks; /* their kernels are the first; their regions follow those of the schedule */
@@ -82,6 +83,8 @@ typedef struct AuAttentionBuild {
     uint32_t need_count;
     AuVariant *variants;
     uint32_t count, capacity;
+    const char
+        *without_few; /* of the machine and type that are made now: why none are for few queries */
 } AuAttentionBuild;
 
 /* variant.c: schedule, lowering and kernel passes; fills schedule, kernels, bindings; no schedule where one for so

@@ -227,6 +227,9 @@ static void add_csr(AuAttn *a, AuAxisLayout of, AuRowLayout *keys)
     const AuExpr value = attn_node(a, AU_OP_PARAM, NULL, 0, (int32_t)keys->most_keys, 0, at);
     ask(a, AU_OP_LE, attn_i32(a, 0, at), value,
         au_format(a->arena, "%s is a number of keys", most.name));
+    ask(a, AU_OP_LE, value, most.default_value,
+        au_format(a->arena, "%s is at most what the pages of %s have room for", most.name,
+                  a->tensors[keys->table].name));
 }
 
 /* Row j is position first + every * j of a sequence of [whole]. */

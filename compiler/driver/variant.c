@@ -479,6 +479,8 @@ bool variant_try(AuArena *arena, AuDiags *diags, AuVariant *v, const char *sourc
     const char *why;
     if (v->queries) {
         const int32_t limit = few_limit(arena, &problem, v->operation, &why);
+        if (!limit && !backward && v->queries == AU_DECODE_QUERIES)
+            v->without_few = schedule_few_refusal(&problem);
         if (!limit || !is_own(arena, &problem)) return true;
         if (v->balanced && !schedule_balances(arena, &problem)) return true;
         if (!schedule_has_form(arena, &problem, v->form)) return true;

@@ -17,11 +17,18 @@ bool schedule_asks_data(const AuProblem *p)
     return p->hooks->needs_lists && !p->hooks->needs_most && !p->attn->keys.has_groups;
 }
 
+/* Of a cache all keys are read, by as many blocks as the machine has room for: a list of the tiles that data leave would be walked by one block a head. */
+static bool is_over_cache(const AuProblem *p)
+{
+    const AuLayout keys = p->attn->keys.layout;
+    return keys == AU_LAYOUT_PAGED || keys == AU_LAYOUT_PADDED;
+}
+
 const char *schedule_heads_apart_refusal(const AuProblem *p)
 {
     if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
-    return schedule_asks_data(p) ? "a mask that depends on data" : NULL;
+    return schedule_asks_data(p) && !is_over_cache(p) ? "a mask that depends on data" : NULL;
 }
 
 /* Rows of keys that come beside those of K are the head's; of kernels for few queries none had them beside what else departs from plain calls. */
@@ -44,6 +51,16 @@ const char *schedule_shared_dots_refusal(const AuProblem *p)
             return "rows of keys of further products that heads have for themselves";
     if (!attn_has_layout(p->attn)) return "further products of dense rows";
     return beside_dots_refusal(p);
+}
+
+/* Heads that are apart are a matter of tiles of matrix units, which have rows of several. */
+const char *schedule_few_refusal(const AuProblem *p)
+{
+    const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
+    const char *why = schedule_parts_refusal(p);
+    if (!why) why = schedule_shared_dots_refusal(p);
+    if (why || p->caps->has_private || !atom || atom->m == 1) return why;
+    return schedule_heads_apart_refusal(p);
 }
 
 bool schedule_has_value_heads(const AuAttn *a)

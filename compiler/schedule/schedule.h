@@ -214,6 +214,8 @@ bool schedule_asks_data(const AuProblem *problem);
 const char *schedule_heads_apart_refusal(const AuProblem *problem);
 /* Why they take no rows of keys of further products, which heads that share keys must share, too; NULL: they do. */
 const char *schedule_shared_dots_refusal(const AuProblem *problem);
+/* What of the script kernels for few queries do not take; NULL: nothing, if there are none it is a matter of widths or of the machine. */
+const char *schedule_few_refusal(const AuProblem *problem);
 /* Why kernels for few queries do not take rows as they lie; NULL: they do. */
 const char *schedule_rows_refusal(const AuProblem *problem);
 /* The same of kernels for any number of queries that copy tiles of whole pages. */

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 22
+#define AULE_VERSION_MINOR 23
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -288,8 +288,8 @@ typedef struct aule_fixed_v1 {
  * the launches, element [.., slice, ..] is 0, or, for some pair of that row, the index that lies outside
  * of axis [axis] of [tensor]: itself if it is negative, else plus 1. Of rows that are packed b has one element and row counts all of
  * them; of others in a layout there are as many b as sequences, and as many rows as one has room for (since 1.20). Since 1.8 [slices] 0:
- * no kernel looks; the values of [tensor], a list of role SEQUENCES or SLOTS, since 1.20 also one of AULE_TENSOR_SEQUENCES, are
- * looked at after the run. */
+ * no kernel looks; the values of [tensor], a list of role SEQUENCES or SLOTS, since 1.20 also one of AULE_TENSOR_SEQUENCES and since
+ * 1.23 of role NEW_SLOTS, are looked at after the run. */
 typedef struct aule_check_v1 {
     const char *text; /* where the script says so: "docs.attn:12:31" */
     uint32_t tensor, axis;

@@ -237,7 +237,7 @@ class Layouts(Case):
         script = self.folder / "rows.attn"
         script.write_text(HEAD + "    input x: i32[B, T];\n    input y: i32[B, S];\n    input table: f32[N];\n    " + clause + "\n    online softmax;\n}\n")
         artifact = self.folder / f"rows-{target}.so"
-        done = subprocess.run([AULEC, script, "--target", target, "--dtype", "f32", "--width", "D=8;E=8", "-O1", "--no-grad", "--layout", layout,
+        done = subprocess.run([AULEC, script, "--target", target, "--dtype", "f32", "--width", "D=8;E=8", "-O1", "--no-grad", *(["--layout", layout] if layout else []),
                                *ARCH.get(target, []), *options, "-o", artifact], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         return artifact
@@ -273,7 +273,7 @@ class Layouts(Case):
             numbers["S_starts"] = self.starts(queries)
         if packed_k:
             numbers["T_starts"] = self.starts(keys)
-        elif not padded_q:
+        elif layout and not padded_q:
             numbers["T_lengths"] = keys
         if padded_q:
             numbers["S_lengths"] = queries
@@ -371,17 +371,18 @@ class Caches(Layouts):
                 self.assertIn("is not in [0, 8) (b 1, h 0, kv_idx 7)", done.stderr)
 
     def test_new_rows(self):
-        for target in devices():
-            with self.subTest(target):
-                artifact = self.artifact(self.CLAUSES["of a key"][0], target, "T=paged", "--checked", "--append")
-                for slots, wrong in (([4, 9, -1], None), ([4, 9, 4], "slots[0, 0] and slots[2, 0] are both 4"), ([4, 99, 5], "slots[1, 0] is 99")):
-                    self.calls("T=paged")
-                    for name in ("q", "x", "y", "table", "T_lengths", "T_table"):
-                        self.inputs.pop(name)
+        told = (([4, 9, -1], None), ([4, 9, 4], "slots[0, 0] and slots[2, 0] are both 4"), ([4, 99, 5], "slots[1, 0] is 99, there are 72 slots"))
+        for target, layout in [(target, layout) for target in devices() for layout in ("T=paged", None)]:
+            artifact = self.artifact(self.CLAUSES["of a key"][0], target, layout, "--checked", "--append")
+            for operation, (slots, wrong) in [(operation, one) for operation in ("append", "forward") for one in told]:
+                with self.subTest(f"{operation}, {layout or 'dense'}, {target}: {wrong}"):
+                    self.calls(layout or "")
+                    for name in ("q", "x", "y", "table", "T_lengths", "T_table") if operation == "append" else ():
+                        self.inputs.pop(name, None)
                     for name in ("k_new", "v_new"):
                         self.given(name, (self.B, 2, 1, 8))
                     self.given("slots", (3, 1), slots, "q")
-                    self.most = ["--operation", "append"]
+                    self.most = ["--operation", "append"] if operation == "append" else []
                     done = self.run_rows(artifact, target)
                     self.assertEqual(done.returncode, 1 if wrong else 0, done.stderr)
                     self.assertIn(wrong or "", done.stderr)

@@ -266,6 +266,7 @@ static const ExecCase back_cases[] = {
 #define ODD_POSITIONS "../../exec/scripts/odd_positions.attn"
 #define ODD_WINDOW "../../exec/scripts/odd_window.attn"
 /* The same of keys in pages: one page, a key less and more, none; windows that begin within a page, sinks, values in keys, changed keys. */
+#define KEPT "../../exec/scripts/kept.attn"
 static const ExecCase page_cases[] = {
     {"mha.attn", "B=2 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16", NULL, "decode forward paged"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=47 D=32 E=64 slots=7", NULL, "decode forward paged"},
@@ -298,6 +299,10 @@ static const ExecCase page_cases[] = {
     {"groups.attn", "B=2 H=4 Hk=2 Hv=1 S=3 T=300 D=32 E=32", NULL, "decode forward by_head sorted nan"},
     {HEAD_WINDOWS, "B=1 H=6 Hk=2 Hv=1 S=5 T=390 D=32 E=64 slots=16", NULL, "decode forward by_head paged nan"},
     {HEAD_WINDOWS, "B=2 H=9 Hk=1 Hv=1 S=2 T=130 D=32 E=32", NULL, "decode forward by_head odd"},
+    {KEPT, "B=2 H=4 Hk=2 S=3 T=300 D=32 E=32 slots=16", NULL, "decode forward paged"},
+    {KEPT, "B=1 H=3 Hk=1 S=2 T=70 D=32 E=64 slots=7", NULL, "decode forward paged nan"},
+    {KEPT, "B=2 H=2 Hk=1 S=3 T=150 D=32 E=32", NULL, "decode forward padded"},
+    {KEPT, "B=2 H=5 Hk=1 S=2 T=330 D=16 E=384 slots=16", NULL, "decode forward paged"},
 };
 /* Neighbouring sequences that share their first keys: rows of several in a warp's tile, several tiles of rows, less than a tile of keys; windows that
  * begin behind what is shared, in it, that see none of it; slopes, sinks, gates; rows of the table, a table that is one list. */
@@ -332,6 +337,8 @@ static const ExecCase group_cases[] = {
     {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=2 T=200 D=32 E=32 slots=8 shared=128", NULL, "decode forward paged groups by_head shares"},
     {HEAD_WINDOWS, "B=6 H=10 Hk=1 Hv=1 S=1 T=600 D=32 E=32 slots=16 shared=512", NULL, "decode forward paged groups by_head"},
     {HEAD_WINDOWS, "B=6 H=6 Hk=2 Hv=1 S=3 T=300 D=32 E=64 slots=4 shared=256", NULL, "decode packed most forward paged groups by_head"},
+    {KEPT, "B=5 H=4 Hk=2 S=2 T=200 D=32 E=32 slots=8 shared=128", NULL, "decode forward paged groups shares"},
+    {KEPT, "B=1 H=3 Hk=1 S=3 T=1100 D=32 E=64 slots=24", NULL, "decode forward paged invariant"},
 };
 /* Few queries that are packed, or padded, over keys in all layouts: with rows of their own, none too, against kernels for any number (exec_rows.c); groups of
  * 1 to 7 heads, rows in several blocks, one row, no keys; windows, sinks, slopes, changed queries and keys, values in keys, inputs that are packed too.
@@ -378,6 +385,8 @@ static const ExecCase few_cases[] = {
     {HEAD_WINDOWS, "B=4 H=9 Hk=1 Hv=1 S=3 T=290 D=32 E=32 slots=24", NULL, "decode packed most forward paged by_head"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
+    {KEPT, "B=5 H=4 Hk=2 S=3 T=140 D=32 E=32 slots=16", NULL, "decode packed most forward paged unequal"},
+    {KEPT, "B=4 H=4 Hk=2 S=3 T=170 D=32 E=32 slots=5", NULL, "decode forward ragged paged"},
 };
 /* Parts of keys by a list (warps_shares.c), of sequences of different lengths, none too: against the oracle where they are the same, else against kernels
  * without it (exec_groups.c). More parts than processors, room for as many as there are tiles, windows, several blocks of rows, packed and padded rows.
@@ -412,6 +421,9 @@ static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=3 H=10 Hk=1 S=6 T=129 D=128 E=128", NULL, "decode forward padded tall"},
     {"gemma_local.attn", "B=3 H=12 Hk=1 S=5 T=700 D=128 E=128 slots=24", "window=150", "decode forward ragged paged tall crowded"},
     {"mha.attn", "B=9 H=4 Hk=2 S=1 T=400 D=64 E=128 slots=5", NULL, "decode forward paged i8 token balanced narrow"},
+    {KEPT, "B=6 H=4 Hk=2 S=1 T=500 D=32 E=32 slots=7", NULL, "decode forward paged balanced lists work"},
+    {KEPT, "B=5 H=8 Hk=2 S=9 T=300 D=64 E=64 slots=16", NULL, "decode forward paged tall"},
+    {KEPT, "B=5 H=4 Hk=2 S=3 T=270 D=64 E=64 slots=16", NULL, "decode forward paged csr balanced e4m3"},
 };
 /* Packed rows, and padded keys, of many queries: borders of sequences within blocks and tiles, an empty sequence, rows of none. */
 static const ExecCase row_cases[] = {

@@ -152,6 +152,10 @@ class Beside(unittest.TestCase):
         ))
         with self.assertRaisesRegex(aule.ArgumentError, r"T_lengths\[6\] is 96, the call says that no sequence has more than 95"):
             outputs(f, given, {"T_most": 95})
+        for most in (16 * len(table) + 1, 2**31 - 1):
+            with self.assertRaisesRegex(aule.ArgumentError, rf"requirement not met: T_most is at most what the pages of T_table have room for: .*T_most = {most}.*T_entries = 16"):
+                outputs(f, given, {"T_most": most})
+        outputs(f, given, {"T_most": 16 * len(table)})
         with self.assertRaisesRegex(aule.ArgumentError, r"requirement not met: T_table_starts has an element for each sequence and one for the end: T_ends == B \+ 1, with T_ends = 5, B = 7; .*T_table_starts is \[5\]"):
             outputs(f, given | {"T_table_starts": starts_of(used[:4])}, {})
         with self.assertRaisesRegex(aule.CompileError, "`csr` is a table of pages"):
