@@ -319,7 +319,7 @@ typedef struct Few {
     bool leaves_mixed;
 } Few;
 
-/* "S <= 32 && S * H <= 64 * Hk", or "(S <= 32 || S <= 128 && B * S * H <= 4096)": measured (an H200, bf16, keys in pages of 16, 32 heads on 8, us by kernels for any
+/* "S <= 32 && S * H <= 64 * Hk", or "S <= 32 || S <= 128 && (B * S * H <= 2048 || B * S * H <= 4096 && 131072 <= B * Hk * T)": measured (an H200, bf16, keys in pages of 16, 32 heads on 8, us by kernels for any
  * number and by these: 17 rows of one sequence of 65536 keys 1043 and 138, of 64 sequences of 4096 keys 1118 and 558; 64 rows 1046 and 347, 1143 and 1505; 5 rows of 32
  * heads on 2 over 16384 keys 261 and 19). */
 static AuExpr has_few_rows(AuAttn *a, const Few *few, bool invariant)
@@ -336,8 +336,16 @@ static AuExpr has_few_rows(AuAttn *a, const Few *few, bool invariant)
     if (invariant) return is_few; /* whatever the batch is */
     const AuExpr some = attn_op2(a, AU_OP_LE, queries, attn_i32(a, SCHEDULE_MORE_QUERIES, at), at),
                  all = attn_op2(a, AU_OP_MUL, sequences(a), rows, at),
-                 leave = attn_op2(a, AU_OP_LE, all, attn_i32(a, SCHEDULE_MORE_ROWS, at), at);
-    return attn_op2(a, AU_OP_OR, is_few, attn_op2(a, AU_OP_AND, some, leave, at), at);
+                 keys = attn_op2(a, AU_OP_MUL,
+                                 attn_op2(a, AU_OP_MUL, sequences(a), a->tensors[1].axes[1], at),
+                                 room(a), at),
+                 leave = attn_op2(a, AU_OP_LE, all, attn_i32(a, SCHEDULE_MORE_ROWS, at), at),
+                 leave_half =
+                     attn_op2(a, AU_OP_LE, all, attn_i32(a, 2 * SCHEDULE_MORE_ROWS, at), at),
+                 are_long = attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_TALL_KEYS, at), keys, at),
+                 or_half = attn_op2(a, AU_OP_AND, leave_half, are_long, at),
+                 more = attn_op2(a, AU_OP_AND, some, attn_op2(a, AU_OP_OR, leave, or_half, at), at);
+    return attn_op2(a, AU_OP_OR, is_few, more, at);
 }
 
 /* "S <= 32", of kernels that have the rows of all heads of a group as above, beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
