@@ -324,6 +324,24 @@ static aule_status read_id(const char *id, size_t length, Named *named, AuSink s
                    (int)length, id, name);
 }
 
+/* Which UUIDs there are: "vulkan:0 is ..". */
+static aule_status fail_uuid(const aule_device_list *list, const Named *named, AuSink sink)
+{
+    AuText there = {.memory = sink.memory};
+    const char *name = named->backend->name;
+    for (size_t n = 0; n < list->count; n++)
+        if (list->at[n].uuid && *list->at[n].uuid)
+            rt_text_add(&there, "%s%s is %s", there.length ? ", " : "", list->at[n].id,
+                        list->at[n].uuid);
+    if (!there.length) rt_text_add(&there, "no device of %s here has one", name);
+    aule_status status = there.failed ? rt_fail_memory(sink)
+                                      : rt_fail(sink, AULE_ERROR_DEVICE,
+                                                "there is no %s device with the UUID %s: %s", name,
+                                                named->uuid, rt_text_str(&there));
+    rt_text_free(&there);
+    return status;
+}
+
 /* The first with that UUID: a device that two drivers have is there twice. */
 static aule_status find_uuid(Named *named, const aule_device_options *options, AuSink sink)
 {
@@ -338,9 +356,7 @@ static aule_status find_uuid(Named *named, const aule_device_options *options, A
            !(read_uuid(list.at[n].uuid, strlen(list.at[n].uuid), digits) &&
              strcmp(digits, named->uuid) == 0))
         n++;
-    if (!status && n == list.count)
-        status = rt_fail(sink, AULE_ERROR_DEVICE, "there is no %s device with the UUID %s", b->name,
-                         named->uuid);
+    if (!status && n == list.count) status = fail_uuid(&list, named, sink);
     /* not its place in the list: there may be devices before it that no driver told anything of */
     if (!status)
         named->index = (uint32_t)strtoul(list.at[n].id + strcspn(list.at[n].id, ":") + 1, NULL, 10);

@@ -279,8 +279,8 @@ static aule_status add_first(aule_plan *plan, const aule_call *call, AuSink sink
                        rt_tensor(a, (uint32_t)rows)->name, backend->name);
     aule_status status = check_operation(a, "append", sink);
     if (!status)
-        status = rt_choose_variant(a, backend, &plan->device->info, &plan->bound, "append",
-                                   call->arch, false, &first->variant, sink);
+        status = rt_choose_variant(a, plan->device, &plan->bound, "append", call->arch, false,
+                                   &first->variant, sink);
     if (!status && first->variant->workspace_count)
         status = fail_layout(a, first->variant, "the workspace", "is not the plan's", sink);
     if (!status)
@@ -303,9 +303,9 @@ static aule_status fill_plan(aule_plan *plan, const aule_call *call, AuSink sink
     plan->schedules = rt_schedules(&plan->bound);
     if (!status) status = take_tensors(plan, call, sink);
     if (!status)
-        status = rt_choose_variant(a, plan->device->backend, &plan->device->info, &plan->bound,
-                                   rt_kernels_of(operation), call->arch,
-                                   call->flags & AULE_CALL_INVARIANT, &plan->variant, sink);
+        status =
+            rt_choose_variant(a, plan->device, &plan->bound, rt_kernels_of(operation), call->arch,
+                              call->flags & AULE_CALL_INVARIANT, &plan->variant, sink);
     if (!status) status = rt_check_work(plan, call, sink);
     if (!status) status = rt_check_room(plan, sink);
     if (!status)

@@ -133,9 +133,21 @@ static void add_missing(AuText *text, const AuBackend *backend, const aule_devic
     rt_text_add(text, ")");
 }
 
-static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const char *operation,
-                              const AuBackend *backend, const aule_device_info *info)
+/* Adds why the device does not hold what the variant relies on. */
+static void add_denied(AuText *text, const aule_device *device, const aule_variant_v1 *v)
 {
+    aule_error *why = NULL;
+    const AuSink own = {text->memory, &why};
+    if (device->backend->confirm && device->backend->confirm(device->state, v, own) && why)
+        rt_text_add(text, " (%s)", aule_error_message(why));
+    aule_error_free(why);
+}
+
+static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const char *operation,
+                              const aule_device *device)
+{
+    const AuBackend *backend = device->backend;
+    const aule_device_info *info = &device->info;
     enum { SHOWN = 12 };
     uint32_t shown = 0, left = 0;
     for (uint32_t i = 0; i < 2 * a->variant_count; i++) { /* first those for the device */
@@ -154,22 +166,26 @@ static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const ch
             add_missing(text, backend, info, v->features);
         else if (!other && backend->refuses && backend->refuses(v->arch))
             rt_text_add(text, " (%s)", backend->refuses(v->arch));
+        else if (!other)
+            add_denied(text, device, v);
     }
     if (shown == 0) rt_text_add(text, "nothing for this operation");
     if (left > 0) rt_text_add(text, " and %u more", left);
 }
 
-static aule_status fail_unsupported(const aule_attention_v1 *a, const AuBackend *backend,
-                                    const aule_device_info *info, const AuBound *bound,
-                                    const char *operation, const char *arch, AuSink sink)
+static aule_status fail_unsupported(const aule_attention_v1 *a, const aule_device *device,
+                                    const AuBound *bound, const char *operation, const char *arch,
+                                    AuSink sink)
 {
+    const AuBackend *backend = device->backend;
+    const aule_device_info *info = &device->info;
     AuText text = {.memory = sink.memory};
     rt_text_add(&text, "%s: no %s kernel for device %s, dtype %s", a->name, operation, info->id,
                 rt_dtype_name(bound->operand));
     add_widths(&text, a, bound, ", ");
     if (arch) rt_text_add(&text, ", architecture %s", arch);
     rt_text_add(&text, "; the artifact has: ");
-    add_what_there_is(&text, a, operation, backend, info);
+    add_what_there_is(&text, a, operation, device);
     rt_text_add(&text, "; to have it: aulec --target %s --dtype %s", info->backend,
                 rt_dtype_name(bound->operand));
     add_widths(&text, a, bound, " --width ");
@@ -193,36 +209,63 @@ bool rt_is_asked_for(const aule_attention_v1 *attention, const aule_variant_v1 *
            rt_is_for(v, invariant) && rt_meets_condition(attention, v, bound);
 }
 
-/* The best for the device; NULL: none. [by_maps]: only if tensor maps describe the call's tensors, where it has any. */
-static const aule_variant_v1 *best_variant(const aule_attention_v1 *attention,
-                                           const AuBackend *backend, const aule_device_info *info,
-                                           const AuBound *bound, const char *operation,
-                                           const char *arch, bool invariant, bool by_maps)
+/* false: it does not, and another may serve; what else goes wrong is an error. */
+static aule_status is_confirmed(const aule_device *device, const aule_variant_v1 *variant,
+                                bool *yes, AuSink sink)
 {
-    const aule_variant_v1 *found = NULL;
-    int best = -1;
-    for (uint32_t i = 0; i < attention->variant_count; i++) {
-        const aule_variant_v1 *v = rt_variant(attention, i);
-        bool asked = rt_is_asked_for(attention, v, bound, operation, arch, invariant) &&
-                     (!by_maps || rt_maps_fit(attention, v, bound));
-        int rank = asked ? rank_device(v, backend, info) : -1;
-        if (rank < 0 || (best >= 0 && best <= rank)) continue;
-        found = v;
-        best = rank;
-    }
-    return found;
+    aule_error *why = NULL;
+    const AuSink own = {sink.memory, &why};
+    *yes = true;
+    if (!device->backend->confirm) return AULE_OK;
+    aule_status status = device->backend->confirm(device->state, variant, own);
+    *yes = status == AULE_OK;
+    if (status == AULE_ERROR_UNSUPPORTED)
+        status = AULE_OK;
+    else if (status)
+        status = rt_fail(sink, status, "%s", why ? aule_error_message(why) : "out of memory");
+    aule_error_free(why);
+    return status;
 }
 
-aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
-                              const aule_device_info *info, const AuBound *bound,
-                              const char *operation, const char *arch, bool invariant,
-                              const aule_variant_v1 **variant, AuSink sink)
+/* What a call wants of a variant. */
+typedef struct Asked {
+    const AuBound *bound;
+    const char *operation, *arch;
+    bool invariant;
+} Asked;
+
+/* The best for the device; NULL: none. [by_maps]: only if tensor maps describe the call's tensors, where it has any. */
+static aule_status best_variant(const aule_attention_v1 *attention, const aule_device *device,
+                                const Asked *of, bool by_maps, const aule_variant_v1 **found,
+                                AuSink sink)
 {
+    int best = -1;
+    *found = NULL;
+    for (uint32_t i = 0; i < attention->variant_count; i++) {
+        const aule_variant_v1 *v = rt_variant(attention, i);
+        bool confirmed, asked = rt_is_asked_for(attention, v, of->bound, of->operation, of->arch,
+                                                of->invariant) &&
+                                (!by_maps || rt_maps_fit(attention, v, of->bound));
+        int rank = asked ? rank_device(v, device->backend, &device->info) : -1;
+        if (rank < 0 || (best >= 0 && best <= rank)) continue;
+        aule_status status = is_confirmed(device, v, &confirmed, sink);
+        if (status) return status;
+        if (confirmed) *found = v, best = rank;
+    }
+    return AULE_OK;
+}
+
+aule_status rt_choose_variant(const aule_attention_v1 *attention, const aule_device *device,
+                              const AuBound *bound, const char *operation, const char *arch,
+                              bool invariant, const aule_variant_v1 **variant, AuSink sink)
+{
+    const Asked asked = {bound, operation, arch, invariant};
     const bool has_work = rt_passed_of(attention, bound, AULE_ROLE_WORK) >= 0;
     const aule_variant_v1 *best = NULL;
-    *variant = best_variant(attention, backend, info, bound, operation, arch, invariant, true);
-    if (*variant && has_work)
-        best = best_variant(attention, backend, info, bound, operation, arch, invariant, false);
+    aule_status status = best_variant(attention, device, &asked, true, variant, sink);
+    if (!status && *variant && has_work)
+        status = best_variant(attention, device, &asked, false, &best, sink);
+    if (status) return status;
     /* Lists of work are those of one variant, and who makes them sees other tensors than who reads them: so it is the best one, whatever tensors there are. */
     if (best && *variant != best && (rt_work_regions(*variant) || rt_work_regions(best)))
         return rt_fail(
@@ -237,6 +280,6 @@ aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBacken
             "%s: no %s kernel for device %s whose results do not depend on the batch "
             "(AULE_CALL_INVARIANT): of forward of attentions with weights artifacts from "
             "version 1.15 on have some",
-            attention->name, operation, info->id);
-    return fail_unsupported(attention, backend, info, bound, operation, arch, sink);
+            attention->name, operation, device->info.id);
+    return fail_unsupported(attention, device, bound, operation, arch, sink);
 }

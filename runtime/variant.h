@@ -3,7 +3,7 @@
 #ifndef AU_RUNTIME_VARIANT_H
 #define AU_RUNTIME_VARIANT_H
 
-#include "backends/backend.h"
+#include "device.h"
 #include "signature.h"
 
 /* Would any variant of any operation run on such a device, by target, architecture and features? */
@@ -15,10 +15,9 @@ void rt_no_variant_text(AuText *text, const aule_attention *attention,
 bool rt_any_variant_for(const aule_attention *attention, const AuBackend *backend);
 
 /* AULE_ERROR_UNSUPPORTED says what was asked for, what the artifact has, and how to compile what is missing. */
-aule_status rt_choose_variant(const aule_attention_v1 *attention, const AuBackend *backend,
-                              const aule_device_info *info, const AuBound *bound,
-                              const char *operation, const char *arch, bool invariant,
-                              const aule_variant_v1 **variant, AuSink sink);
+aule_status rt_choose_variant(const aule_attention_v1 *attention, const aule_device *device,
+                              const AuBound *bound, const char *operation, const char *arch,
+                              bool invariant, const aule_variant_v1 **variant, AuSink sink);
 
 /* Is the variant one that the call may have, if the device and the memory of its tensors suit it? */
 bool rt_is_asked_for(const aule_attention_v1 *attention, const aule_variant_v1 *variant,

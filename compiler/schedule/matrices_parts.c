@@ -136,6 +136,14 @@ void matrices_take_piece(Lanes *x, const char *as, const MatrixPieces *p, int32_
 
 /* ---- shapes */
 
+/* Do rows and the tile divide into matrices, and the tile among subgroups? */
+static bool divides(const AuProblem *p, const AuShape *s, int32_t tile)
+{
+    const AuTileAtom *atom = matrices_atom(p);
+    return s->rows == atom->m && tile % matrices_unit(atom) == 0 && tile % s->executors == 0 &&
+           s->executors * p->caps->lanes <= p->caps->threads;
+}
+
 const char *matrices_block_refusal(AuArena *arena, const AuProblem *p, const MatrixBlock *b)
 {
     enum {
@@ -144,18 +152,18 @@ const char *matrices_block_refusal(AuArena *arena, const AuProblem *p, const Mat
     const AuTileAtom *atom = matrices_atom(p);
     const AuShape *s = b->shape;
     const int32_t most = p->caps->registers / SCORES_SHARE;
-    if (s->rows != atom->m || b->tile % matrices_unit(atom) || b->tile % s->executors ||
-        s->executors * p->caps->lanes > p->caps->threads)
+    if (!divides(p, s, b->tile))
         return au_format(arena, "%d rows or %s for %d subgroups do not divide into %s", s->rows,
                          b->passing, s->executors, atom->name);
     if (s->rows * b->tile > most * p->caps->lanes)
         return au_format(arena, "%d scores a lane of %d", s->rows * b->tile / p->caps->lanes, most);
     if (b->held > p->caps->registers)
-        return au_format(arena, "%d registers of sums and operands of %d", b->held,
-                         p->caps->registers);
-    return b->bytes <= p->caps->shared_bytes ? NULL
-                                             : au_format(arena, "%d bytes of shared memory of %d",
-                                                         b->bytes, p->caps->shared_bytes);
+        return au_format(arena, "widths %d and %d take %d registers of sums and operands of %d",
+                         p->d, p->e, b->held, p->caps->registers);
+    return b->bytes <= p->caps->shared_bytes
+               ? NULL
+               : au_format(arena, "widths %d and %d take %d bytes of shared memory of %d", p->d,
+                           p->e, b->bytes, p->caps->shared_bytes);
 }
 
 bool matrices_shape(AuArena *arena, const AuProblem *p,
@@ -170,6 +178,7 @@ bool matrices_shape(AuArena *arena, const AuProblem *p,
         const int32_t tile = tiles[n % 4], pairs = subgroups[n / 4] * atom->m * tile;
         AuShape s = {
             .executors = subgroups[n / 4], .rows = atom->m, .key_tile = tile, .query_tile = tile};
+        if (!divides(p, &s, tile)) continue; /* says nothing of the attention */
         const char *refused = fit(arena, p, &s);
         if (refused && !best) *why = refused;
         if (refused || pairs <= best) continue;

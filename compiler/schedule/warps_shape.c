@@ -188,6 +188,12 @@ static const char *refusal_of_block(const AuProblem *p, const AuShape *s)
     return attn_has_layout(p->attn) ? "matrices of a block beside rows in a layout" : NULL;
 }
 
+static bool divides(const AuProblem *p, const AuTileAtom *atom, const AuShape *s)
+{
+    return s->rows % atom->m == 0 && keys_of_warp(s) % most(atom->k, atom->n) == 0 &&
+           s->key_tile % s->executors == 0 && !(s->keys_apart && p->e % (s->executors * atom->n));
+}
+
 const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
 {
     const AuTileAtom *atom = warps_atom(p);
@@ -202,20 +208,21 @@ const char *schedule_warps_refusal(AuArena *arena, const AuProblem *p, const AuS
         return "queries of which lanes hold copies, or that they round, stay in shared memory";
     if (s->via_shared && !warps_exchanges(p))
         return "weights by way of shared memory, where lanes exchange none";
-    if (s->rows % atom->m || keys_of_warp(s) % most(atom->k, atom->n) ||
-        s->key_tile % s->executors || (s->keys_apart && p->e % (s->executors * atom->n)))
+    if (!divides(p, atom, s))
         return au_format(arena, "%d rows or %d keys for %d warps do not divide into %s", s->rows,
                          s->key_tile, s->executors, atom->name);
     if (needs.shared > p->caps->shared_bytes)
-        return au_format(arena, "%d bytes of shared memory of %d", needs.shared,
-                         p->caps->shared_bytes);
+        return au_format(arena, "widths %d and %d take %d bytes of shared memory of %d", p->d, p->e,
+                         needs.shared, p->caps->shared_bytes);
     const int32_t room = tile_share(p->caps, FRAGMENT_SHARE);
     if (needs.registers > room)
-        return au_format(arena, "fragments take %d registers of a lane, %d are for them",
-                         needs.registers, room);
+        return au_format(
+            arena, "fragments of widths %d and %d take %d registers of a lane, %d are for them",
+            p->d, p->e, needs.registers, room);
     if (needs.registers + needs.weights > room_of(p, atom, s))
-        return au_format(arena, "fragments take %d registers of a lane, and weights %d",
-                         needs.registers, needs.weights);
+        return au_format(
+            arena, "fragments of widths %d and %d take %d registers of a lane, and weights %d",
+            p->d, p->e, needs.registers, needs.weights);
     if (s->stages > 1 && warps_has_any_codes(p))
         return "a second stage of tiles whose codes come a tile ahead";
     if (s->direct && (!warps_copy_direct(p) || s->keys_apart || !are_whole(p, atom) ||
@@ -497,6 +504,7 @@ bool schedule_warps_shape(AuArena *arena, const AuProblem *p, AuShape *out, cons
                      .via_shared = i % ways,
                      .split_segments = true};
         s.swizzle_span = span_of(p, atom, &s);
+        if (!divides(p, atom, &s)) continue; /* says nothing of the attention */
         const char *refused = is_ragged(p, &s) ? "a tile of keys that is no power of two"
                                                : schedule_warps_refusal(arena, p, &s);
         if (refused && warps_copy_direct(p)) refused = refusal_of_direct(arena, p, &s, refused);

@@ -98,6 +98,10 @@ typedef struct AuBackend {
     /* Code is of one machine, and not all are compiled by default: the first word of a device's features is what aulec's --arch takes. */
     bool names_machine;
 
+    /* Does the device hold what a variant's code relies on and no word of features can promise, by a trial, if it must? AULE_ERROR_UNSUPPORTED
+     * says why not: the variant is not chosen then, and another may be. (optional) */
+    aule_status (*confirm)(void *state, const aule_variant_v1 *variant, AuSink sink);
+
     /* A variant's code, ready to launch. */
     aule_status (*load)(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
     void (*unload)(void *state, void *program);

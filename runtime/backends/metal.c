@@ -296,8 +296,11 @@ static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink s
     MetalId buffer = METAL_CALL(&d->api, MetalId, (MetalId, MetalSel, uint64_t, uint64_t),
                                 d->device, new_buffer, bytes ? bytes : 1, (uint64_t)0);
     if (!buffer)
-        return rt_fail(sink, AULE_ERROR_MEMORY, "metal:%u: no buffer of %llu bytes", d->index,
-                       (unsigned long long)bytes);
+        return rt_fail(
+            sink, AULE_ERROR_MEMORY,
+            "metal:%u: no buffer of %llu bytes, the device's working set is %llu at most", d->index,
+            (unsigned long long)bytes,
+            (unsigned long long)METAL_GET(&d->api, uint64_t, d->device, working_set));
     *data = buffer;
     return AULE_OK;
 }
@@ -424,6 +427,7 @@ const AuBackend au_backend_metal = {
     .find = find,
     .open = open_metal,
     .close = close_metal,
+    .confirm = rt_metal_confirm,
     .load = rt_metal_load,
     .unload = rt_metal_unload,
     .check_memory = check_memory,

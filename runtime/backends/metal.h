@@ -113,7 +113,7 @@ aule_status rt_metal_load_any(Metal *d, const aule_variant_v1 *variant, void **p
                               AuSink sink);
 void rt_metal_unload(void *state, void *program);
 /* Asks the device once, if the code has matrices: AULE_ERROR_UNSUPPORTED where their elements lie elsewhere. */
-aule_status rt_metal_check_places(Metal *d, const aule_variant_v1 *variant, AuSink sink);
+aule_status rt_metal_confirm(void *state, const aule_variant_v1 *variant, AuSink sink);
 aule_status rt_metal_launch(void *state, void *program, void *queue, const AuLaunch *given,
                             AuSink sink);
 

@@ -165,8 +165,7 @@ aule_status rt_metal_load(void *state, const aule_variant_v1 *variant, void **pr
 {
     Metal *d = state;
     void *pool = d->api.objc_autoreleasePoolPush();
-    aule_status status = rt_metal_check_places(d, variant, sink);
-    if (!status) status = rt_metal_load_any(d, variant, program, sink);
+    const aule_status status = rt_metal_load_any(d, variant, program, sink);
     d->api.objc_autoreleasePoolPop(pool);
     return status;
 }

@@ -3,7 +3,7 @@
  * Kernels on matrices reach the two elements of a thread by thread_elements(), and compute with rows and columns that atoms.def gives them
  * (simdgroup8). Apple's specification does not say which they are, so a small kernel asks each device once, by simdgroup_load, which is
  * specified: of a matrix whose elements are their numbers, 8 r + c, every thread tells its two. Where they are others, code that has
- * matrices is refused by name. */
+ * matrices is not chosen; where there is no other, the error says why. */
 #include "metal.h"
 
 #include "../descriptor.h"
@@ -145,16 +145,26 @@ static bool has_matrices(const aule_variant_v1 *v)
     return false;
 }
 
-aule_status rt_metal_check_places(Metal *d, const aule_variant_v1 *v, AuSink sink)
+/* What it takes to read the code is spared where places are as they should be. */
+static aule_status confirm(Metal *d, const aule_variant_v1 *v, AuSink sink)
 {
     aule_status status = AULE_OK;
-    if (!has_matrices(v)) return AULE_OK;
-    pthread_mutex_lock(&d->probing);
+    if (d->places == METAL_PLACES_EXPECTED || !has_matrices(v)) return AULE_OK;
     if (d->places == METAL_PLACES_UNKNOWN) status = probe(d, sink);
     if (!status && d->places == METAL_PLACES_OTHER)
         status = rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                          "metal:%u: '%s' wants matrices of a simdgroup as M1 to M4 have them: %s",
                          d->index, v->schedule ? v->schedule : "", d->places_said);
+    return status;
+}
+
+aule_status rt_metal_confirm(void *state, const aule_variant_v1 *of, AuSink sink)
+{
+    Metal *d = state;
+    void *pool = d->api.objc_autoreleasePoolPush();
+    pthread_mutex_lock(&d->probing);
+    const aule_status status = confirm(d, of, sink);
     pthread_mutex_unlock(&d->probing);
+    d->api.objc_autoreleasePoolPop(pool);
     return status;
 }

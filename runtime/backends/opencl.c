@@ -241,14 +241,35 @@ static aule_status check_memory(void *state, const char *name, void *data, uint6
                    (unsigned long long)bytes);
 }
 
+/* What was asked for and what the device has; drivers do not tell how much of it is free. */
+static aule_status fail_allocation(OpenCL *o, uint64_t bytes, cl_int code, AuSink sink)
+{
+    enum {
+        INVALID_BUFFER_SIZE = -61,
+        ALLOCATION_FAILURE = -4,
+        OUT_OF_RESOURCES = -5,
+        OUT_OF_HOST_MEMORY = -6
+    };
+    AuText what = {.memory = o->memory};
+    if (code != INVALID_BUFFER_SIZE && code != ALLOCATION_FAILURE && code != OUT_OF_RESOURCES &&
+        code != OUT_OF_HOST_MEMORY)
+        return rt_opencl_check(sink, "clCreateBuffer", code);
+    rt_text_add(&what, "clCreateBuffer, %llu bytes (the device has %llu, %llu at once)",
+                (unsigned long long)bytes,
+                (unsigned long long)info_number(&o->cl, o->device, CL_DEVICE_GLOBAL_MEM_SIZE),
+                (unsigned long long)info_number(&o->cl, o->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE));
+    aule_status status = rt_opencl_fail(sink, AULE_ERROR_MEMORY, rt_text_str(&what), code);
+    rt_text_free(&what);
+    return status;
+}
+
 static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
 {
     OpenCL *o = state;
     cl_int code;
     cl_mem buffer = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
     if (code == 0) *data = buffer;
-    if (code == -61) return rt_opencl_fail(sink, AULE_ERROR_MEMORY, "clCreateBuffer", code);
-    return rt_opencl_check(sink, "clCreateBuffer", code);
+    return code ? fail_allocation(o, bytes, code, sink) : AULE_OK;
 }
 
 static void buffer_free(void *state, void *data)

@@ -179,7 +179,7 @@ static aule_status open_vulkan(AuHeap memory, uint32_t index, const aule_device_
     v->index = index;
     atomic_init(&v->lost, false);
     atomic_init(&v->hung, false);
-    atomic_init(&v->positions, 0);
+    for (int n = 0; n < VULKAN_SIDES; n++) atomic_init(&v->positions[n], VULKAN_POSITIONS_UNKNOWN);
     pthread_mutex_init(&v->lock, NULL);
     aule_status status = rt_patience(VULKAN_PATIENCE, &v->patience, sink);
     if (!status) status = options->context ? rt_vulkan_take(v, options, sink) : find_again(v, sink);
@@ -216,6 +216,7 @@ const AuBackend au_backend_vulkan = {
     .open = open_vulkan,
     .close = close_vulkan,
     .explain = explain,
+    .confirm = rt_vulkan_confirm,
     .load = rt_vulkan_load,
     .unload = rt_vulkan_unload,
     .check_memory = rt_vulkan_check_memory,

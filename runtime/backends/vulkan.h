@@ -59,6 +59,8 @@ bool rt_vulkan_has_extension(const AuVulkan *vk, AuHeap heap, VkPhysicalDevice d
                              const char *name);
 /* What of docs/dev/vulkan.md, 3, it lacks, behind these words; nothing is added where it has all. */
 void rt_vulkan_lacks(const VulkanFacts *facts, const char *words, AuText *why);
+/* Of the largest heap of the device's own memory. */
+uint64_t rt_vulkan_local_bytes(const VulkanFacts *facts);
 aule_status rt_vulkan_found(AuFinder *finder, const VulkanFacts *facts, uint32_t index, AuText *why,
                             AuSink sink);
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink);
@@ -125,6 +127,10 @@ typedef struct VulkanRecording VulkanRecording;
 typedef struct VulkanTimeline VulkanTimeline; /* vulkan_timeline.c */
 
 #define VULKAN_PATIENCE "AULE_VULKAN_TIMEOUT"
+/* Do components of matrices lie alike? Of those of 16 x 16 and of 8 x 8 (vulkan_positions.c). */
+enum { VULKAN_SIDES = 2 };
+enum { VULKAN_POSITIONS_UNKNOWN, VULKAN_POSITIONS_EXPECTED, VULKAN_POSITIONS_OTHER };
+
 struct Vulkan {
     AuHeap heap;
     AuVulkan vk;
@@ -149,9 +155,10 @@ struct Vulkan {
     VulkanRecording *recordings;
     VulkanTimeline *timelines; /* that other drivers have, too */
     void *clear;               /* the program that writes zeros; NULL until one is needed */
-    atomic_uint positions;     /* set of sides of matrices whose components were tried */
-    bool fused;                /* Fma rounds once */
-    bool cuts_loops;           /* as processors do: kernels say so in a word behind their slots */
+    atomic_int positions[VULKAN_SIDES]; /* of matrices of each side; where they are OTHER: */
+    char positions_said[VULKAN_SIDES][128];
+    bool fused;       /* Fma rounds once */
+    bool cuts_loops;  /* as processors do: kernels say so in a word behind their slots */
     char cut[96];     /* a kernel whose loops the driver ended early; "": none, or it was told */
     atomic_bool lost; /* the driver has said so, or we: */
     atomic_bool hung; /* no work was finished for [patience]; it may still read what it was given */
@@ -300,7 +307,7 @@ void rt_vulkan_kept_close(Vulkan *v, VulkanKept *kept, bool good);
 
 /* vulkan_probe.c: does Fma round once? */
 aule_status rt_vulkan_probe(Vulkan *v, AuSink sink);
-/* vulkan_positions.c: what a variant with the word `positions` relies on is tried, once for a device. */
-aule_status rt_vulkan_positions(Vulkan *v, const aule_variant_v1 *variant, AuSink sink);
+/* vulkan_positions.c: what a variant with the word `positions` relies on is tried, once for a device (AuBackend.confirm). */
+aule_status rt_vulkan_confirm(void *state, const aule_variant_v1 *variant, AuSink sink);
 
 #endif

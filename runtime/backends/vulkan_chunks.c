@@ -184,7 +184,12 @@ static aule_status fail_memory(Vulkan *v, const char *call, uint64_t bytes, VkRe
                                AuSink sink)
 {
     AuText what = {.memory = v->heap};
+    uint64_t ours = 0;
+    for (const VulkanChunk *c = v->chunks; c; c = c->next) ours += c->memory_bytes;
     rt_text_add(&what, "%s, %llu bytes", call, (unsigned long long)bytes);
+    if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY || code == VK_ERROR_OUT_OF_HOST_MEMORY)
+        rt_text_add(&what, " (the device has %llu, of which %llu are in use here)",
+                    (unsigned long long)rt_vulkan_local_bytes(&v->facts), (unsigned long long)ours);
     aule_status status = rt_vulkan_check(v, sink, rt_text_str(&what), code);
     rt_text_free(&what);
     return status;

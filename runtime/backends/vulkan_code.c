@@ -66,8 +66,6 @@ aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **p
     if (wrong)
         return rt_fail(sink, AULE_ERROR_ARTIFACT, "vulkan:%u: the code of '%s' is %s", v->index,
                        variant->schedule, wrong);
-    aule_status status = rt_vulkan_positions(v, variant, sink);
-    if (status) return status;
     VulkanProgram *p = rt_alloc(v->heap, sizeof *p);
     VkPipeline *pipelines = rt_alloc_array(v->heap, variant->launch_count, sizeof *pipelines);
     if (!p || !pipelines) {
@@ -76,7 +74,7 @@ aule_status rt_vulkan_load(void *state, const aule_variant_v1 *variant, void **p
         return rt_fail_memory(sink);
     }
     *p = (VulkanProgram){variant, pipelines};
-    status = make(v, p, sink);
+    const aule_status status = make(v, p, sink);
     if (status)
         end(v, p);
     else

@@ -189,7 +189,7 @@ static aule_device_kind kind_of(uint32_t kind)
     return AULE_DEVICE_OTHER;
 }
 
-static uint64_t local_bytes(const VulkanFacts *f)
+uint64_t rt_vulkan_local_bytes(const VulkanFacts *f)
 {
     uint64_t most = 0;
     for (uint32_t n = 0; n < f->memory.type_count && n < 32; n++) {
@@ -240,7 +240,7 @@ aule_status rt_vulkan_found(AuFinder *finder, const VulkanFacts *f, uint32_t ind
                                    .features = rt_text_str(&words),
                                    .kind = kind_of(f->of.kind),
                                    .units = f->units,
-                                   .memory_bytes = local_bytes(f),
+                                   .memory_bytes = rt_vulkan_local_bytes(f),
                                    .dl = {kDLVulkan, (int32_t)index},
                                    .uuid = rt_text_str(&uuid)};
     const bool failed = why->failed || driver.failed || words.failed || uuid.failed;

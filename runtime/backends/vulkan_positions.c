@@ -3,9 +3,12 @@
  * Kernels with the word `positions` reach components one by one (VK_KHR_cooperative_matrix), and take their row and column from matrices
  * of row and of column numbers, at the same component. The extension says nothing of where a component lies, and so not that one
  * number means the same place in two matrices, either. A kernel makes 16 row + column so, component by component, and stores it by
- * rows, which is specified. It runs before the first such module is loaded; where other numbers come, these are refused by name. The modules are what
+ * rows, which is specified. It runs before the first such variant is chosen; where other numbers come, none is, and the error of a call that has no
+ * other says why. The modules are what
  * the emitter makes of tests/golden/spirv/positions16.kir and positions8.kir; `spirv text` of the tests compares them. */
 #include "vulkan.h"
+
+#include <stdio.h>
 
 #include "../descriptor.h"
 
@@ -27,7 +30,8 @@ static const Side sides[] = {
     {16, 32, "lanes32", module16, sizeof module16},
     {8, 8, "lanes8", module8, sizeof module8},
 };
-enum { SIDES = sizeof sides / sizeof *sides, MOST = 16 * 16 };
+_Static_assert(sizeof sides / sizeof *sides == VULKAN_SIDES, "a state of each");
+enum { MOST = 16 * 16 };
 
 static aule_status run(Vulkan *v, const Side *s, const VulkanBuffer *told, AuSink sink)
 {
@@ -52,48 +56,59 @@ static aule_status run(Vulkan *v, const Side *s, const VulkanBuffer *told, AuSin
     return status;
 }
 
-static aule_status are_expected(const Vulkan *v, const Side *s, const float *told, AuSink sink)
+/* What is wrong with what the kernel told; "": nothing. */
+static void look(const Side *s, const float *told, char *said, size_t bytes)
 {
-    for (uint32_t n = 0; n < s->side * s->side; n++)
+    *said = 0;
+    for (uint32_t n = 0; n < s->side * s->side && !*said; n++)
         if (told[n] != (float)n)
-            return rt_fail(
-                sink, AULE_ERROR_UNSUPPORTED,
-                "vulkan:%u: the same component of two matrices of %ux%u is not at the same row and "
-                "column (%g at %u, %u), "
-                "which kernels with 'positions' rely on; compile for an architecture without it",
-                v->index, s->side, s->side, (double)told[n], n / s->side, n % s->side);
-    return AULE_OK;
+            snprintf(said, bytes,
+                     "the same component of two matrices of %ux%u is not at the same row and "
+                     "column (%g at %u, %u)",
+                     s->side, s->side, (double)told[n], n / s->side, n % s->side);
 }
 
 static aule_status try(Vulkan *v, const Side *s, AuSink sink)
 {
+    const uint32_t index = (uint32_t)(s - sides);
     VulkanBuffer *told = NULL;
     const size_t bytes = sizeof(float) * s->side * s->side;
-    float numbers[MOST];
+    char said[sizeof v->positions_said[0]];
     pthread_mutex_lock(&v->lock);
     aule_status status = rt_vulkan_buffer(v, bytes, true, &told, sink);
     pthread_mutex_unlock(&v->lock);
     if (status) return status;
     memset(told->mapped, 0xff, bytes); /* NaN */
     status = run(v, s, told, sink);
-    memcpy(numbers, told->mapped, bytes);
+    look(s, (const float *)(const void *)told->mapped, said, sizeof said);
     pthread_mutex_lock(&v->lock);
     rt_vulkan_buffer_end(v, told);
+    if (!status && atomic_load(&v->positions[index]) == VULKAN_POSITIONS_UNKNOWN) {
+        memcpy(v->positions_said[index], said, sizeof said);
+        atomic_store(&v->positions[index],
+                     *said ? VULKAN_POSITIONS_OTHER : VULKAN_POSITIONS_EXPECTED);
+    }
     pthread_mutex_unlock(&v->lock);
-    return status ? status : are_expected(v, s, numbers, sink);
+    return status;
 }
 
-aule_status rt_vulkan_positions(Vulkan *v, const aule_variant_v1 *variant, AuSink sink)
+aule_status rt_vulkan_confirm(void *state, const aule_variant_v1 *variant, AuSink sink)
 {
     static const char word[] = "positions";
+    Vulkan *v = state;
     const uint32_t lanes = rt_vulkan_asked_lanes(variant);
     if (!variant->features || !rt_has_word(variant->features, word, sizeof word - 1))
         return AULE_OK;
-    for (uint32_t n = 0; n < SIDES; n++) {
-        if (sides[n].lanes != lanes || atomic_load(&v->positions) >> n & 1) continue;
-        const aule_status status = try(v, &sides[n], sink);
+    for (uint32_t n = 0; n < VULKAN_SIDES; n++) {
+        if (sides[n].lanes != lanes) continue;
+        aule_status status = AULE_OK;
+        if (atomic_load(&v->positions[n]) == VULKAN_POSITIONS_UNKNOWN)
+            status = try(v, &sides[n], sink);
         if (status) return status;
-        atomic_fetch_or(&v->positions, 1u << n);
+        if (atomic_load(&v->positions[n]) == VULKAN_POSITIONS_OTHER)
+            return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
+                           "vulkan:%u: %s, which kernels with 'positions' rely on", v->index,
+                           v->positions_said[n]);
     }
     return AULE_OK;
 }

@@ -66,11 +66,23 @@ static bool is_taken(const AuSession *s, uint32_t dtype)
     return false;
 }
 
-/* A type that nobody gave: the first that a kernel takes. Of one that none takes it is said here, since widths follow from it. */
+/* "vulkan, opencl" */
+static void list_targets(const AuSession *s, char *text, size_t bytes)
+{
+    for (uint32_t i = 0; i < s->signature->variant_count; i++) {
+        const char *target = session_variant(s->signature, i)->target;
+        const size_t used = strlen(text);
+        if (!strstr(text, target))
+            snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", target);
+    }
+}
+
+/* A type that nobody gave: the first that a kernel takes. Of one that none takes, or a device for which there is nothing, it is said here,
+ * since widths follow from it. */
 static int choose_type(const AuSession *s, uint32_t *dtype)
 {
     static const uint32_t types[] = {AULE_F32, AULE_F16, AULE_BF16};
-    char there[64] = "";
+    char there[64] = "", targets[96] = "";
     if (is_taken(s, *dtype)) return 0;
     const bool given = *dtype != AULE_OPERAND;
     for (int n = 0; n < 3; n++) {
@@ -80,8 +92,12 @@ static int choose_type(const AuSession *s, uint32_t *dtype)
         snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "",
                  array_dtype_name(types[n]));
     }
-    if (!*there && !given) *dtype = AULE_F32;
-    if (!*there || !given) return 0; /* that there is nothing for the device is told by the plan */
+    if (!*there) {
+        list_targets(s, targets, sizeof targets);
+        return command_fail(EXIT_WRONG, "%s has no kernel for %s, only for %s", s->signature->name,
+                            aule_device_get_info(s->device)->id, *targets ? targets : "nothing");
+    }
+    if (!given) return 0;
     return command_fail(EXIT_USAGE, "--dtype is %s, of which %s has no kernels for %s; it has %s",
                         array_dtype_name(*dtype), s->signature->name,
                         aule_device_get_info(s->device)->id, there);

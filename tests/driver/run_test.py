@@ -521,6 +521,13 @@ class Layouts(unittest.TestCase):
         done = subprocess.run([AULE, "bench", "laid.so", *asked], cwd=self.folder, capture_output=True, text=True)
         self.assertIn(' --layout "T=paged", or --serve', done.stderr)
 
+    def test_device_without_kernels(self):
+        """Said before sizes are asked for that its kernels would have given."""
+        subprocess.run([AULEC, "laid.attn", "--target", "vulkan,opencl", "--dtype", "f32", "--width", "D=8", "-o", "laid.so"], cwd=self.folder, check=True)
+        done = subprocess.run([AULE, "bench", "laid.so", "--shape", "B=1,H=1,S=8,T=8", "--backend", "cpu"], cwd=self.folder, capture_output=True, text=True)
+        self.assertRegex(done.stderr, r"laid\w* has no kernel for cpu, only for (vulkan, opencl|opencl, vulkan)")
+        self.assertEqual(done.returncode, 1)
+
     def test_lists_that_are_given(self):
         write_npy(self.folder / "lengths.npy", (3,), [400, 0, 50], "i")
         self.check(20 * 450, "T=padded", "B=3,S=20,T=400", "--T_lengths", "lengths.npy", storage=("--storage", "e4m3"))

@@ -276,6 +276,24 @@ static void test_every_call_fails_in_turn(void **state)
     fail_in_turn(true);
 }
 
+/* Metal does not say why there is no buffer: the message has what was asked for and what the device has. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    MetalDouble *m = metal_double();
+    aule_device *device;
+    aule_buffer *buffer;
+    aule_error *error = NULL;
+    assert_int_equal(aule_device_open("metal:0", NULL, &device, &error), AULE_OK);
+    m->calls = 0;
+    m->fail_at = 1;
+    expect_error(aule_buffer_new(device, 1u << 20, &buffer, &error), &error, AULE_ERROR_MEMORY,
+                 "no buffer of 1048576 bytes, the device's working set is 8589934592 at most");
+    m->fail_at = 0;
+    aule_device_close(device);
+    expect_nothing_left();
+}
+
 /* ---- machine code, on disk */
 
 static void expect_found(int built, int found)
@@ -635,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_families),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_code_that_is_not_taken),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_matrices_of_other_places),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,6 +215,25 @@ static void test_callers_queue(void **state)
     cl.clReleaseContext(context);
 }
 
+/* More than the device has: the message has both numbers, and the device goes on. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    Setup s;
+    char said[64];
+    aule_buffer *buffer;
+    aule_error *error = NULL;
+    open_all(&s, NULL);
+    snprintf(said, sizeof said, "%llu bytes (the device has %llu, ",
+             (unsigned long long)UINT64_MAX / 4,
+             (unsigned long long)aule_device_get_info(s.device)->memory_bytes);
+    expect_error(aule_buffer_new(s.device, UINT64_MAX / 4, &buffer, &error), &error,
+                 AULE_ERROR_MEMORY, said);
+    assert_int_equal(aule_buffer_new(s.device, 32, &buffer, &error), AULE_OK);
+    aule_buffer_free(buffer);
+    close_all(&s);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -256,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_callers_queue),
         cmocka_unit_test(test_runs_again),
         cmocka_unit_test(test_a_module_of_another_flavour),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_gradients),
     };

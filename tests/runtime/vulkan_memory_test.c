@@ -125,7 +125,7 @@ static void test_large_buffers(void **state)
     aule_buffer *none = NULL;
     aule_error *error = NULL;
     expect_error(aule_buffer_new(device, UINT64_MAX - 5, &none, &error), &error, AULE_ERROR_MEMORY,
-                 "18446744073709551610 bytes: VK_ERROR_OUT_OF_DEVICE_MEMORY");
+                 "18446744073709551610 bytes (the device has ");
     aule_buffer_free(small);
     aule_device_close(device);
     expect_nothing_left();

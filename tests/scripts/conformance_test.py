@@ -2,8 +2,11 @@
 
     conformance_test.py CONFORMANCE
 """
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
+import json
 import sys
 import tempfile
 import unittest
@@ -29,8 +32,40 @@ class Conformance(unittest.TestCase):
             self.assertEqual(conformance.is_lost(old, new), lost, (old, new))
 
     def test_executors_that_have_to_be_there(self):
-        self.assertEqual(conformance.lost([MISSING], []), [])
-        self.assertEqual(len(conformance.lost([MISSING], ["vulkan"])), 1)
+        self.assertEqual(conformance.lost([MISSING], [], []), [])
+        self.assertEqual(len(conformance.lost([MISSING], ["vulkan"], [])), 1)
+
+    def test_cells_that_vanished(self):
+        """Of what was asked for, every cell of the table is printed; of executors that are not there none has to be."""
+        with tempfile.TemporaryDirectory() as folder:
+            conformance.LINES = Path(folder) / "lines"
+            table = [PASSED, {**PASSED, "pass": "backward"}, {**REFUSED, "dtype": "f32"}, HARD, {**PASSED, "script": "gla"}, {**PASSED, "executor": "vulkan"}]
+            conformance.LINES.write_text("".join(json.dumps(cell) + "\n" for cell in table))
+            for cells, words, count in [([PASSED], ["mha"], 2), (table[:3], ["mha"], 0), ([PASSED], ["f16", "mha"], 1), ([], [], 4), ([PASSED], ["hard"], 1), ([HARD], ["hard", "mha"], 0),
+                                        ([HARD], ["hard", "gla"], 0), ([], ["relu"], 0)]:
+                said = conformance.lost(cells, [], [("cpu", words)])
+                self.assertEqual(len(said), count, (words, said))
+            self.assertIn("cpu mha backward f16: 0.50 before, now there is no such cell", conformance.lost([PASSED], [], [("cpu", ["mha"])]))
+            self.assertEqual(conformance.lost([MISSING], [], [("vulkan", ["mha"])]), [])
+
+    def test_program_that_prints_less(self):
+        """--check by a program in the place of attn_scripts_test: every cell of the table, or the first alone."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            conformance.LINES = root / "lines"
+            cells = [{"script": "mha", "pass": at, "dtype": dtype, "status": "passed", "error": 0.5} for at in conformance.PASSES for dtype in conformance.DTYPES]
+            conformance.LINES.write_text("".join(json.dumps({"executor": "sm_80", **cell}) + "\n" for cell in cells))
+            program = root / "tests/scripts/attn_scripts_test"
+            program.parent.mkdir(parents=True)
+            for printed, status, said in [(cells, False, "6 cells are as the table says"), (cells[:1], True, "sm_80 mha backward bf16: 0.50 before, now there is no such cell")]:
+                text = "".join(json.dumps(cell) + "\n" for cell in printed)
+                program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}END\n")
+                program.chmod(0o755)
+                sys.argv[1:] = [folder, "--check", "--executors", "sm_80"]
+                with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
+                    self.assertEqual(bool(conformance.main()), status)
+                self.assertIn(said, out.getvalue())
+                del sys.argv[1:]
 
     def test_installed(self):
         with tempfile.TemporaryDirectory() as folder:
