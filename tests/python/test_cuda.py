@@ -136,10 +136,11 @@ class Calls(unittest.TestCase):
                 self.assertEqual(b"_decode_balanced_shares" in launched.raw, listed)
 
     def test_how_many_rows_are_few(self):
-        """Of the heads that share keys 64 by matrix units, tf32's too; by multiply-adds any number, of 48 queries at most. By the kernels that were launched."""
+        """32 queries of any number of heads by matrix units, tf32's too, and 128 where all heads have 2048 rows together at most; 48 queries by multiply-adds. By the kernels
+        that were launched."""
         script = "attention a { q: [B, H, S, D]; k: [B, Hk, T, D]; v: [B, Hk, T, D]; score_mod(s) = s; online softmax; }"
         launched = (ctypes.c_char * 32768).in_dll(ctypes.CDLL("libcuda.so.1"), "cuda_mock")
-        for how, heads, queries, few in (("tf32", 16, 4, True), ("tf32", 17, 4, False), ("exact", 17, 4, True), ("exact", 1, 48, True), ("exact", 1, 49, False)):
+        for how, heads, queries, few in (("tf32", 17, 4, True), ("tf32", 64, 32, True), ("tf32", 64, 33, False), ("tf32", 16, 128, True), ("tf32", 17, 128, False), ("tf32", 1, 129, False), ("exact", 17, 4, True), ("exact", 1, 48, True), ("exact", 1, 49, False)):
             with self.subTest(how, heads=heads, queries=queries):
                 f = aule.compile(script, archs="sm_90", f32=how)
                 launched.raw = launched.raw.replace(b"_decode_", b"_before_")
