@@ -65,19 +65,20 @@ static void load_part(Lanes *x, int32_t n)
         tile_load(x->t, state_of(x, s, n), "%s like row_like", state_rows(x, s, part));
 }
 
-/* Neighbours, then pairs of these: who waits for whom is a chain of as few joins as can be. */
-static void join_parts(Lanes *x)
+/* What [count] warps from [n] on have becomes what warp n has: neighbours, then pairs of these, so that a chain of as few joins as can be is waited for. */
+static void join_parts(Lanes *x, int32_t n, int32_t count)
 {
     AuTileBuild *t = x->t;
-    const int32_t count = key_groups(x->shape);
-    for (int32_t n = 0; n < count; n++) load_part(x, n);
-    for (int32_t apart = 1; apart < count; apart *= 2)
-        for (int32_t n = 0; n + apart < count; n += 2 * apart) {
-            tile_set(t, tile_text(t, "first, second%s", states_of(x, n)),
-                     "online_join(b, h, i%s%s)", states_of(x, n), states_of(x, n + apart));
-            tile_set(t, sums_of(x, n), "%s * first + %s * second", sums_of(x, n),
-                     sums_of(x, n + apart));
-        }
+    if (count == 1) {
+        load_part(x, n);
+        return;
+    }
+    const int32_t other = n + count / 2;
+    join_parts(x, n, count / 2);
+    join_parts(x, other, count - count / 2);
+    tile_set(t, tile_text(t, "first, second%s", states_of(x, n)), "online_join(b, h, i%s%s)",
+             states_of(x, n), states_of(x, other));
+    tile_set(t, sums_of(x, n), "%s * first + %s * second", sums_of(x, n), sums_of(x, other));
 }
 
 void warps_join_warps(Lanes *x)
@@ -92,7 +93,7 @@ void warps_join_warps(Lanes *x)
         tile_store(t, "state%u -> %s", n, state_rows(x, n, group));
     if (sharers > 1) tile_end(t);
     tile_sync(t, "all");
-    join_parts(x);
+    join_parts(x, 0, key_groups(x->shape));
 }
 
 void warps_join_results(Lanes *x)
