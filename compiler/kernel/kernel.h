@@ -166,7 +166,8 @@ typedef struct AuKernel {
         paced; /* products at most that operands are read ahead for; 0: as the generator likes */
     uint32_t
         resident; /* blocks that a processor shall have registers for, whatever they cost; 0: not said */
-    bool is_coarse; /* functions of a few ulp will do, though it has no products of 16-bit operands */
+    bool
+        is_coarse; /* functions of a few ulp will do, though it has no products of 16-bit operands */
     AuInstr *instrs; /* [0] is unused */
     uint32_t instr_count, instr_capacity;
     AuVal *operands;

@@ -260,7 +260,8 @@ int32_t schedule_decode_rows(AuArena *arena, const AuProblem *problem);
 bool schedule_takes_more_rows(AuArena *arena, const AuProblem *problem);
 enum {
     SCHEDULE_MORE_QUERIES = 128, /* of a head: a block's of kernels for any number */
-    SCHEDULE_MORE_ROWS = 2048    /* of all heads and sequences, which leave processors to others; twice as many where blocks are tall */
+    SCHEDULE_MORE_ROWS =
+        2048 /* of all heads and sequences, which leave processors to others; twice as many where blocks are tall */
 };
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
 enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which pages that come by boxes must be multiples */

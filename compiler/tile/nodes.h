@@ -358,7 +358,8 @@ struct AuTileKernel {
     int32_t resident; /* blocks that a processor shall have registers for; 0: not said */
     int32_t
         written; /* instructions at most where loops over registers are written out; 0: all are, or none */
-    bool is_coarse; /* its results are about to become 16-bit floats: functions of a few ulp will do, as beside products of such */
+    bool
+        is_coarse; /* its results are about to become 16-bit floats: functions of a few ulp will do, as beside products of such */
     AuTileStmts lets; /* ASSIGN */
     TILE_LIST(AuTileList *) lists;
     TILE_LIST(AuTileMemory *) shared;
