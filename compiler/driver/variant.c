@@ -286,20 +286,32 @@ static AuExpr are_mixed(AuAttn *a, bool invariant, bool mixed)
     return mixed ? attn_op2(a, AU_OP_LT, all, room, at) : attn_op2(a, AU_OP_LE, room, all, at);
 }
 
+static AuExpr at_most(AuAttn *a, AuExpr value, int32_t most)
+{
+    return attn_op2(a, AU_OP_LE, value, attn_i32(a, most, a->span), a->span);
+}
+
+/* Have all sequences and heads so many keys that reading them twice takes longer than what a block of two tiles of rows loses? */
+static AuExpr have_tall_keys(AuAttn *a)
+{
+    const AuSpan at = a->span;
+    const AuExpr blocks = attn_op2(a, AU_OP_MUL, sequences(a), a->tensors[1].axes[1], at),
+                 keys = attn_op2(a, AU_OP_MUL, blocks, room(a), at);
+    return attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_TALL_KEYS, at), keys, at);
+}
+
 /* Crowded: blocks enough. Tall: more rows than a tile, and keys enough that reading them twice takes longer than what a block of both tiles
  * loses where few blocks have work (warps_decode.c). */
 static AuExpr has_form(AuAttn *a, AuFewForm form)
 {
     const AuSpan at = a->span;
-    const AuExpr heads = a->tensors[1].axes[1],
-                 blocks = attn_op2(a, AU_OP_MUL, sequences(a), heads, at);
+    const AuExpr heads = a->tensors[1].axes[1];
     if (form == AU_FEW_CROWDED)
-        return attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_CROWD, at), blocks, at);
+        return attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_CROWD, at),
+                        attn_op2(a, AU_OP_MUL, sequences(a), heads, at), at);
     const AuExpr rows = attn_op2(a, AU_OP_MUL, most_queries(a), a->tensors[0].axes[1], at),
-                 tile = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_TILE_ROWS, at), heads, at),
-                 keys = attn_op2(a, AU_OP_MUL, blocks, room(a), at);
-    return attn_op2(a, AU_OP_AND, attn_op2(a, AU_OP_LT, tile, rows, at),
-                    attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_TALL_KEYS, at), keys, at), at);
+                 tile = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_TILE_ROWS, at), heads, at);
+    return attn_op2(a, AU_OP_AND, attn_op2(a, AU_OP_LT, tile, rows, at), have_tall_keys(a), at);
 }
 
 /* Has each head of keys one of values? "Hk % max(Hv, 1) == 0" */
@@ -327,25 +339,20 @@ static AuExpr has_few_rows(AuAttn *a, const Few *few, bool invariant)
     const AuSpan at = a->span;
     const AuExpr queries = most_queries(a), heads = a->tensors[0].axes[1],
                  rows = attn_op2(a, AU_OP_MUL, queries, heads, at),
-                 is_few = attn_op2(a, AU_OP_LE, queries, attn_i32(a, few->queries, at), at);
+                 is_few = at_most(a, queries, few->queries);
     if (!few->more) {
         const AuExpr most =
             attn_op2(a, AU_OP_MUL, attn_i32(a, few->rows, at), a->tensors[1].axes[1], at);
         return attn_op2(a, AU_OP_AND, is_few, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
     if (invariant) return is_few; /* whatever the batch is */
-    const AuExpr some = attn_op2(a, AU_OP_LE, queries, attn_i32(a, SCHEDULE_MORE_QUERIES, at), at),
-                 all = attn_op2(a, AU_OP_MUL, sequences(a), rows, at),
-                 keys = attn_op2(a, AU_OP_MUL,
-                                 attn_op2(a, AU_OP_MUL, sequences(a), a->tensors[1].axes[1], at),
-                                 room(a), at),
-                 leave = attn_op2(a, AU_OP_LE, all, attn_i32(a, SCHEDULE_MORE_ROWS, at), at),
-                 leave_half =
-                     attn_op2(a, AU_OP_LE, all, attn_i32(a, 2 * SCHEDULE_MORE_ROWS, at), at),
-                 are_long = attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_TALL_KEYS, at), keys, at),
-                 or_half = attn_op2(a, AU_OP_AND, leave_half, are_long, at),
-                 more = attn_op2(a, AU_OP_AND, some, attn_op2(a, AU_OP_OR, leave, or_half, at), at);
-    return attn_op2(a, AU_OP_OR, is_few, more, at);
+    const AuExpr all = attn_op2(a, AU_OP_MUL, sequences(a), rows, at),
+                 twice = attn_op2(a, AU_OP_AND, at_most(a, all, 2 * SCHEDULE_MORE_ROWS),
+                                  have_tall_keys(a), at),
+                 leave = attn_op2(a, AU_OP_OR, at_most(a, all, SCHEDULE_MORE_ROWS), twice, at),
+                 some =
+                     attn_op2(a, AU_OP_AND, at_most(a, queries, SCHEDULE_MORE_QUERIES), leave, at);
+    return attn_op2(a, AU_OP_OR, is_few, some, at);
 }
 
 /* "S <= 32", of kernels that have the rows of all heads of a group as above, beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
@@ -354,11 +361,10 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, const Fe
     AuAttn *a = v->attn;
     const AuSpan at = a->span;
     if (v->queries == AU_PAGED_QUERIES && !v->boxes) return true; /* pages of any size */
-    AuExpr test = v->queries == AU_PAGED_QUERIES   ? attn_bool(a, true, at)
-                  : v->queries == AU_MIXED_QUERIES ? are_mixed(a, v->invariant, true)
-                  : v->queries == AU_DECODE_QUERIES
-                      ? has_few_rows(a, few, v->invariant)
-                      : attn_op2(a, AU_OP_LE, most_queries(a), attn_i32(a, few->queries, at), at);
+    AuExpr test = v->queries == AU_PAGED_QUERIES    ? attn_bool(a, true, at)
+                  : v->queries == AU_MIXED_QUERIES  ? are_mixed(a, v->invariant, true)
+                  : v->queries == AU_DECODE_QUERIES ? has_few_rows(a, few, v->invariant)
+                                                    : at_most(a, most_queries(a), few->queries);
     if ((v->queries == AU_DECODE_QUERIES || v->queries == AU_MIXED_QUERIES) &&
         schedule_has_value_heads(a))
         test = attn_op2(a, AU_OP_AND, test, have_one_value_head(a), at);

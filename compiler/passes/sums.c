@@ -68,8 +68,6 @@ static void loop(Pass *p, AuTileStmt *s, bool *set, AuTileStmts *out)
     push_all(p, out, &w.joins);
 }
 
-static void sums_in(Pass *p, AuTileStmts *body, bool *set);
-
 static void sums_in(Pass *p, AuTileStmts *body, bool *set)
 {
     AuTileStmts out = {0};

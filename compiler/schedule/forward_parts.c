@@ -7,6 +7,11 @@
 
 int32_t schedule_row_sharers(const AuShape *s) { return s->column_parts > 1 ? s->column_parts : 1; }
 
+int32_t schedule_key_groups(const AuShape *s)
+{
+    return s->keys_apart ? s->executors / schedule_row_sharers(s) : 1;
+}
+
 const char *lanes_group(Lanes *x)
 {
     const int32_t sharers = schedule_row_sharers(x->shape);
@@ -27,9 +32,8 @@ const char *lanes_modified_query(Lanes *x, const char *row)
 
 int32_t lanes_keys(const Lanes *x)
 {
-    const int32_t apart =
-        x->shape->keys_apart ? x->shape->executors / schedule_row_sharers(x->shape) : 1;
-    return lanes_piece(x, x->shape->key_tile) / (x->key_parts ? x->key_parts : apart);
+    const int32_t parts = x->key_parts ? x->key_parts : schedule_key_groups(x->shape);
+    return lanes_piece(x, x->shape->key_tile) / parts;
 }
 
 /* ---- pieces of a tile */

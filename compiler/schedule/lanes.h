@@ -147,6 +147,8 @@ bool lanes_list_by_head(
 /* ---- forward_parts.c */
 /* Warps with the same rows (backward: keys), of which each makes all weights, and sums of a part of the channels; 1: none shares its rows so. */
 int32_t schedule_row_sharers(const AuShape *s);
+/* Executors with keys of their own, those with the same rows counted once; 1: all have the same keys. */
+int32_t schedule_key_groups(const AuShape *s);
 const char *
 lanes_group(Lanes *x); /* the executor's number, those with the same rows counted once */
 const char *lanes_first_row(Lanes *x); /* the executor's first query row */

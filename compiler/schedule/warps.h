@@ -155,13 +155,13 @@ void warps_forward_layouts(Lanes *x);
 void warps_forward_load_tiles(Lanes *x, const char *n);
 void warps_forward_store_tiles(Lanes *x);
 void warps_forward_memories(Lanes *x);
-/* The warp's rows of a tile with queries. */
 /* Channels of the values that the warp sums, all or its part of them. */
 typedef struct WarpsChannels {
     int32_t count;
     const char *span;
 } WarpsChannels;
 WarpsChannels warps_own_channels(Lanes *x);
+/* The warp's rows of a tile with queries. */
 AuTileHandle warps_own_rows(Lanes *x, AuTileHandle tile, int32_t width, const char *axes);
 void warps_forward_issue_rows(Lanes *x); /* queries, once; */
 /* Instead, rows of all heads that share keys, whose numbers are the tiles h and i. */

@@ -348,7 +348,7 @@ static void row_layout(Lanes *x)
 {
     const int32_t lanes = x->p->caps->lanes;
     int32_t side_by_side = x->atom->m > 1 ? MOST_SIDE_BY_SIDE : 1;
-    while (columns(x) % (side_by_side * lanes)) side_by_side /= 2;
+    while (side_by_side > 1 && columns(x) % (side_by_side * lanes)) side_by_side /= 2;
     tile_layout(x->t, "row_by_lanes", "reg",
                 side_by_side == 1 ? tile_text(x->t, "lane:%d@1", lanes)
                                   : tile_text(x->t, "reg:%d lane:%d@1", side_by_side, lanes));

@@ -23,16 +23,15 @@ static const char *state_rows(Lanes *x, uint32_t state, const char *part)
                      x->p->e + (int32_t)state);
 }
 
-static int32_t key_groups(const AuShape *s) { return s->executors / schedule_row_sharers(s); }
-
 void warps_join_memories(Lanes *x)
 {
-    tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", x->rows * key_groups(x->shape), row_length(x->p));
+    tile_shared(x->t, "PARTS", "f32[q:%d, e:%d]", x->rows * schedule_key_groups(x->shape),
+                row_length(x->p));
 }
 
 int32_t warps_join_bytes(const AuProblem *p, const AuShape *s)
 {
-    return s->rows * key_groups(s) * row_length(p) * 4;
+    return s->rows * schedule_key_groups(s) * row_length(p) * 4;
 }
 
 /* Variables of warp [n]: the first one's become those of all. */
@@ -93,7 +92,7 @@ void warps_join_warps(Lanes *x)
         tile_store(t, "state%u -> %s", n, state_rows(x, n, group));
     if (sharers > 1) tile_end(t);
     tile_sync(t, "all");
-    join_parts(x, 0, key_groups(x->shape));
+    join_parts(x, 0, schedule_key_groups(x->shape));
 }
 
 void warps_join_results(Lanes *x)

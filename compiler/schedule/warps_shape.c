@@ -41,10 +41,7 @@ static int32_t query_channels(const AuProblem *p, const AuTileAtom *atom)
     return sum;
 }
 
-static int32_t keys_of_warp(const AuShape *s)
-{
-    return s->key_tile / (s->keys_apart ? s->executors / schedule_row_sharers(s) : 1);
-}
+static int32_t keys_of_warp(const AuShape *s) { return s->key_tile / schedule_key_groups(s); }
 
 /* Without shared memory. Blocks straight from tensors are Intel's, whose compiler has sums three times where they are scaled: what products have
  * left, numbers of it, and what the next products add to. The fewest keys are taken even so: in kernels with tiles in shared memory more is spilled. */
