@@ -28,7 +28,7 @@ const char *variant_symbol(AuArena *arena, const AuVariant *v, const char *kerne
     for (uint32_t n = 0; n < v->attn->size_count; n++)
         if (v->attn->sizes[n].fixed >= 0) au_text_add(&text, "_%d", (int)v->attn->sizes[n].fixed);
     static const char *const queries[AU_QUERIES] = {"",      "pages_", "mixed_",
-                                                    "some_", "few_",   "decode_"};
+                                                    "some_", "few_",   "decode_", "chunk_"};
     static const char *const forms[] = {"", "crowded_", "tall_", "narrow_"};
     if (!v->target->same_code) au_text_add(&text, "_%s", v->arch->name);
     au_text_add(
@@ -355,6 +355,18 @@ static AuExpr has_few_rows(AuAttn *a, const Few *few, bool invariant)
     return attn_op2(a, AU_OP_OR, is_few, some, at);
 }
 
+/* "16 * Hk < S * H && S <= 128": more rows than a tile of the kernels for few. */
+static AuExpr has_chunk(AuAttn *a, int32_t most)
+{
+    const AuSpan at = a->span;
+    const AuExpr queries = most_queries(a),
+                 rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
+                 few = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_TILE_ROWS, at),
+                                a->tensors[1].axes[1], at);
+    return attn_op2(a, AU_OP_AND, attn_op2(a, AU_OP_LT, few, rows, at), at_most(a, queries, most),
+                    at);
+}
+
 /* "S <= 32", of kernels that have the rows of all heads of a group as above, beside kernels for both "B S <= 4 rows", and of pages that come by boxes "T_slots % 16 == 0". */
 static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, const Few *few)
 {
@@ -363,6 +375,7 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, const Fe
     if (v->queries == AU_PAGED_QUERIES && !v->boxes) return true; /* pages of any size */
     AuExpr test = v->queries == AU_PAGED_QUERIES    ? attn_bool(a, true, at)
                   : v->queries == AU_MIXED_QUERIES  ? are_mixed(a, v->invariant, true)
+                  : v->queries == AU_CHUNK_QUERIES  ? has_chunk(a, few->queries)
                   : v->queries == AU_DECODE_QUERIES ? has_few_rows(a, few, v->invariant)
                                                     : at_most(a, most_queries(a), few->queries);
     if ((v->queries == AU_DECODE_QUERIES || v->queries == AU_MIXED_QUERIES) &&

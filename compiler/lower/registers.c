@@ -276,15 +276,16 @@ static void all_vectors(AuLower *l, Registers *x)
                 move_at(l, x, regs);
 }
 
-/* How many of a lane's registers are neighbours in memory. A condition that is one for all of them is one for vectors, too. */
+/* How many of a lane's registers are neighbours in memory. A condition that is the same for neighbours is one for vectors, too. */
 static void widen(AuLower *l, Registers *x, const AuTileExpr *when)
 {
     enum { MOST_ADDED = 2 };
     const AuTileType *view = x->ref->type;
     x->wide = 1, x->fast = TILE_MAX_AXES;
     const AuTileElem elem = x->ref->memory->type.elem;
-    if (!view->count || (when && when->type->count) || (x->atomic && elem != TILE_F32)) return;
+    if (!view->count || (x->atomic && elem != TILE_F32)) return;
     const char *name = view->axes[view->count - 1].name;
+    if (when && tile_axis(when->type, name)) return;
     for (uint32_t n = 0; n < x->type->count; n++)
         if (x->type->axes[n].name == name) x->fast = n;
     if (x->fast == TILE_MAX_AXES) return;

@@ -136,7 +136,8 @@ bool schedule_balances(AuArena *arena, const AuProblem *p)
     if (p->caps->has_private || !schedule_packs_rows(p) || p->invariant || !keys->layout ||
         keys->has_no_lengths)
         return false;
-    return schedule_warps_decode_limit(arena, p) || schedule_warps_wide_limit(arena, p);
+    return schedule_warps_decode_limit(arena, p) || schedule_warps_wide_limit(arena, p) ||
+           p->queries == AU_CHUNK_QUERIES;
 }
 
 bool schedule_joins_warps(AuArena *arena, const AuProblem *p)
@@ -156,6 +157,10 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
     if (p->queries == AU_PAGED_QUERIES)
         return !p->tf32 && (schedule_warps_forward_shape(arena, p, &shape, &why) ||
                             schedule_warps_wide_shape(arena, p, &shape, &why));
+    if (p->queries == AU_CHUNK_QUERIES)
+        return p->boxes && schedule_group_packed_shape(arena, p, &shape, &why)
+                   ? SCHEDULE_CHUNK_QUERIES
+                   : 0;
     if (p->queries == AU_MIXED_QUERIES) return schedule_takes_mixed(arena, p);
     int32_t packed = schedule_warps_decode_limit(arena, p);
     if (!packed) packed = schedule_warps_wide_limit(arena, p);
@@ -351,6 +356,7 @@ static AuQueries queries_of(const AuProblem *p, const AuScheduleRow *row)
     if (many && p->attn->keys.layout == AU_LAYOUT_PAGED) return AU_PAGED_QUERIES;
     const bool few = row->build == schedule_lanes_decode || row->build == schedule_warps_decode ||
                      row->build == schedule_lanes_packed || row->build == schedule_warps_back_few;
+    if (row->build == schedule_group_packed) return AU_CHUNK_QUERIES;
     if (row->build == schedule_warps_wide || row->build == schedule_group_wide)
         return AU_SOME_QUERIES;
     return few ? AU_DECODE_QUERIES : AU_ANY_QUERIES;

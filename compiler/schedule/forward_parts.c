@@ -428,7 +428,7 @@ AuSchedule *lanes_forward_built(Lanes *x, AuDiags *diags, void (*kernel)(Lanes *
 {
     lanes_work_kernels(x);
     for (uint32_t n = 0; n < 3; n++) lanes_rows_kernel(x, n);
-    if (x->p->hooks->needs_lists && x->p->queries != AU_DECODE_QUERIES) lanes_list_kernels(x);
+    if (x->p->hooks->needs_lists && !schedule_packs_rows(x->p)) lanes_list_kernels(x);
     kernel(x);
     lanes_rest_kernel(x);
     lanes_lines_kernel(x);

@@ -12,6 +12,9 @@ const AuTileAtom *group_atom(const AuProblem *p);
 void group_complete(const AuProblem *p, AuShape *shape);
 /* Why the shape does not do for the problem: what it has no form for, widths, registers, shared memory; NULL: it does. */
 const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *shape);
+/* The first that fits, by rule, of so many groups, in that order. */
+bool group_shape_of(AuArena *arena, const AuProblem *p, const int32_t *groups, int32_t count,
+                    AuShape *out, const char **why);
 /* Registers of a lane that all groups of a block have when it begins: of so many groups; of so many consumers. */
 int32_t group_registers_of(const AuProblem *p, int32_t groups);
 int32_t group_registers_at_entry(const AuProblem *p, const AuShape *s);
@@ -27,12 +30,23 @@ const char *group_refusal_of_shared_memory(AuArena *arena, const AuProblem *p, i
 /* Bytes of rows of [width] elements that units move and multiply side by side. */
 int32_t group_swizzle(const AuProblem *p, int32_t width);
 
-/* group_forward.c: its kernel `forward`. */
+/* group_forward.c: its kernel `forward`. What others have of it: its fragments but for those of rows; queries that are waited for, and held; all tiles of
+ * the list `keys`, from the last on. */
 void group_forward_kernel(Lanes *x);
+void group_forward_fragments(Lanes *x);
+void group_forward_hold(Lanes *x);
+void group_forward_tiles(Lanes *x);
+/* Rows of all heads that share keys: do groups take them from the tensor, without a tile? A role that brings them has a division a row. */
+bool group_holds_packed(const AuProblem *p, const AuShape *s);
 
 /* ---- group_parts.c */
 /* What multiplies is the unit of a group. */
 Lanes group_begin(Lanes of_warps);
+/* In each role: what a block does that has rows. */
+void group_begin_rows(Lanes *x);
+void group_end_rows(Lanes *x);
+/* Fills the pipeline `queries`: rows of all heads that share keys, of which row r is query r / G of head r % G; so many channels of them. */
+void group_bring_packed(Lanes *x, const char *channels);
 const char *group_own_rows(Lanes *x,
                            const char *tile); /* the group's part of a tile of the block */
 /* [rows] of the group's queries, a fragment, to the tensor [to], by a box: through [tile], a view that nobody else reads any more. */

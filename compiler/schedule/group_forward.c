@@ -172,7 +172,7 @@ static void tiles_alone(Lanes *x)
 
 /* ---- the kernel */
 
-static void fragments(Lanes *x)
+void group_forward_fragments(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const char *atom = x->atom->name;
@@ -180,8 +180,26 @@ static void fragments(Lanes *x)
     lanes_declare_scores(x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, keys, atom));
     tile_frag(t, "weight", "%s[q:%d, kv:%d] @ %s.A", x->operand, x->rows, keys, atom);
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s.C = 0.0", x->rows, x->p->e, atom);
-    lanes_declare_rows(x);
-    lanes_begin_states(x);
+}
+
+void group_forward_tiles(Lanes *x)
+{
+    if (x->shape->scores_ahead)
+        tiles_ahead(x);
+    else
+        tiles_alone(x);
+}
+
+void group_forward_hold(Lanes *x)
+{
+    tile_wait_stage(x->t, "x", "queries");
+    if (x->shape->query_in_registers)
+        tile_load(x->t, "query", "%s @ %s.A", group_own_rows(x, "x.Q"), x->atom->name);
+}
+
+bool group_holds_packed(const AuProblem *p, const AuShape *s)
+{
+    return schedule_packs_rows(p) && s->query_in_registers;
 }
 
 static void store_output(Lanes *x)
@@ -198,21 +216,19 @@ static void group_role(Lanes *x)
     const bool held = x->shape->query_in_registers, apart = x->shape->output_apart,
                early = held && apart && !x->p->hooks->dot_count && !x->shape->turns;
     tile_role(t, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
-    lanes_begin_listed(x);
-    fragments(x);
-    tile_wait_stage(t, "x", "queries");
-    if (held) tile_load(t, "query", "%s @ %s.A", group_own_rows(x, "x.Q"), x->atom->name);
+    group_begin_rows(x);
+    group_forward_fragments(x);
+    lanes_declare_rows(x);
+    lanes_begin_states(x);
+    group_forward_hold(x);
     if (early) tile_release(t, "x");
-    if (x->shape->scores_ahead)
-        tiles_ahead(x);
-    else
-        tiles_alone(x);
+    group_forward_tiles(x);
     if (apart && !early) tile_release(t, "x");
     lanes_results(x);
     store_output(x);
     if (!apart) tile_release(t, "x");
     lanes_store_finals(x);
-    lanes_end_listed(x);
+    group_end_rows(x);
     tile_end(t);
 }
 

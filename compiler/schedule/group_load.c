@@ -128,9 +128,10 @@ static Ring ring_of_values(Lanes *x)
 
 void group_forward_pipelines(Lanes *x)
 {
-    const Ring queries = ring_of_side(x, LANES_QUERIES), keys = ring_of_side(x, LANES_KEYS),
-               values = ring_of_values(x);
-    declare(x, &queries);
+    Ring queries = ring_of_side(x, LANES_QUERIES);
+    const Ring keys = ring_of_side(x, LANES_KEYS), values = ring_of_values(x);
+    if (schedule_packs_rows(x->p)) queries.role = "load_queries";
+    if (!group_holds_packed(x->p, x->shape)) declare(x, &queries);
     declare(x, &keys);
     declare(x, &values);
 }
@@ -144,12 +145,12 @@ static void fill_values(Lanes *x, const GroupTile *tile, bool by_lanes)
 static void open_role(Lanes *x, const char *name)
 {
     tile_role(x->t, name, 0, TILE_ON_WARP, x->shape->producer_registers);
-    lanes_begin_listed(x);
+    group_begin_rows(x);
 }
 
 static void end_role(Lanes *x)
 {
-    lanes_end_listed(x);
+    group_end_rows(x);
     tile_end(x->t);
 }
 
@@ -166,8 +167,14 @@ void group_forward_load(Lanes *x)
 {
     const GroupTile keys = {"n", x->shape->key_tile, "k", NULL, false};
     const Ring of_queries = ring_of_side(x, LANES_QUERIES), of_keys = ring_of_side(x, LANES_KEYS);
+    const bool packed = schedule_packs_rows(x->p);
+    if (packed && !group_holds_packed(x->p, x->shape)) { /* rows of several heads, one by one */
+        open_role(x, "load_queries");
+        group_bring_packed(x, ":");
+        end_role(x);
+    }
     open_role(x, "load");
-    fill_spans(x, &of_queries, group_first_span(x), NULL);
+    if (!packed) fill_spans(x, &of_queries, group_first_span(x), NULL);
     open_tiles(x, &keys);
     fill(x, &of_keys, &keys, false);
     if (lanes_has_pages(x)) {

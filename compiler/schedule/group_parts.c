@@ -2,6 +2,9 @@
  * start their products in turn. */
 #include "group.h"
 #include "key_layout.h"
+#include "warps_decode.h"
+
+enum { TOGETHER = 4 }; /* rows of queries that are brought in a turn */
 
 Lanes group_begin(Lanes of_warps)
 {
@@ -11,6 +14,18 @@ Lanes group_begin(Lanes of_warps)
     x.via_shared = false;
     warps_layouts(&x);
     return x;
+}
+
+void group_begin_rows(Lanes *x)
+{
+    lanes_begin_listed(x);
+    if (schedule_packs_rows(x->p)) warps_begin_part(x);
+}
+
+void group_end_rows(Lanes *x)
+{
+    if (schedule_packs_rows(x->p)) warps_end_part(x);
+    lanes_end_listed(x);
 }
 
 const char *group_own_rows(Lanes *x, const char *tile)
@@ -69,6 +84,46 @@ void group_store_rows(Lanes *x, const char *rows, const char *tile, const char *
                     lanes_row_b(x, LANES_QUERIES), place);
     tile_wait(t, "sent");
     if (none) tile_end(t);
+}
+
+/* A box, where the block's rows are of one query. */
+static void bring_heads(Lanes *x, const char *channels)
+{
+    AuTileBuild *t = x->t;
+    const LanesRows heads = lanes_rows(
+        x, lanes_changed_name(x, 0),
+        tile_text(t, "hk * group + %s %% group +: %d", warps_first_row(x), x->block), channels);
+    tile_async_copy(t, NULL, "%v as [q, d] -> x.Q pad 0",
+                    lanes_at(x, heads,
+                             tile_text(t, "%s%s%s / group", lanes_row_start(x, LANES_QUERIES),
+                                       warps_first_query(x), warps_first_row(x))));
+}
+
+void group_bring_packed(Lanes *x, const char *channels)
+{
+    AuTileBuild *t = x->t;
+    const int32_t rows = TOGETHER;
+    if (warps_is_whole(x))
+        tile_if(t, "group %% %d == 0", x->block);
+    else
+        tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
+    tile_acquire(t, "x", "queries");
+    bring_heads(x, channels);
+    tile_commit(t, "x");
+    tile_else(t);
+    tile_acquire(t, "x", "queries");
+    tile_for_range(t, "some", "0", tile_text(t, "%d", x->block / rows));
+    tile_set(t, "brought", "%s + some * %d + iota(q:%d)", warps_first_row(x), rows, rows);
+    const LanesRows view =
+        lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group", channels);
+    tile_async_copy(t, NULL, "%v -> x.Q[some * %d +: %d, :] pad 0 when %sbrought / group < %s",
+                    lanes_at(x, view,
+                             tile_text(t, "%s%sbrought / group", lanes_row_start(x, LANES_QUERIES),
+                                       warps_first_query(x))),
+                    rows, rows, warps_first_query(x), lanes_query_end(x));
+    tile_end(t);
+    tile_commit(t, "x");
+    tile_end(t);
 }
 
 static LanesSide side_of(const GroupTile *tile)

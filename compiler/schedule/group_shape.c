@@ -13,6 +13,7 @@ enum {
     ALL = 64,
     LANES = 128,          /* of a group */
     BESIDE = 24,          /* registers of a lane that no fragment may have */
+    OF_PARTS = 40,        /* registers of a lane that brings tiles of a part of the keys */
     EIGHT = 8,            /* registers change hands so many at a time */
     MOST_REGISTERS = 240, /* that a consumer asks for */
     MOST_BOX = 256,       /* elements of a box along an axis */
@@ -51,11 +52,12 @@ static int32_t fragment_registers(const AuProblem *p, const AuShape *s)
 
 static int32_t shared_bytes(const AuProblem *p, const AuShape *s)
 {
-    const int32_t bytes = tile_elem(p->operand)->bytes, queries = channels_of_queries(p),
+    const int32_t bytes = tile_elem(p->operand)->bytes, channels = channels_of_queries(p),
+                  queries = group_holds_packed(p, s) ? 0 : channels,
                   rows = GROUP_ROWS * s->executors;
     return BARRIERS + WARPS_ALIGNMENT +
            bytes * (rows * (queries + (s->output_apart ? p->e : 0)) +
-                    s->stages * s->key_tile * (queries + p->e));
+                    s->stages * s->key_tile * (channels + p->e));
 }
 
 int32_t group_registers_of(const AuProblem *p, int32_t groups)
@@ -72,7 +74,9 @@ void group_set_registers(const AuProblem *p, AuShape *s)
 {
     if (s->producer_registers && s->consumer_registers) return;
     const int32_t all = group_registers_at_entry(p, s) * (s->executors + 1);
-    s->producer_registers = s->executors < 3 ? BESIDE : BESIDE + EIGHT;
+    s->producer_registers = schedule_packs_rows(p) ? OF_PARTS
+                            : s->executors < 3     ? BESIDE
+                                                   : BESIDE + EIGHT;
     s->consumer_registers =
         least((all - s->producer_registers) / s->executors / EIGHT * EIGHT, MOST_REGISTERS);
 }
@@ -81,7 +85,7 @@ void group_complete(const AuProblem *p, AuShape *s)
 {
     group_set_registers(p, s);
     s->rows = GROUP_ROWS;
-    s->output_apart |= p->d != p->e;
+    s->output_apart |= p->d != p->e && !schedule_packs_rows(p);
     s->split_segments = true;
     s->swizzle_span = 0;
 }
@@ -94,9 +98,9 @@ static bool is_multiple(int32_t width, int32_t unit) { return width > 0 && width
 static const char *refusal_of_pages(const AuProblem *p)
 {
     if (p->attn->keys.layout != AU_LAYOUT_PAGED) return NULL;
-    const char *why = schedule_pages_refusal(p);
+    const char *why = schedule_packs_rows(p) ? NULL : schedule_pages_refusal(p);
     if (why) return why;
-    if (p->hooks->needs_lists) return "pages, and a mask that depends on data";
+    if (p->hooks->needs_lists && !schedule_packs_rows(p)) return "pages, and a mask that depends on data";
     return p->hooks->dot_count ? "pages, and further products" : NULL;
 }
 
@@ -178,10 +182,11 @@ const char *group_refusal_of_registers(AuArena *arena, const AuProblem *p, const
     return NULL;
 }
 
-/* Ranges of keys end with the rows, and tiles come from the last on: the last are no other group's. */
+/* Ranges of keys end with the rows, and tiles come from the last on: the last are no other group's. (Those of a part may be nobody's.) */
 static bool can_pass(const AuProblem *p, const AuShape *s)
 {
-    return p->attn->mask.i && !p->hooks->needs_lists && s->scores_ahead && s->executors > 1;
+    return p->attn->mask.i && !p->hooks->needs_lists && s->scores_ahead && s->executors > 1 &&
+           !schedule_packs_rows(p);
 }
 
 const char *schedule_group_refusal(AuArena *arena, const AuProblem *p, const AuShape *s)
@@ -250,20 +255,16 @@ static void fill_up(AuArena *arena, const AuProblem *p, AuShape *s, bool heavy)
     if (schedule_group_refusal(arena, p, s)) s->query_in_registers = false;
 }
 
-bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
-                                  const char **why)
+bool group_shape_of(AuArena *arena, const AuProblem *p, const int32_t *groups, int32_t count,
+                    AuShape *out, const char **why)
 {
-    enum { GROUPS = 4, STAGES = 2, LAG = 8 };
+    enum { STAGES = 2, LAG = 8 };
     static const struct {
         int32_t keys, beside;
     } least_of[] = {{64, NEARLY_QUARTER}, {64, 0}, {16, 0}};
-    const bool few = p->queries && p->queries != AU_PAGED_QUERIES;
-    *why = few ? "kernels for few queries" : group_refusal_of_problem(arena, p);
-    if (*why) return false;
-    const int32_t *groups = groups_in_order(p);
     const bool heavy = group_pairs_are_heavy(p);
     for (int32_t l = heavy ? 0 : 1; l < 3; l++)
-        for (int32_t n = 0; n < GROUPS * STAGES; n++) {
+        for (int32_t n = 0; n < count * STAGES; n++) {
             AuShape s = {.executors = groups[n / STAGES],
                          .stages = STAGES - n % STAGES,
                          .grown = p->hooks->has_scale,
@@ -278,4 +279,13 @@ bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *o
             return true;
         }
     return false;
+}
+
+bool schedule_group_forward_shape(AuArena *arena, const AuProblem *p, AuShape *out,
+                                  const char **why)
+{
+    enum { GROUPS = 4 };
+    const bool few = p->queries && p->queries != AU_PAGED_QUERIES;
+    *why = few ? "kernels for few queries" : group_refusal_of_problem(arena, p);
+    return !*why && group_shape_of(arena, p, groups_in_order(p), GROUPS, out, why);
 }

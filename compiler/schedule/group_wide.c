@@ -24,8 +24,6 @@
 #include "key_layout.h"
 #include "warps_decode.h"
 
-enum { TOGETHER = 4 }; /* rows of queries that are brought in a turn */
-
 /* ---- memories */
 
 static void memories(Lanes *x)
@@ -94,41 +92,12 @@ static void end_role(Lanes *x)
     tile_end(x->t);
 }
 
-/* Row r is query r / G of head r % G of the group: a box, where those of a block are of one query. */
 static void load_queries_role(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    const int32_t from = x->shape->query_channels, rows = TOGETHER;
-    const char *channels =
-        from ? tile_text(t, "%d +: %d", from, group_wide_shared(x->p, x->shape)) : ":";
+    const int32_t from = x->shape->query_channels;
     open_role(x, "load_queries", 0, TILE_ON_WARP, x->shape->producer_registers);
-    if (warps_is_whole(x))
-        tile_if(t, "group %% %d == 0", x->block);
-    else
-        tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
-    tile_acquire(t, "x", "queries");
-    const LanesRows heads = lanes_rows(
-        x, lanes_changed_name(x, 0),
-        tile_text(t, "hk * group + %s %% group +: %d", warps_first_row(x), x->block), channels);
-    tile_async_copy(t, NULL, "%v as [q, d] -> x.Q pad 0",
-                    lanes_at(x, heads,
-                             tile_text(t, "%s%s%s / group", lanes_row_start(x, LANES_QUERIES),
-                                       warps_first_query(x), warps_first_row(x))));
-    tile_commit(t, "x");
-    tile_else(t);
-    tile_acquire(t, "x", "queries");
-    tile_for_range(t, "some", "0", tile_text(t, "%d", x->block / rows));
-    tile_set(t, "brought", "%s + some * %d + iota(q:%d)", warps_first_row(x), rows, rows);
-    const LanesRows view =
-        lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group", channels);
-    tile_async_copy(t, NULL, "%v -> x.Q[some * %d +: %d, :] pad 0 when %sbrought / group < %s",
-                    lanes_at(x, view,
-                             tile_text(t, "%s%sbrought / group", lanes_row_start(x, LANES_QUERIES),
-                                       warps_first_query(x))),
-                    rows, rows, warps_first_query(x), lanes_query_end(x));
-    tile_end(t);
-    tile_commit(t, "x");
-    tile_end(t);
+    group_bring_packed(
+        x, from ? tile_text(x->t, "%d +: %d", from, group_wide_shared(x->p, x->shape)) : ":");
     end_role(x);
 }
 

@@ -54,6 +54,7 @@ static int32_t block_rows(const AuProblem *p)
     case AU_FEW_QUERIES: return 16;
     case AU_SOME_QUERIES: return 64;
     case AU_DECODE_QUERIES:
+    case AU_CHUNK_QUERIES:
     case AU_PAGED_QUERIES:
     case AU_MIXED_QUERIES:
     case AU_ANY_QUERIES:
@@ -124,6 +125,7 @@ int32_t schedule_lanes_limit(const AuProblem *p, AuQueries queries)
     case AU_SOME_QUERIES: return some ? any / 2 : 0;
     case AU_FEW_QUERIES: return few >= any ? 0 : some ? 2 * few : any / 2;
     case AU_DECODE_QUERIES: return schedule_decode_limit(p);
+    case AU_CHUNK_QUERIES:
     case AU_PAGED_QUERIES:
     case AU_MIXED_QUERIES:
     case AU_ANY_QUERIES:

@@ -18,6 +18,7 @@ typedef enum AuQueries {
     AU_SOME_QUERIES,
     AU_FEW_QUERIES,
     AU_DECODE_QUERIES, /* rows of all heads that share keys, counted together */
+    AU_CHUNK_QUERIES,  /* the same, more of them than are few, where groups of warps have parts of the keys */
     AU_QUERIES
 } AuQueries;
 
@@ -69,7 +70,7 @@ typedef struct AuProblem {
 /* Of queries in a layout: are the kernels those for few, whose blocks have a sequence's rows of all heads that share keys? */
 static inline bool schedule_packs_rows(const AuProblem *p)
 {
-    return p->queries == AU_DECODE_QUERIES ||
+    return p->queries == AU_DECODE_QUERIES || p->queries == AU_CHUNK_QUERIES ||
            (p->queries == AU_SOME_QUERIES && !p->caps->has_private);
 }
 
@@ -263,6 +264,7 @@ enum {
     SCHEDULE_MORE_ROWS =
         2048 /* of all heads and sequences, which leave processors to others; twice as many where blocks are tall */
 };
+enum { SCHEDULE_CHUNK_QUERIES = 1024 }; /* of a head, of AU_CHUNK_QUERIES */
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
 enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which pages that come by boxes must be multiples */
 
@@ -299,7 +301,9 @@ typedef enum AuOperation {
 /* Has something of that operation for so many queries that moves tensors by boxes? */
 static inline bool schedule_may_have_boxes(AuOperation operation, AuQueries queries)
 {
-    return queries <= AU_MIXED_QUERIES || (operation == AU_FORWARD && queries == AU_SOME_QUERIES);
+    return queries <= AU_MIXED_QUERIES ||
+           (operation == AU_FORWARD &&
+            (queries == AU_SOME_QUERIES || queries == AU_CHUNK_QUERIES));
 }
 const char *schedule_operation(AuOperation operation); /* "forward" */
 

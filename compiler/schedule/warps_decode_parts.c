@@ -148,6 +148,20 @@ void warps_part_tiles(Lanes *x, const WarpsSegments *has)
     if (has->behind) tile_segment(t, "partial", TILE_RANGE, "rest_tile", "last_tile");
 }
 
+/* As groups of warps take them (group_forward.c): from the last on, which is always masked, so that without a mask there is one loop. */
+static void tiles_down(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    tile_list(t, "keys");
+    if (!x->p->attn->mask.i) {
+        tile_segment(t, "full", TILE_DOWN, "last_tile", "first_tile");
+        return;
+    }
+    tile_segment(t, "partial", TILE_DOWN, "last_tile", "rest_tile");
+    tile_segment(t, "full", TILE_DOWN, "rest_tile", "full_tile");
+    tile_segment(t, "partial", TILE_DOWN, "full_tile", "first_tile");
+}
+
 /* The part's run of tiles, in the segments of the mask's range. */
 static void key_tiles(Lanes *x)
 {
@@ -166,6 +180,10 @@ static void key_tiles(Lanes *x)
              x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
     tile_let(t, "rest_tile", "clamp(f_high, full_tile, last_tile)");
+    if (x->p->queries == AU_CHUNK_QUERIES) {
+        tiles_down(x);
+        return;
+    }
     warps_part_tiles(
         x, &(WarpsSegments){.before = x->p->hooks->full_begins || x->p->hooks->needs_lists,
                             .full = true,

@@ -319,7 +319,9 @@ static const char *refusal_of_values(AuArena *arena, const AuProblem *p)
 const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
 {
     const char *why = schedule_packs_rows(p) ? schedule_rows_refusal(p) : schedule_pages_refusal(p);
-    if (p->queries == AU_FEW_QUERIES || p->queries == AU_MIXED_QUERIES) return "few queries";
+    if (p->queries == AU_FEW_QUERIES || p->queries == AU_MIXED_QUERIES ||
+        p->queries == AU_CHUNK_QUERIES)
+        return "few queries";
     if (why) return why;
     if (!schedule_packs_rows(p) && p->hooks->has_out_mod)
         return "a function of all channels of the output, which several warps have";

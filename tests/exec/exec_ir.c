@@ -174,6 +174,7 @@ static bool build_for(Run *r, const AuScript *script, bool groups, bool as_any, 
     const AuVariant any = *v;
     const AuQueries queries = exec_has(r, "few")      ? AU_FEW_QUERIES
                               : exec_has(r, "decode") ? AU_DECODE_QUERIES
+                              : exec_has(r, "chunk")  ? AU_CHUNK_QUERIES
                               : exec_has(r, "some")   ? AU_SOME_QUERIES
                               : exec_has(r, "mixed")  ? AU_MIXED_QUERIES
                               : exec_has(r, "pages")  ? AU_PAGED_QUERIES
@@ -375,7 +376,8 @@ static bool run_uneven_keys(Run *r, const AuVariant *v)
                          .operand = v->operand,
                          .target = v->target,
                          .arch = v->arch,
-                         .queries = v->queries};
+                         .queries = v->queries,
+                         .boxes = v->boxes};
     return variant_build(r->arena, r->diags, plain, r->c->script) &&
            exec_uneven_groups(r, v, plain);
 }

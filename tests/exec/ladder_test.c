@@ -5,6 +5,7 @@
 #include "ladder_cases.h"
 #include "ladder_far.h"
 #include "ladder_mixed.h"
+#include "ladder_chunk.h"
 #include "ladder_neighbours.h"
 #include "ladder_stored.h"
 
@@ -177,6 +178,14 @@ static const char *of_mixed(const void *of, unsigned n, unsigned turn)
     return strstr(r->name, ":sm_") ? dtypes[1 + (n + r->number) % 2] : dtypes[(n + r->number) % 3];
 }
 
+static const char *of_chunk(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    const bool others = r->quick ? n % 5 != r->number : !r->all && !r->only && (n + r->number) % 2;
+    if (turn || others || !wants(r->only, r->name, &chunk_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_neighbours(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -275,6 +284,7 @@ static const struct {
     {few_rungs, COUNT(few_rungs), COUNT(few_rungs), few_cases, COUNT(few_cases), of_few},
     {balanced_rungs, COUNT(balanced_rungs), 2, balanced_cases, COUNT(balanced_cases), of_balanced},
     {mixed_rungs, COUNT(mixed_rungs), 5, mixed_cases, COUNT(mixed_cases), of_mixed},
+    {chunk_rungs, COUNT(chunk_rungs), 3, chunk_cases, COUNT(chunk_cases), of_chunk},
     {neighbour_rungs, COUNT(neighbour_rungs), 7, neighbour_cases, COUNT(neighbour_cases),
      of_neighbours},
     {stored_rungs, COUNT(stored_rungs), 5, stored_cases, COUNT(stored_cases), of_stored},

@@ -252,10 +252,10 @@ WIDE = [
     ("groups' sums keep their factor", "group_wide.c", '"acc%d * factor"', '"acc%d * 1.0"'),
     ("groups' values begin with the keys", "group_wide.c", 'x->own_v ? 0 : x->p->attn->v_first', 'x->own_v ? 0 : 0 * x->p->attn->v_first'),
     ("all groups have the first one's channels", "group_wide.c", '"%s[:, %d + self * %d +: %d] as [kv, e]"', '"%s[:, %d + 0 * self * %d +: %d] as [kv, e]"'),
-    ("groups' queries are brought by another head", "group_wide.c", '"hk * group + brought % group"', '"hk * group + (brought + 1) % group"'),
-    ("a block's queries are those of the first block", "group_wide.c", '"hk * group + %s %% group +: %d"', '"hk * group + 0 * (%s) %% group +: %d"'),
-    ("a box is of the first query of the block", "group_wide.c", '"%s%s%s / group"', '"%s%s0 * %s / group"'),
-    ("rows of several queries come as a box", "group_wide.c", '"group %% %d == 0 || %s == 1"', '"group %% %d != 0 || %s == 1"'),
+    ("groups' queries are brought by another head", "group_parts.c", '"hk * group + brought % group"', '"hk * group + (brought + 1) % group"'),
+    ("a block's queries are those of the first block", "group_parts.c", '"hk * group + %s %% group +: %d"', '"hk * group + 0 * (%s) %% group +: %d"'),
+    ("a box is of the first query of the block", "group_parts.c", '"%s%s%s / group"', '"%s%s0 * %s / group"'),
+    ("rows of several queries come as a box", "group_parts.c", '"group %% %d == 0 || %s == 1"', '"group %% %d != 0 || %s == 1"'),
     ("the factor of a tile is the next one's", "group_wide.c", '"scale -> w.factor"', '"scale * 0.5 -> w.factor"'),
 ]
 
