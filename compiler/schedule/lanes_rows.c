@@ -166,7 +166,8 @@ const char *lanes_range_of_all(Lanes *x, const char *head)
 }
 
 /* Heads that a block of such rows asks for their ranges: [count] of the group's from number [first] on, which are those of its rows where [known] holds, NULL:
- * always. Beside many a block has rows in turns, which are of the same heads where a query's rows are whole blocks, and of other ones where they are not. */
+ * always. Beside many a block has rows in turns: of multiply-adds they are of the same heads where a query's rows are whole blocks, and of other ones where they
+ * are not; of matrix units it has all rows of its sequence. */
 typedef struct Asked {
     const char *first, *known;
     int32_t count;
@@ -176,6 +177,7 @@ static Asked heads_asked(Lanes *x)
 {
     AuTileBuild *t = x->t;
     if (!x->only) return (Asked){tile_text(t, "mb * %d", x->block), NULL, x->block};
+    if (x->atom->m > 1) return (Asked){"0", tile_text(t, "group <= %d", x->block), x->block};
     const char *few = tile_text(t, "group <= %d", HEADS_ASKED);
     return (Asked){tile_text(t, "where(%s, 0, first_block * %d)", few, x->block),
                    tile_text(t, "(%s || group %% %d == 0)", few, x->block), HEADS_ASKED};

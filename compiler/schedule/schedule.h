@@ -210,8 +210,8 @@ const char *schedule_parts_refusal(const AuProblem *problem);
 bool schedule_has_value_heads(const AuAttn *a);
 /* Does only data say which keys few queries see, but of those of a group, which are read whatever it says? */
 bool schedule_asks_data(const AuProblem *problem);
-/* Why blocks would not do that take the keys and values of a head, and one range of them, for rows of all heads that share it; NULL: they do. */
-const char *schedule_heads_apart_refusal(const AuProblem *problem);
+/* Why blocks would not do that read all keys of a range, of which data leave some: lists of tiles are for blocks of one head; NULL: they do. */
+const char *schedule_lists_refusal(const AuProblem *problem);
 /* Why they take no rows of keys of further products, which heads that share keys must share, too; NULL: they do. */
 const char *schedule_shared_dots_refusal(const AuProblem *problem);
 /* What of the script kernels for few queries do not take; NULL: nothing, if there are none it is a matter of widths or of the machine. */

@@ -499,7 +499,7 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_parts_refusal(p);
     if (!why) why = schedule_shared_dots_refusal(p);
-    if (!why) why = schedule_heads_apart_refusal(p);
+    if (!why) why = schedule_lists_refusal(p);
     return why ? why : warps_refusal_of_problem(arena, p);
 }
 

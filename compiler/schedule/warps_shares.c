@@ -69,7 +69,7 @@ static void count_tiles(Lanes *x, const char *number)
         tile_set(t, "q_start", "%s", lanes_query_start_of(x, "b"));
     if (queries->layout) tile_set(t, "q_length", "%s", lanes_queries_of(x, "b", "q_start"));
     const char *low = "0", *high = "kv_length";
-    if (x->p->hooks->range_begins) {
+    if (x->p->hooks->range_begins && !lanes_mask_by_head(x)) { /* else a head might see more */
         tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
         low = "clamp(low, 0, kv_length)", high = "clamp(high, 0, kv_length)";
     }

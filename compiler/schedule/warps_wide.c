@@ -321,9 +321,8 @@ const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
     const char *why = schedule_packs_rows(p) ? schedule_rows_refusal(p) : schedule_pages_refusal(p);
     if (p->queries == AU_FEW_QUERIES || p->queries == AU_MIXED_QUERIES) return "few queries";
     if (why) return why;
-    if (!schedule_packs_rows(p) && p->hooks->has_out_mod)
-        return "a function of all channels of the output, which several warps have";
-    return refusal_of_values(arena, p);
+    if (!schedule_packs_rows(p)) why = warps_whole_refusal(p);
+    return why ? why : refusal_of_values(arena, p);
 }
 
 /* Of a problem that is not refused. */
