@@ -107,9 +107,10 @@ static void load_queries_role(Lanes *x)
     else
         tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
     tile_acquire(t, "x", "queries");
-    const LanesRows heads = lanes_rows(
-        x, lanes_changed_name(x, 0),
-        tile_text(t, "hk * group + %s %% group +: %d", warps_first_row(x), x->block), channels);
+    const LanesRows heads = lanes_rows(x, lanes_changed_name(x, 0),
+                                       tile_text(t, "%s * group + %s %% group +: %d",
+                                                 lanes_group_name(x), warps_first_row(x), x->block),
+                                       channels);
     tile_async_copy(t, NULL, "%v as [q, d] -> x.Q pad 0",
                     lanes_at(x, heads,
                              tile_text(t, "%s%s%s / group", lanes_row_start(x, LANES_QUERIES),
@@ -120,7 +121,8 @@ static void load_queries_role(Lanes *x)
     tile_for_range(t, "some", "0", tile_text(t, "%d", x->block / rows));
     tile_set(t, "brought", "%s + some * %d + iota(q:%d)", warps_first_row(x), rows, rows);
     const LanesRows view =
-        lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group", channels);
+        lanes_rows(x, lanes_changed_name(x, 0),
+                   tile_text(x->t, "%s * group + brought %% group", lanes_group_name(x)), channels);
     tile_async_copy(t, NULL, "%v -> x.Q[some * %d +: %d, :] pad 0 when %sbrought / group < %s",
                     lanes_at(x, view,
                              tile_text(t, "%s%sbrought / group", lanes_row_start(x, LANES_QUERIES),

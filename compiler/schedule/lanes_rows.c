@@ -183,7 +183,8 @@ static Asked heads_asked(Lanes *x)
                    tile_text(t, "(%s || group %% %d == 0)", few, x->block), HEADS_ASKED};
 }
 
-/* The ends of their ranges joined by [join], where these are known, else [all]. */
+/* The ends of their ranges joined by [join], where these are known, else [all]. Then no tile is one that all rows see, from the first one on: of
+ * masks that begin with the first key nobody looks before that. */
 static const char *end_of_heads(Lanes *x, const Asked *asked, const char *end, const char *join,
                                 const char *all)
 {
@@ -205,11 +206,11 @@ void lanes_let_range_of_block(Lanes *x)
     for (int32_t n = 0; n < asked.count; n++)
         tile_let(t, tile_text(t, "low_of%d, high_of%d, full_low_of%d, full_high_of%d", n, n, n, n),
                  "%s",
-                 lanes_range_of_all(
-                     x, tile_text(t, "hk * group + (%s + %d) %% max(group, 1)", asked.first, n)));
+                 lanes_range_of_all(x, tile_text(t, "%s * group + (%s + %d) %% max(group, 1)",
+                                                 lanes_group_name(x), asked.first, n)));
     tile_let(t, "k_low", "%s", end_of_heads(x, &asked, "low_of", "min", "0"));
     tile_let(t, "k_high", "%s", end_of_heads(x, &asked, "high_of", "max", end));
-    tile_let(t, "k_full_low", "%s", end_of_heads(x, &asked, "full_low_of", "max", end));
+    tile_let(t, "k_full_low", "%s", end_of_heads(x, &asked, "full_low_of", "max", "0"));
     tile_let(t, "k_full_high", "%s", end_of_heads(x, &asked, "full_high_of", "min", "0"));
 }
 

@@ -205,8 +205,8 @@ bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why no kernels have blocks with a part of the keys of a head and rows of all that share it; NULL: there may be such. */
 const char *schedule_parts_refusal(const AuProblem *problem);
-/* Have values other heads than the keys? Kernels for few queries have one head of values for each head of keys: of lanes fewer than of keys,
- * which the condition of a variant asks. */
+/* Have values other heads than the keys? Kernels for few queries have one head of values for each of keys, or one of keys for each of values, which the condition of a
+ * variant asks. */
 bool schedule_has_value_heads(const AuAttn *a);
 /* Does only data say which keys few queries see, but of those of a group, which are read whatever it says? */
 bool schedule_asks_data(const AuProblem *problem);

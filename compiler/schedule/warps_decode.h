@@ -12,7 +12,6 @@ void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*rol
 void warps_wide_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
 /* One role of warps, which meet at the barrier `all`, and do [part] of a block that has something to do. */
 void warps_core_role(Lanes *x, void (*part)(Lanes *x));
-void warps_let_value_head(Lanes *x); /* after `hk` */
 /* In each role: what a block does that has a part of the list, and rows. */
 void warps_begin_part(Lanes *x);
 void warps_end_part(Lanes *x);

@@ -34,7 +34,7 @@ static const char *batch(Lanes *x) { return lanes_axis(x, 0, 0); }
 /* Blocks that have a part: heads of keys, and blocks of rows of each. */
 static const char *blocks_of_part(Lanes *x)
 {
-    return tile_text(x->t, "max(%s * %s, 1)", lanes_axis(x, 1, 1), warps_row_blocks(x));
+    return tile_text(x->t, "max(%s * %s, 1)", lanes_groups(x), warps_row_blocks(x));
 }
 
 /* Parts that are on the machine together. */
