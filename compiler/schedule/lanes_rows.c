@@ -194,6 +194,17 @@ static const char *end_of_heads(Lanes *x, const Asked *asked, const char *end, c
     return asked->known ? tile_text(x->t, "where(%s, %s, %s)", asked->known, of_all, all) : of_all;
 }
 
+/* Head number [n] of those, one behind the other around the group: a remainder once. */
+static void let_asked_head(Lanes *x, const Asked *asked, int32_t n)
+{
+    const char *name = tile_text(x->t, "asked%d", n),
+               *before = tile_text(x->t, "asked%d + 1", n - 1);
+    if (n)
+        tile_let(x->t, name, "where(%s < group, %s, 0)", before, before);
+    else
+        tile_let(x->t, name, "(%s) %% max(group, 1)", asked->first);
+}
+
 void lanes_let_range_of_block(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -203,11 +214,12 @@ void lanes_let_range_of_block(Lanes *x)
     }
     const char *end = lanes_key_end(x);
     const Asked asked = heads_asked(x);
-    for (int32_t n = 0; n < asked.count; n++)
-        tile_let(t, tile_text(t, "low_of%d, high_of%d, full_low_of%d, full_high_of%d", n, n, n, n),
-                 "%s",
-                 lanes_range_of_all(x, tile_text(t, "%s * group + (%s + %d) %% max(group, 1)",
-                                                 lanes_group_name(x), asked.first, n)));
+    for (int32_t n = 0; n < asked.count; n++) {
+        let_asked_head(x, &asked, n);
+        tile_let(
+            t, tile_text(t, "low_of%d, high_of%d, full_low_of%d, full_high_of%d", n, n, n, n), "%s",
+            lanes_range_of_all(x, tile_text(t, "%s * group + asked%d", lanes_group_name(x), n)));
+    }
     tile_let(t, "k_low", "%s", end_of_heads(x, &asked, "low_of", "min", "0"));
     tile_let(t, "k_high", "%s", end_of_heads(x, &asked, "high_of", "max", end));
     tile_let(t, "k_full_low", "%s", end_of_heads(x, &asked, "full_low_of", "max", "0"));
