@@ -291,11 +291,19 @@ static AuExpr at_most(AuAttn *a, AuExpr value, int32_t most)
     return attn_op2(a, AU_OP_LE, value, attn_i32(a, most, a->span), a->span);
 }
 
+/* Heads whose keys and values kernels for few queries take each for the rows of all query heads that share them (lanes_groups). */
+static AuExpr groups_of_heads(AuAttn *a)
+{
+    const AuExpr of_keys = a->tensors[1].axes[1], of_values = a->tensors[2].axes[1];
+    if (!schedule_has_value_heads(a)) return of_keys;
+    return attn_op2(a, AU_OP_MAX, of_keys, of_values, a->span);
+}
+
 /* Have all sequences and heads so many keys that reading them twice takes longer than what a block of two tiles of rows loses? */
 static AuExpr have_tall_keys(AuAttn *a)
 {
     const AuSpan at = a->span;
-    const AuExpr blocks = attn_op2(a, AU_OP_MUL, sequences(a), a->tensors[1].axes[1], at),
+    const AuExpr blocks = attn_op2(a, AU_OP_MUL, sequences(a), groups_of_heads(a), at),
                  keys = attn_op2(a, AU_OP_MUL, blocks, room(a), at);
     return attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_TALL_KEYS, at), keys, at);
 }
@@ -305,7 +313,7 @@ static AuExpr have_tall_keys(AuAttn *a)
 static AuExpr has_form(AuAttn *a, AuFewForm form)
 {
     const AuSpan at = a->span;
-    const AuExpr heads = a->tensors[1].axes[1];
+    const AuExpr heads = groups_of_heads(a);
     if (form == AU_FEW_CROWDED)
         return attn_op2(a, AU_OP_LE, attn_i32(a, SCHEDULE_CROWD, at),
                         attn_op2(a, AU_OP_MUL, sequences(a), heads, at), at);
@@ -314,13 +322,19 @@ static AuExpr has_form(AuAttn *a, AuFewForm form)
     return attn_op2(a, AU_OP_AND, attn_op2(a, AU_OP_LT, tile, rows, at), have_tall_keys(a), at);
 }
 
-/* Has each head of keys one of values? "Hk % max(Hv, 1) == 0" */
-static AuExpr have_one_value_head(AuAttn *a)
+/* "Hk % max(Hv, 1) == 0", of tensors [of] and [in] */
+static AuExpr divides(AuAttn *a, uint32_t of, uint32_t in)
 {
     const AuSpan at = a->span;
-    const AuExpr heads = attn_op2(a, AU_OP_MAX, a->tensors[2].axes[1], attn_i32(a, 1, at), at),
-                 rest = attn_op2(a, AU_OP_MOD, a->tensors[1].axes[1], heads, at);
+    const AuExpr heads = attn_op2(a, AU_OP_MAX, a->tensors[of].axes[1], attn_i32(a, 1, at), at),
+                 rest = attn_op2(a, AU_OP_MOD, a->tensors[in].axes[1], heads, at);
     return attn_op2(a, AU_OP_EQ, rest, attn_i32(a, 0, at), at);
+}
+
+/* Has each head of keys one of values, or each of values one of keys? */
+static AuExpr have_one_value_head(AuAttn *a)
+{
+    return attn_op2(a, AU_OP_OR, divides(a, 2, 1), divides(a, 1, 2), a->span);
 }
 
 /* What kernels for few queries are taken for. */
@@ -342,7 +356,7 @@ static AuExpr has_few_rows(AuAttn *a, const Few *few, bool invariant)
                  is_few = at_most(a, queries, few->queries);
     if (!few->more) {
         const AuExpr most =
-            attn_op2(a, AU_OP_MUL, attn_i32(a, few->rows, at), a->tensors[1].axes[1], at);
+            attn_op2(a, AU_OP_MUL, attn_i32(a, few->rows, at), groups_of_heads(a), at);
         return attn_op2(a, AU_OP_AND, is_few, attn_op2(a, AU_OP_LE, rows, most, at), at);
     }
     if (invariant) return is_few; /* whatever the batch is */
@@ -355,14 +369,14 @@ static AuExpr has_few_rows(AuAttn *a, const Few *few, bool invariant)
     return attn_op2(a, AU_OP_OR, is_few, some, at);
 }
 
-/* "16 * Hk < S * H && S <= 128": more rows than a tile of the kernels for few. */
+/* "32 * Hk < S * H && S <= 128": more rows than two tiles of the kernels for few. */
 static AuExpr has_chunk(AuAttn *a, int32_t most)
 {
     const AuSpan at = a->span;
     const AuExpr queries = most_queries(a),
                  rows = attn_op2(a, AU_OP_MUL, queries, a->tensors[0].axes[1], at),
-                 few = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_TILE_ROWS, at),
-                                a->tensors[1].axes[1], at);
+                 few = attn_op2(a, AU_OP_MUL, attn_i32(a, SCHEDULE_CHUNK_ROWS, at),
+                                groups_of_heads(a), at);
     return attn_op2(a, AU_OP_AND, attn_op2(a, AU_OP_LT, few, rows, at), at_most(a, queries, most),
                     at);
 }
@@ -378,7 +392,8 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, const Fe
                   : v->queries == AU_CHUNK_QUERIES  ? has_chunk(a, few->queries)
                   : v->queries == AU_DECODE_QUERIES ? has_few_rows(a, few, v->invariant)
                                                     : at_most(a, most_queries(a), few->queries);
-    if ((v->queries == AU_DECODE_QUERIES || v->queries == AU_MIXED_QUERIES) &&
+    const bool of_groups = v->queries == AU_DECODE_QUERIES || v->queries == AU_CHUNK_QUERIES;
+    if ((of_groups || v->queries == AU_MIXED_QUERIES) &&
         schedule_has_value_heads(a))
         test = attn_op2(a, AU_OP_AND, test, have_one_value_head(a), at);
     if (v->form == AU_FEW_CROWDED || v->form == AU_FEW_TALL)

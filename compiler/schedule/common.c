@@ -24,10 +24,8 @@ static bool is_over_cache(const AuProblem *p)
     return keys == AU_LAYOUT_PAGED || keys == AU_LAYOUT_PADDED;
 }
 
-const char *schedule_heads_apart_refusal(const AuProblem *p)
+const char *schedule_lists_refusal(const AuProblem *p)
 {
-    if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
-    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     return schedule_asks_data(p) && !is_over_cache(p) ? "a mask that depends on data" : NULL;
 }
 
@@ -53,14 +51,14 @@ const char *schedule_shared_dots_refusal(const AuProblem *p)
     return beside_dots_refusal(p);
 }
 
-/* Heads that are apart are a matter of tiles of matrix units, which have rows of several. */
+/* Lists of tiles are those of matrix units; others ask a tile before they bring it. */
 const char *schedule_few_refusal(const AuProblem *p)
 {
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
     const char *why = schedule_parts_refusal(p);
     if (!why) why = schedule_shared_dots_refusal(p);
     if (why || p->caps->has_private || !atom || atom->m == 1) return why;
-    return schedule_heads_apart_refusal(p);
+    return schedule_lists_refusal(p);
 }
 
 bool schedule_has_value_heads(const AuAttn *a)

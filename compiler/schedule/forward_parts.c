@@ -145,6 +145,33 @@ void lanes_key_heads(Lanes *x)
         tile_let(x->t, names[n], "h / (%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, n + 1, 1));
 }
 
+const char *lanes_groups(Lanes *x)
+{
+    if (!schedule_has_value_heads(x->p->attn)) return lanes_axis(x, 1, 1);
+    return tile_text(x->t, "max(%s, %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
+}
+
+const char *lanes_heads_of_group(Lanes *x)
+{
+    return tile_text(x->t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_groups(x));
+}
+
+const char *lanes_group_name(const Lanes *x)
+{
+    return schedule_has_value_heads(x->p->attn) ? "hs" : "hk";
+}
+
+void lanes_let_heads_of_keys(Lanes *x)
+{
+    static const char *const names[] = {"hk", "hv"};
+    if (!schedule_has_value_heads(x->p->attn)) {
+        if (x->own_v) tile_let(x->t, "hv", "hk");
+        return;
+    }
+    for (uint32_t n = 0; n < 2; n++)
+        tile_let(x->t, names[n], "hs / (%s / %s)", lanes_groups(x), lanes_axis(x, n + 1, 1));
+}
+
 /* What is kept for gradients is given where there are any. */
 static bool gives_final(const Lanes *x, uint32_t n)
 {

@@ -90,9 +90,10 @@ void group_store_rows(Lanes *x, const char *rows, const char *tile, const char *
 static void bring_heads(Lanes *x, const char *channels)
 {
     AuTileBuild *t = x->t;
-    const LanesRows heads = lanes_rows(
-        x, lanes_changed_name(x, 0),
-        tile_text(t, "hk * group + %s %% group +: %d", warps_first_row(x), x->block), channels);
+    const LanesRows heads = lanes_rows(x, lanes_changed_name(x, 0),
+                                       tile_text(t, "%s * group + %s %% group +: %d",
+                                                 lanes_group_name(x), warps_first_row(x), x->block),
+                                       channels);
     tile_async_copy(t, NULL, "%v as [q, d] -> x.Q pad 0",
                     lanes_at(x, heads,
                              tile_text(t, "%s%s%s / group", lanes_row_start(x, LANES_QUERIES),
@@ -115,7 +116,8 @@ void group_bring_packed(Lanes *x, const char *channels)
     tile_for_range(t, "some", "0", tile_text(t, "%d", x->block / rows));
     tile_set(t, "brought", "%s + some * %d + iota(q:%d)", warps_first_row(x), rows, rows);
     const LanesRows view =
-        lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group", channels);
+        lanes_rows(x, lanes_changed_name(x, 0),
+                   tile_text(x->t, "%s * group + brought %% group", lanes_group_name(x)), channels);
     tile_async_copy(t, NULL, "%v -> x.Q[some * %d +: %d, :] pad 0 when %sbrought / group < %s",
                     lanes_at(x, view,
                              tile_text(t, "%s%sbrought / group", lanes_row_start(x, LANES_QUERIES),

@@ -33,11 +33,6 @@ bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }
 
 /* ---- which group: lets of a kernel, or, where a role searches, what it sets */
 
-static const char *heads_of_group(Lanes *x)
-{
-    return tile_text(x->t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
-}
-
 /* Beside sequences of many queries most of the others have one, for samples that a draft made a few: room is for those. */
 static const char *most_queries(Lanes *x)
 {
@@ -47,13 +42,13 @@ static const char *most_queries(Lanes *x)
 
 const char *lanes_group_rows(Lanes *x)
 {
-    return tile_text(x->t, "(%s * %s)", most_queries(x), heads_of_group(x));
+    return tile_text(x->t, "(%s * %s)", most_queries(x), lanes_heads_of_group(x));
 }
 
 /* So many of them a sequence has items for; what is more the same items have after those. */
 static const char *item_rows(Lanes *x)
 {
-    return lanes_has_turns(x) ? heads_of_group(x) : lanes_group_rows(x);
+    return lanes_has_turns(x) ? lanes_heads_of_group(x) : lanes_group_rows(x);
 }
 
 bool lanes_has_turns(const Lanes *x) { return x->only && !x->on_cpu; }
@@ -76,7 +71,7 @@ static void let_rows(Lanes *x)
     lanes_put(x, "share_queries",
               tile_text(t, "clamp(%s, 1, %s)", lanes_queries_of(x, "leader", "leader_start"),
                         most_queries(x)));
-    lanes_put(x, "share_rows", tile_text(t, "share_queries * %s", heads_of_group(x)));
+    lanes_put(x, "share_rows", tile_text(t, "share_queries * %s", lanes_heads_of_group(x)));
 }
 
 /* The first sequence of group [n]. */
@@ -188,7 +183,7 @@ static void let_listed_rows(Lanes *x, const char *list, int32_t n, const char *o
 {
     if (!has_own_rows(x)) return;
     let_listed(x, "share_queries", list, n, of, "1", most_queries(x));
-    tile_let(x->t, "share_rows", "share_queries * %s", heads_of_group(x));
+    tile_let(x->t, "share_rows", "share_queries * %s", lanes_heads_of_group(x));
 }
 
 static void let_listed_keys(Lanes *x)
@@ -375,7 +370,7 @@ void lanes_name_group_rows(Lanes *x, const char *r)
 void lanes_shared_arguments(Lanes *x, AuTileMode mode, const char *parts)
 {
     AuTileBuild *t = x->t;
-    const char *axes = tile_text(t, "part:%s, h:%s, q:%s * %s", parts, lanes_axis(x, 1, 1),
+    const char *axes = tile_text(t, "part:%s, h:%s, q:%s * %s", parts, lanes_groups(x),
                                  lanes_axis(x, 0, 0), lanes_group_rows(x));
     tile_arg(t, "shared_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)

@@ -177,11 +177,10 @@ const char *lanes_few_queries(Lanes *x)
     const bool on_cpu = x->p->caps->has_private;
     if (!on_cpu && x->atom->m == 1)
         return tile_text(x->t, "min(max(%d * %s / max(%s, 1), 1), %d)", LANES_PACKED_BESIDE,
-                         lanes_axis(x, 1, 1), lanes_axis(x, 0, 1), LANES_PACKED_QUERIES);
+                         lanes_groups(x), lanes_axis(x, 0, 1), LANES_PACKED_QUERIES);
     return tile_text(x->t, "min(%d * %s / max(%s, 1), %d)",
-                     on_cpu ? schedule_lanes_decode_rows(x->p) : WARPS_DECODE_ROWS,
-                     lanes_axis(x, 1, 1), lanes_axis(x, 0, 1),
-                     on_cpu ? SCHEDULE_DECODE_QUERIES : WARPS_DECODE_QUERIES);
+                     on_cpu ? schedule_lanes_decode_rows(x->p) : WARPS_DECODE_ROWS, lanes_groups(x),
+                     lanes_axis(x, 0, 1), on_cpu ? SCHEDULE_DECODE_QUERIES : WARPS_DECODE_QUERIES);
 }
 
 const char *lanes_most_queries(Lanes *x)

@@ -169,6 +169,12 @@ void lanes_grid_by_work(Lanes *x, const char *block, const char *blocks, const c
 void lanes_grid_by_sections(Lanes *x, const char *block, const char *blocks, const char *head,
                             const char *heads, const char *batch, const char *section);
 void lanes_key_heads(Lanes *x); /* lets hk and hv: the heads that head h has keys and values of */
+/* Of kernels whose blocks have rows of all query heads that share keys and values: how many such groups there are, one for each head of keys, or of values where
+ * these are more; how many heads each has; what the block's is called, "hk", or "hs", where values have heads of their own; then lets hk and hv. */
+const char *lanes_groups(Lanes *x);
+const char *lanes_heads_of_group(Lanes *x);
+const char *lanes_group_name(const Lanes *x);
+void lanes_let_heads_of_keys(Lanes *x);
 void lanes_result_arguments(Lanes *x); /* o, finals, what gradients need */
 void lanes_forward_head(Lanes *x);     /* kernel, arguments, grid, lets */
 void lanes_forward_head_of(Lanes *x,

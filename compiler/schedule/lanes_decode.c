@@ -118,20 +118,15 @@ static void fragments(Lanes *x)
     decode_declare(x, &one);
 }
 
-static const char *heads_of_group(Lanes *x)
-{
-    return tile_text(x->t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
-}
-
 /* Row `row` of a group's: its sequence, its head, its query. One that its sequence has not, fewer than its group's first, is another's: what
  * comes of it is nobody's. */
 static void set_row_of_group(Lanes *x, const char *row)
 {
     AuTileBuild *t = x->t;
-    const char *group = heads_of_group(x);
+    const char *group = lanes_heads_of_group(x);
     lanes_name_group_rows(x, tile_text(t, "(first_row + %s)", row));
     tile_set(t, "of", "%s", lanes_row_in_sequence(x, tile_text(t, "(first_row + %s)", row)));
-    tile_set(t, "h", "hk * %s + of %% %s", group, group);
+    tile_set(t, "h", "%s * %s + of %% %s", lanes_group_name(x), group, group);
     tile_set(t, "mb", "of / %s", group);
     if (!x->p->attn->queries.layout) return;
     tile_set(t, "mb", "min(mb, max(q_length - 1, 0))");
@@ -144,7 +139,8 @@ static bool has_blocks(const Lanes *x) { return x->p->attn->v_in_k && !x->of_gro
 
 static const char *blocks_of_rows(Lanes *x)
 {
-    return tile_text(x->t, "cdiv(%s * %s, %d)", lanes_most_queries(x), heads_of_group(x), ROWS);
+    return tile_text(x->t, "cdiv(%s * %s, %d)", lanes_most_queries(x), lanes_heads_of_group(x),
+                     ROWS);
 }
 
 /* Row [row] of the block: of a group's its sequence; its head, its query, where its values are. */
@@ -156,7 +152,7 @@ static void name_row(Lanes *x, const char *row)
         set_row_of_group(x, row);
     else {
         if (has_blocks(x)) row = tile_text(t, "(block * %d + %s)", ROWS, row);
-        tile_set(t, "h", "hk * %s + %s / %s", heads_of_group(x), row, s);
+        tile_set(t, "h", "%s * %s + %s / %s", lanes_group_name(x), lanes_heads_of_group(x), row, s);
         tile_set(t, "mb", "%s %% %s", row, s);
     }
     tile_set(t, "i", "mb + iota(q:1)");
@@ -310,19 +306,15 @@ static const char *rows_of_part(Lanes *x, const char *own)
 static void keys_grid(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *heads = lanes_axis(x, 1, 1), *sequences = lanes_axis(x, 0, 0);
+    const char *heads = lanes_groups(x), *sequences = lanes_axis(x, 0, 0);
     if (!has_blocks(x)) {
-        tile_grid(t, "part: %s, hk: %s, b: %s", parts(x), heads, sequences);
+        tile_grid(t, "part: %s, %s: %s, b: %s", parts(x), lanes_group_name(x), heads, sequences);
         return;
     }
-    tile_grid(t, "span: %s * %s, hk: %s, b: %s", parts(x), blocks_of_rows(x), heads, sequences);
+    tile_grid(t, "span: %s * %s, %s: %s, b: %s", parts(x), blocks_of_rows(x), lanes_group_name(x),
+              heads, sequences);
     tile_let(t, "block", "span %% %s", blocks_of_rows(x)); /* neighbours read the same keys */
     tile_let(t, "part", "span / %s", blocks_of_rows(x));
-}
-
-static void let_value_head(Lanes *x)
-{
-    if (x->own_v) tile_let(x->t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
 }
 
 /* Names what it walks: in the role, where that finds the range. */
@@ -356,7 +348,7 @@ static void keys_kernel(Lanes *x)
     AuTileBuild *t = x->t;
     const char *s = lanes_query_end(x), *all = lanes_key_end(x);
     if (x->p->attn->queries.layout) all = tile_text(t, "where(q_length > 0, %s, 0)", all);
-    const char *own = tile_text(t, "%s * %s", s, heads_of_group(x));
+    const char *own = tile_text(t, "%s * %s", s, lanes_heads_of_group(x));
     if (has_blocks(x)) {
         own = tile_text(t, "%s - block * %d", own, ROWS);
         all = tile_text(t, "where(%s > 0, %s, 0)", own, all);
@@ -368,7 +360,7 @@ static void keys_kernel(Lanes *x)
     keys_grid(x);
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
-    let_value_head(x);
+    lanes_let_heads_of_keys(x);
     if (!lanes_mask_by_head(x)) {
         tile_let(t, "k_low, k_high, k_full_low, k_full_high", "%s", lanes_range_of_all(x, "0"));
         put_tiles_of_part(x, all);
@@ -415,10 +407,10 @@ static void prefix_kernel(const Lanes *given)
     tile_kernel(t, "prefix");
     lanes_arguments(x);
     lanes_shared_arguments(x, TILE_OUT, parts(x));
-    tile_grid(t, "part: %s, hk: %s, item: %s", parts(x), lanes_axis(x, 1, 1),
+    tile_grid(t, "part: %s, %s: %s, item: %s", parts(x), lanes_group_name(x), lanes_groups(x),
               lanes_group_blocks(x));
     lanes_let_item(x);
-    let_value_head(x);
+    lanes_let_heads_of_keys(x);
     tile_role(t, "core", 0, lanes_executor(x), 0);
     memories(x);
     fragments(x);
@@ -428,7 +420,7 @@ static void prefix_kernel(const Lanes *given)
     tile_set(t, "first", "max(k_low, part * %d) / %d", PART, keys);
     tile_set(t, "last", "cdiv(min(k_high, part * %d + %d), %d)", PART, PART, keys);
     walk_keys(x);
-    store_rows(x, "shared", "part, hk, first_row + row +: 1");
+    store_rows(x, "shared", tile_text(t, "part, %s, first_row + row +: 1", lanes_group_name(x)));
     tile_end(t);
     tile_end(t);
 }
@@ -439,12 +431,14 @@ static void prefix_kernel(const Lanes *given)
 static void join_shared(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *group = heads_of_group(x), *row = tile_text(t, "mb * %s + h %% %s", group, group);
+    const char *group = lanes_heads_of_group(x),
+               *row = tile_text(t, "mb * %s + h %% %s", group, group);
     lanes_begin_states(x);
-    tile_set(t, "hk", "h / %s", group);
+    tile_set(t, lanes_group_name(x), "h / %s", group);
     tile_set(t, "place", "%s", lanes_group_place(x, row));
     tile_for_range(t, "part", "0", tile_text(t, "cdiv(own_low, %d)", PART));
-    lanes_join_part(x, "shared_acc", "shared_state%u", "part, hk, place +: 1");
+    lanes_join_part(x, "shared_acc", "shared_state%u",
+                    tile_text(t, "part, %s, place +: 1", lanes_group_name(x)));
     tile_end(t);
 }
 

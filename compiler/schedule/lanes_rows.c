@@ -166,7 +166,8 @@ const char *lanes_range_of_all(Lanes *x, const char *head)
 }
 
 /* Heads that a block of such rows asks for their ranges: [count] of the group's from number [first] on, which are those of its rows where [known] holds, NULL:
- * always. Beside many a block has rows in turns, which are of the same heads where a query's rows are whole blocks, and of other ones where they are not. */
+ * always. Beside many a block has rows in turns: of multiply-adds they are of the same heads where a query's rows are whole blocks, and of other ones where they
+ * are not; of matrix units it has all rows of its sequence. */
 typedef struct Asked {
     const char *first, *known;
     int32_t count;
@@ -176,12 +177,14 @@ static Asked heads_asked(Lanes *x)
 {
     AuTileBuild *t = x->t;
     if (!x->only) return (Asked){tile_text(t, "mb * %d", x->block), NULL, x->block};
+    if (x->atom->m > 1) return (Asked){"0", tile_text(t, "group <= %d", x->block), x->block};
     const char *few = tile_text(t, "group <= %d", HEADS_ASKED);
     return (Asked){tile_text(t, "where(%s, 0, first_block * %d)", few, x->block),
                    tile_text(t, "(%s || group %% %d == 0)", few, x->block), HEADS_ASKED};
 }
 
-/* The ends of their ranges joined by [join], where these are known, else [all]. */
+/* The ends of their ranges joined by [join], where these are known, else [all]. Then no tile is one that all rows see, from the first one on: of
+ * masks that begin with the first key nobody looks before that. */
 static const char *end_of_heads(Lanes *x, const Asked *asked, const char *end, const char *join,
                                 const char *all)
 {
@@ -189,6 +192,17 @@ static const char *end_of_heads(Lanes *x, const Asked *asked, const char *end, c
     for (int32_t n = 1; n < asked->count; n++)
         of_all = tile_text(x->t, "%s(%s, %s%d)", join, of_all, end, n);
     return asked->known ? tile_text(x->t, "where(%s, %s, %s)", asked->known, of_all, all) : of_all;
+}
+
+/* Head number [n] of those, one behind the other around the group: a remainder once. */
+static void let_asked_head(Lanes *x, const Asked *asked, int32_t n)
+{
+    const char *name = tile_text(x->t, "asked%d", n),
+               *before = tile_text(x->t, "asked%d + 1", n - 1);
+    if (n)
+        tile_let(x->t, name, "where(%s < group, %s, 0)", before, before);
+    else
+        tile_let(x->t, name, "(%s) %% max(group, 1)", asked->first);
 }
 
 void lanes_let_range_of_block(Lanes *x)
@@ -200,14 +214,15 @@ void lanes_let_range_of_block(Lanes *x)
     }
     const char *end = lanes_key_end(x);
     const Asked asked = heads_asked(x);
-    for (int32_t n = 0; n < asked.count; n++)
-        tile_let(t, tile_text(t, "low_of%d, high_of%d, full_low_of%d, full_high_of%d", n, n, n, n),
-                 "%s",
-                 lanes_range_of_all(
-                     x, tile_text(t, "hk * group + (%s + %d) %% max(group, 1)", asked.first, n)));
+    for (int32_t n = 0; n < asked.count; n++) {
+        let_asked_head(x, &asked, n);
+        tile_let(
+            t, tile_text(t, "low_of%d, high_of%d, full_low_of%d, full_high_of%d", n, n, n, n), "%s",
+            lanes_range_of_all(x, tile_text(t, "%s * group + asked%d", lanes_group_name(x), n)));
+    }
     tile_let(t, "k_low", "%s", end_of_heads(x, &asked, "low_of", "min", "0"));
     tile_let(t, "k_high", "%s", end_of_heads(x, &asked, "high_of", "max", end));
-    tile_let(t, "k_full_low", "%s", end_of_heads(x, &asked, "full_low_of", "max", end));
+    tile_let(t, "k_full_low", "%s", end_of_heads(x, &asked, "full_low_of", "max", "0"));
     tile_let(t, "k_full_high", "%s", end_of_heads(x, &asked, "full_high_of", "min", "0"));
 }
 

@@ -206,13 +206,13 @@ bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
 /* Why no kernels have blocks with a part of the keys of a head and rows of all that share it; NULL: there may be such. */
 const char *schedule_parts_refusal(const AuProblem *problem);
-/* Have values other heads than the keys? Kernels for few queries have one head of values for each head of keys: of lanes fewer than of keys,
- * which the condition of a variant asks. */
+/* Have values other heads than the keys? Kernels for few queries have one head of values for each of keys, or one of keys for each of values, which the condition of a
+ * variant asks. */
 bool schedule_has_value_heads(const AuAttn *a);
 /* Does only data say which keys few queries see, but of those of a group, which are read whatever it says? */
 bool schedule_asks_data(const AuProblem *problem);
-/* Why blocks would not do that take the keys and values of a head, and one range of them, for rows of all heads that share it; NULL: they do. */
-const char *schedule_heads_apart_refusal(const AuProblem *problem);
+/* Why blocks would not do that read all keys of a range, of which data leave some: lists of tiles are for blocks of one head; NULL: they do. */
+const char *schedule_lists_refusal(const AuProblem *problem);
 /* Why they take no rows of keys of further products, which heads that share keys must share, too; NULL: they do. */
 const char *schedule_shared_dots_refusal(const AuProblem *problem);
 /* What of the script kernels for few queries do not take; NULL: nothing, if there are none it is a matter of widths or of the machine. */
@@ -264,7 +264,8 @@ enum {
     SCHEDULE_MORE_ROWS =
         2048 /* of all heads and sequences, which leave processors to others; twice as many where blocks are tall */
 };
-enum { SCHEDULE_CHUNK_QUERIES = 1024 }; /* of a head, of AU_CHUNK_QUERIES */
+/* AU_CHUNK_QUERIES: more rows than so many of the heads that share keys, up to so many queries of a head (docs/dev/performance-notes.md). */
+enum { SCHEDULE_CHUNK_ROWS = 32, SCHEDULE_CHUNK_QUERIES = 1024 };
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
 enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which pages that come by boxes must be multiples */
 

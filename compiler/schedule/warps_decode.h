@@ -12,12 +12,13 @@ void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*rol
 void warps_wide_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x));
 /* One role of warps, which meet at the barrier `all`, and do [part] of a block that has something to do. */
 void warps_core_role(Lanes *x, void (*part)(Lanes *x));
-void warps_let_value_head(Lanes *x); /* after `hk` */
 /* In each role: what a block does that has a part of the list, and rows. */
 void warps_begin_part(Lanes *x);
 void warps_end_part(Lanes *x);
 /* ---- warps_whole.c: of any number of queries blocks have all keys of their rows */
 bool warps_is_whole(const Lanes *x);
+/* Why a block does not end rows of all heads of a group, of values that no warp holds; NULL: it does. */
+const char *warps_whole_refusal(const AuProblem *p);
 /* The block's first row, row r being of query r / group of those from first_query on ("mb * 64 + ", or ""), and of head r % group. */
 const char *warps_first_row(Lanes *x);
 const char *warps_first_query(Lanes *x);

@@ -19,18 +19,16 @@ enum {
         4, /* of a sequence that is one of few rows beside others: as many blocks join its rows */
 };
 
-/* Query heads that share a head of keys; rows that they have together. */
-static const char *heads_of_group(Lanes *x)
-{
-    return tile_text(x->t, "(%s / %s)", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
-}
-
+/* Rows of the query heads of a group. */
 static const char *packed_rows(Lanes *x)
 {
-    return tile_text(x->t, "%s * %s", lanes_most_queries(x), heads_of_group(x));
+    return tile_text(x->t, "%s * %s", lanes_most_queries(x), lanes_heads_of_group(x));
 }
 
-const char *warps_part_place(const Lanes *x) { return x->p->balanced ? "slot, hk" : "span, b, hk"; }
+const char *warps_part_place(const Lanes *x)
+{
+    return tile_text(x->t, "%s, %s", x->p->balanced ? "slot" : "span, b", lanes_group_name(x));
+}
 
 /* Beside many most sequences have one query: of matrix units a block has all rows of its sequence, a tile after the other. Of multiply-adds there are blocks for
  * the rows of one query, which take those of others in turns. */
@@ -39,7 +37,7 @@ static bool has_all_rows(const Lanes *x) { return x->only && x->atom->m > 1; }
 const char *warps_row_blocks(Lanes *x)
 {
     if (has_all_rows(x)) return "1";
-    if (x->only) return tile_text(x->t, "cdiv(%s, %d)", heads_of_group(x), x->block);
+    if (x->only) return tile_text(x->t, "cdiv(%s, %d)", lanes_heads_of_group(x), x->block);
     return tile_text(x->t, "cdiv(%s, %d)", packed_rows(x), x->block);
 }
 
@@ -92,8 +90,8 @@ static const char *parts_with_tiles(Lanes *x, const char *most)
 static const char *parts(Lanes *x)
 {
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
-    const char *blocks = tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_axis(x, 1, 1),
-                                   warps_row_blocks(x));
+    const char *blocks =
+        tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_groups(x), warps_row_blocks(x));
     if (x->p->form != AU_FEW_NARROW || x->p->balanced) return warps_parts_for(x, blocks);
     const char *most = parts_of_turns(x, blocks);
     return x->p->attn->keys.layout || x->p->hooks->range_begins ? most : parts_with_tiles(x, most);
@@ -118,7 +116,7 @@ static void part_arguments(Lanes *x, AuTileMode mode)
     const char *places = x->p->balanced
                              ? tile_text(t, "slot:%s", warps_share_slots(x))
                              : tile_text(t, "part:%s, b:%s", parts(x), lanes_axis(x, 0, 0));
-    const char *axes = tile_text(t, "%s, h:%s, q:%s", places, lanes_axis(x, 1, 1), packed_rows(x));
+    const char *axes = tile_text(t, "%s, h:%s, q:%s", places, lanes_groups(x), packed_rows(x));
     tile_arg(t, "part_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_arg(t, tile_text(t, "part_state%u", n), mode, "f32[%s]", axes);
@@ -162,11 +160,25 @@ static void tiles_down(Lanes *x)
     tile_segment(t, "partial", TILE_DOWN, "full_tile", "first_tile");
 }
 
+/* Of rows that are no longer few those of a block see less than all. */
+static void let_range(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (x->p->queries != AU_CHUNK_QUERIES || lanes_mask_by_head(x)) {
+        lanes_let_range_of_block(x);
+        return;
+    }
+    tile_let(t, "k_low, k_high, k_full_low, k_full_high",
+             "key_range(b, 0, mb * %d / max(group, 1), min((mb * %d + %d) / max(group, 1) + 1, "
+             "%s))",
+             x->block, x->block, x->block - 1, lanes_query_end(x));
+}
+
 /* The part's run of tiles, in the segments of the mask's range. */
 static void key_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    lanes_let_range_of_block(x);
+    let_range(x);
     tile_let(t, "n_low, f_low, f_high, n_high",
              "key_tiles(%s, k_high, k_full_low, k_full_high, %s, %d)", lanes_own_low(x),
              lanes_key_end(x), x->shape->key_tile);
@@ -194,22 +206,13 @@ static void key_tiles(Lanes *x)
 static void grid_of_list(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    tile_grid(t, "hk: %s, turn: %s * %s", lanes_axis(x, 1, 1), warps_share_slots(x),
-              warps_row_blocks(x));
+    tile_grid(t, "%s: %s, turn: %s * %s", lanes_group_name(x), lanes_groups(x),
+              warps_share_slots(x), warps_row_blocks(x));
     if (!x->only) tile_let(t, "mb", "turn %% %s", warps_row_blocks(x));
     tile_let(t, "slot", "turn / %s", warps_row_blocks(x));
     tile_let(t, "span", "share_of[1, slot]");
     tile_let(t, "b", "clamp(share_of[0, slot], 0, %s - 1)", lanes_axis(x, 0, 0));
     tile_let(t, "parts", "clamp(share_at[1, b], 1, %d)", MOST_PARTS);
-}
-
-void warps_let_value_head(Lanes *x)
-{
-    if (!x->own_v) return;
-    if (schedule_has_value_heads(x->p->attn))
-        tile_let(x->t, "hv", "hk / (%s / %s)", lanes_axis(x, 1, 1), lanes_axis(x, 2, 1));
-    else
-        tile_let(x->t, "hv", "hk");
 }
 
 static void keys_head(Lanes *x)
@@ -226,18 +229,19 @@ static void keys_head(Lanes *x)
     if (x->p->balanced) {
         grid_of_list(x);
     } else if (has_all_rows(x)) {
-        tile_grid(t, "span: %s, hk: %s, b: %s", parts(x), lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+        tile_grid(t, "span: %s, %s: %s, b: %s", parts(x), lanes_group_name(x), lanes_groups(x),
+                  lanes_axis(x, 0, 0));
     } else {
-        tile_grid(t, "turn: (%s) * %s, hk: %s, b: %s", parts(x), warps_row_blocks(x),
-                  lanes_axis(x, 1, 1), lanes_axis(x, 0, 0));
+        tile_grid(t, "turn: (%s) * %s, %s: %s, b: %s", parts(x), warps_row_blocks(x),
+                  lanes_group_name(x), lanes_groups(x), lanes_axis(x, 0, 0));
         tile_let(t, x->only ? "first_block" : "mb", "turn %% %s",
                  warps_row_blocks(x)); /* neighbours read the same keys */
         tile_let(t, "span", "turn / %s", warps_row_blocks(x));
     }
-    tile_let(t, "group", "%s", heads_of_group(x));
+    tile_let(t, "group", "%s", lanes_heads_of_group(x));
     lanes_let_key_length(x);
     lanes_let_own_keys(x);
-    warps_let_value_head(x);
+    lanes_let_heads_of_keys(x);
     key_tiles(x);
 }
 
@@ -388,8 +392,8 @@ static void join_kernel(Lanes *given)
     lanes_result_arguments(x);
     const int32_t cuts = x->p->e / columns(x);
     row_grid(x);
-    tile_let(t, "group", "%s", heads_of_group(x));
-    tile_let(t, "hk", "h / group");
+    tile_let(t, "group", "%s", lanes_heads_of_group(x));
+    tile_let(t, lanes_group_name(x), "h / group");
     lanes_let_key_length(x);
     if (!x->only) tile_let(t, "row", "mb * group + h %% group");
     let_parts(x);
@@ -404,10 +408,12 @@ static void join_kernel(Lanes *given)
     tile_set(t, "i", "mb + iota(q:1)");
     if (!x->only) lanes_begin_own_row(x);
     lanes_begin_states(x);
+    const char *group = lanes_group_name(x), *row = tile_text(t, "%s, row +: 1", group);
     if (lanes_shares_keys(x))
-        join_parts(x, &(Parts){"shared", "hk, place +: 1", "shared_parts", ""});
-    join_parts(x, x->p->balanced ? &(Parts){"part", "hk, row +: 1", "parts", "first_part + "}
-                                 : &(Parts){"part", "b, hk, row +: 1", "parts", ""});
+        join_parts(x,
+                   &(Parts){"shared", tile_text(t, "%s, place +: 1", group), "shared_parts", ""});
+    join_parts(x, x->p->balanced ? &(Parts){"part", row, "parts", "first_part + "}
+                                 : &(Parts){"part", tile_text(t, "b, %s", row), "parts", ""});
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, %s]", x->operand,
                lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), own_columns(x));
@@ -502,7 +508,7 @@ void warps_name_rows_as(Lanes *x, const char *prefix, const char *first, int32_t
     AuTileBuild *t = x->t;
     const char *r = tile_text(t, "%sr", prefix);
     tile_set(t, r, "%s + iota(q:%d)", first, count);
-    tile_set(t, tile_text(t, "%sh", prefix), "hk * group + %s %% group", r);
+    tile_set(t, tile_text(t, "%sh", prefix), "%s * group + %s %% group", lanes_group_name(x), r);
     tile_set(t, tile_text(t, "%si", prefix), "%s%s / group", warps_first_query(x), r);
 }
 
@@ -517,7 +523,7 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
     if (schedule_values_apart(p)) return "values that are rows of their own";
     const char *why = schedule_parts_refusal(p);
     if (!why) why = schedule_shared_dots_refusal(p);
-    if (!why) why = schedule_heads_apart_refusal(p);
+    if (!why) why = schedule_lists_refusal(p);
     return why ? why : warps_refusal_of_problem(arena, p);
 }
 

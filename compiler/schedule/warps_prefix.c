@@ -48,8 +48,7 @@ static Lanes of_group(const Lanes *x)
 
 static const char *parts(Lanes *x)
 {
-    return warps_parts_for(
-        x, tile_text(x->t, "%s * (%s)", lanes_axis(x, 1, 1), lanes_group_blocks(x)));
+    return warps_parts_for(x, tile_text(x->t, "%s * (%s)", lanes_groups(x), lanes_group_blocks(x)));
 }
 
 static int32_t bytes_of_key(const Lanes *x)
@@ -74,7 +73,7 @@ static const char *least_keys(Lanes *x)
     const int32_t a_trip =
         (int32_t)(rates->latency * rates->far * WARPS_PROCESSORS / bytes_of_key(x));
     return tile_text(x->t, "cdiv(%d * (%d + 2 * %s), max(%s, 1))", a_trip, x->shape->sharing,
-                     warps_rounds_of(x, parts(&group)), lanes_axis(x, 1, 1));
+                     warps_rounds_of(x, parts(&group)), lanes_groups(x));
 }
 
 void warps_prefix_begin(Lanes *x)
@@ -121,7 +120,8 @@ static void name_sequences(Lanes *x, const char *first, const char *axis, int32_
 
 static void set_heads(Lanes *x)
 {
-    tile_set(x->t, "h", "hk * group + %s %% group", lanes_row_in_sequence(x, "r"));
+    tile_set(x->t, "h", "%s * group + %s %% group", lanes_group_name(x),
+             lanes_row_in_sequence(x, "r"));
 }
 
 void warps_prefix_name_rows(Lanes *x)
@@ -138,7 +138,7 @@ void warps_prefix_name_rows(Lanes *x)
 static void range_argument(Lanes *x, AuTileMode mode)
 {
     if (!has_ranges(x)) return;
-    const char *heads = lanes_mask_by_head(x) ? tile_text(x->t, ", h:%s", lanes_axis(x, 1, 1)) : "";
+    const char *heads = lanes_mask_by_head(x) ? tile_text(x->t, ", h:%s", lanes_groups(x)) : "";
     tile_arg(x->t, "item_range", mode, "i32[item:%s%s, end:4, copy:%d]", lanes_group_items(x),
              heads, x->p->caps->lanes);
 }
@@ -146,7 +146,7 @@ static void range_argument(Lanes *x, AuTileMode mode)
 /* Whose it is: of masks by head that of an item's rows of the heads that share one of keys. */
 static const char *range_place(const Lanes *x)
 {
-    return lanes_mask_by_head(x) ? "item, hk" : "item";
+    return lanes_mask_by_head(x) ? tile_text(x->t, "item, %s", lanes_group_name(x)) : "item";
 }
 
 /* An item's rows along the lanes, of which a block may have fewer than there are lanes. */
@@ -193,8 +193,9 @@ static void ranges_kernel(Lanes *x)
     lanes_group_items_argument(x);
     range_argument(x, TILE_OUT);
     if (by_head) {
-        tile_grid(t, "item: %s%s, hk: %s", lanes_group_blocks(x), may_pay(x), lanes_axis(x, 1, 1));
-        tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+        tile_grid(t, "item: %s%s, %s: %s", lanes_group_blocks(x), may_pay(x), lanes_group_name(x),
+                  lanes_groups(x));
+        tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_groups(x));
     } else
         tile_grid(t, "item: %s%s", lanes_group_blocks(x), may_pay(x));
     lanes_let_item(x);
@@ -247,8 +248,8 @@ static void let_tiles(Lanes *x)
 
 static const char *stored_rows(Lanes *x)
 {
-    return tile_text(x->t, "[span, hk, %s + self * %d +: %d from 0 to last_row", first_row(x),
-                     x->rows, x->rows);
+    return tile_text(x->t, "[span, %s, %s + self * %d +: %d from 0 to last_row",
+                     lanes_group_name(x), first_row(x), x->rows, x->rows);
 }
 
 static void store_states(Lanes *x)
@@ -307,12 +308,13 @@ void warps_prefix_kernel_of(const Lanes *given, void (*memories)(Lanes *x), void
     lanes_changed_arguments(x, 0);
     lanes_shared_arguments(x, TILE_OUT, parts(x));
     const char *blocks = lanes_group_blocks(x);
-    tile_grid(t, "turn: (%s) * (%s)%s, hk: %s", parts(x), blocks, may_pay(x), lanes_axis(x, 1, 1));
+    tile_grid(t, "turn: (%s) * (%s)%s, %s: %s", parts(x), blocks, may_pay(x), lanes_group_name(x),
+              lanes_groups(x));
     tile_let(t, "item", "turn %% (%s)", blocks); /* neighbours read the same keys */
     tile_let(t, "span", "turn / (%s)", blocks);
-    tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_axis(x, 1, 1));
+    tile_let(t, "group", "%s / %s", lanes_axis(x, 0, 1), lanes_groups(x));
     lanes_let_item(x);
-    warps_let_value_head(x);
+    lanes_let_heads_of_keys(x);
     let_tiles(x);
     memories(x);
     tile_barrier(t, "all", 0, x->shape->executors);

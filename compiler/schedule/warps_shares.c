@@ -34,7 +34,7 @@ static const char *batch(Lanes *x) { return lanes_axis(x, 0, 0); }
 /* Blocks that have a part: heads of keys, and blocks of rows of each. */
 static const char *blocks_of_part(Lanes *x)
 {
-    return tile_text(x->t, "max(%s * %s, 1)", lanes_axis(x, 1, 1), warps_row_blocks(x));
+    return tile_text(x->t, "max(%s * %s, 1)", lanes_groups(x), warps_row_blocks(x));
 }
 
 /* Parts that are on the machine together. */
@@ -69,7 +69,7 @@ static void count_tiles(Lanes *x, const char *number)
         tile_set(t, "q_start", "%s", lanes_query_start_of(x, "b"));
     if (queries->layout) tile_set(t, "q_length", "%s", lanes_queries_of(x, "b", "q_start"));
     const char *low = "0", *high = "kv_length";
-    if (x->p->hooks->range_begins) {
+    if (x->p->hooks->range_begins && !lanes_mask_by_head(x)) { /* else a head might see more */
         tile_set(t, "low, high, full_low, full_high", "%s", lanes_range_of_all(x, "0"));
         low = "clamp(low, 0, kv_length)", high = "clamp(high, 0, kv_length)";
     }

@@ -8,6 +8,14 @@
 
 bool warps_is_whole(const Lanes *x) { return !schedule_packs_rows(x->p); }
 
+const char *warps_whole_refusal(const AuProblem *p)
+{
+    if (p->hooks->has_out_mod)
+        return "a function of all channels of the output, which several warps have";
+    if (schedule_has_value_heads(p->attn)) return "values of other heads than the keys'";
+    return lanes_mask_by_head(&(Lanes){.p = p}) ? "a mask that depends on the head" : NULL;
+}
+
 const char *warps_first_row(Lanes *x)
 {
     return tile_text(x->t, "%s * %d", warps_is_whole(x) ? "share" : "mb", x->block);

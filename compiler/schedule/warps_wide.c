@@ -70,8 +70,10 @@ static void issue_rows(Lanes *x)
     AuTileBuild *t = x->t;
     const int32_t share = x->block / x->shape->executors;
     tile_set(t, "brought", "%s + self * %d + iota(q:%d)", warps_first_row(x), share, share);
-    const LanesRows rows = lanes_rows(x, lanes_changed_name(x, 0), "hk * group + brought % group",
-                                      warps_columns(x, x->p->d));
+    const LanesRows rows =
+        lanes_rows(x, lanes_changed_name(x, 0),
+                   tile_text(x->t, "%s * group + brought %% group", lanes_group_name(x)),
+                   warps_columns(x, x->p->d));
     const char *start = lanes_row_start(x, LANES_QUERIES);
     const char *first = warps_first_query(x);
     tile_async_copy(t, "tq", "%v -> Q[self * %d +: %d, :] pad 0 when %sbrought / group < %s",
@@ -323,9 +325,8 @@ const char *warps_wide_refusal(AuArena *arena, const AuProblem *p)
         p->queries == AU_CHUNK_QUERIES)
         return "few queries";
     if (why) return why;
-    if (!schedule_packs_rows(p) && p->hooks->has_out_mod)
-        return "a function of all channels of the output, which several warps have";
-    return refusal_of_values(arena, p);
+    if (!schedule_packs_rows(p)) why = warps_whole_refusal(p);
+    return why ? why : refusal_of_values(arena, p);
 }
 
 /* Of a problem that is not refused. */

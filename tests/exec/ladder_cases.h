@@ -184,6 +184,7 @@ static const ExecCase wide_cases[] = {
 };
 /* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
 #define HEAD_WINDOWS "../../exec/scripts/head_windows.attn"
+#define HEAD_ENDS    "../../exec/scripts/head_ends.attn"
 static const ExecCase decode_cases[] = {
     {"mha.attn", "B=1 H=4 Hk=2 S=3 T=2100 D=64 E=32", NULL, "decode"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=1037 D=16 E=32", NULL, "decode nan odd"},
@@ -211,6 +212,8 @@ static const ExecCase decode_cases[] = {
     {HEAD_WINDOWS, "B=1 H=6 Hk=2 Hv=1 S=5 T=1090 D=16 E=16", NULL, "decode forward by_head nan odd"},
     {HEAD_WINDOWS, "B=2 H=9 Hk=1 Hv=1 S=2 T=130 D=16 E=16 slots=16", NULL, "decode forward by_head paged"},
     {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=2 T=200 D=16 E=32 slots=8 shared=128", NULL, "decode forward by_head paged groups shares"},
+    {HEAD_ENDS, "B=2 H=6 Hk=1 Hv=3 S=2 T=1090 D=16 E=16", NULL, "decode forward by_head nan odd"},
+    {HEAD_WINDOWS, "B=5 H=4 Hk=1 Hv=2 S=2 T=200 D=16 E=32 slots=8 shared=128", NULL, "decode forward by_head paged groups shares"},
     {"../../../attn_scripts/cross.attn", "B=3 H=4 S=3 T=1100 D=16 E=16", NULL, "decode forward by_head unseen"},
 };
 /* Few rows of all heads that share keys, packed: groups of 1 to 7 heads, rows in several blocks, ranges without a key, one key, tiles
@@ -299,6 +302,10 @@ static const ExecCase page_cases[] = {
     {"groups.attn", "B=2 H=4 Hk=2 Hv=1 S=3 T=300 D=32 E=32", NULL, "decode forward by_head sorted nan"},
     {HEAD_WINDOWS, "B=1 H=6 Hk=2 Hv=1 S=5 T=390 D=32 E=64 slots=16", NULL, "decode forward by_head paged nan"},
     {HEAD_WINDOWS, "B=2 H=9 Hk=1 Hv=1 S=2 T=130 D=32 E=32", NULL, "decode forward by_head odd"},
+    {HEAD_WINDOWS, "B=2 H=12 Hk=2 Hv=4 S=3 T=230 D=32 E=32 slots=16", NULL, "decode forward by_head paged nan"},
+    {HEAD_ENDS, "B=1 H=40 Hk=1 Hv=2 S=2 T=270 D=64 E=64", NULL, "decode forward by_head nan"}, /* rows of two tiles, of other heads each */
+    {HEAD_ENDS, "B=2 H=4 Hk=4 Hv=2 S=1 T=0 D=32 E=32 slots=16", NULL, "decode forward by_head paged"},
+    {HEAD_ENDS, "B=1 H=3 Hk=1 Hv=3 S=1 T=1 D=32 E=32", NULL, "decode forward by_head padded"},
     {KEPT, "B=2 H=4 Hk=2 S=3 T=300 D=32 E=32 slots=16", NULL, "decode forward paged"},
     {KEPT, "B=1 H=3 Hk=1 S=2 T=70 D=32 E=64 slots=7", NULL, "decode forward paged nan"},
     {KEPT, "B=2 H=2 Hk=1 S=3 T=150 D=32 E=32", NULL, "decode forward padded"},
@@ -337,6 +344,7 @@ static const ExecCase group_cases[] = {
     {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=2 T=200 D=32 E=32 slots=8 shared=128", NULL, "decode forward paged groups by_head shares"},
     {HEAD_WINDOWS, "B=6 H=10 Hk=1 Hv=1 S=1 T=600 D=32 E=32 slots=16 shared=512", NULL, "decode forward paged groups by_head"},
     {HEAD_WINDOWS, "B=6 H=6 Hk=2 Hv=1 S=3 T=300 D=32 E=64 slots=4 shared=256", NULL, "decode packed most forward paged groups by_head"},
+    {HEAD_ENDS, "B=5 H=6 Hk=1 Hv=2 S=2 T=300 D=32 E=32 slots=8 shared=256", NULL, "decode forward paged groups by_head shares"},
     {KEPT, "B=5 H=4 Hk=2 S=2 T=200 D=32 E=32 slots=8 shared=128", NULL, "decode forward paged groups shares"},
     {KEPT, "B=1 H=3 Hk=1 S=3 T=1100 D=32 E=64 slots=24", NULL, "decode forward paged invariant"},
 };
@@ -383,6 +391,10 @@ static const ExecCase few_cases[] = {
     {FURTHER, "B=3 H=2 S=3 T=70 D=32 E=32 P=64", NULL, "decode packed most forward further"},
     {ODD_FURTHER, "B=3 H=2 S=3 T=300 D=32 E=32 P=32 slots=16", NULL, "decode packed most forward paged positions further"},
     {HEAD_WINDOWS, "B=4 H=9 Hk=1 Hv=1 S=3 T=290 D=32 E=32 slots=24", NULL, "decode packed most forward paged by_head"},
+    {HEAD_ENDS, "B=5 H=12 Hk=2 Hv=4 S=3 T=190 D=32 E=32 slots=7", NULL, "decode packed most forward paged by_head unequal"},
+    {HEAD_WINDOWS, "B=3 H=20 Hk=1 Hv=2 S=3 T=270 D=64 E=64 slots=16", NULL, "decode packed most forward paged by_head tall"},
+    {HEAD_ENDS, "B=3 H=4 Hk=2 Hv=2 S=3 T=130 D=64 E=64 slots=1", NULL, "decode packed most forward paged by_head crowded"},
+    {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=4 T=170 D=32 E=32", NULL, "decode forward ragged padded by_head"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
     {KEPT, "B=5 H=4 Hk=2 S=3 T=140 D=32 E=32 slots=16", NULL, "decode packed most forward paged unequal"},
@@ -406,6 +418,8 @@ static const ExecCase balanced_cases[] = {
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=400 D=64 E=64 slots=16", NULL, "decode forward paged balanced e4m3"},
     {ODD_WINDOW, "B=4 H=4 Hk=2 S=3 T=600 D=32 E=32 slots=3", "window=300", "decode forward paged positions balanced windowed"},
     {"mha.attn", "B=3 H=2 Hk=1 S=4 T=0 D=32 E=32 slots=16", NULL, "decode forward paged balanced"},
+    {HEAD_ENDS, "B=6 H=6 Hk=1 Hv=2 S=2 T=500 D=32 E=32 slots=7", NULL, "decode forward paged balanced by_head work"},
+    {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=2 S=2 T=700 D=32 E=32 slots=16", NULL, "decode packed most forward paged balanced by_head windowed"},
     {"mha.attn", "B=9 H=4 Hk=2 S=1 T=500 D=32 E=32 slots=8 shared=256", NULL, "decode forward paged groups balanced lists work shares"},
     {"../../../attn_scripts/alibi.attn", "B=10 H=3 S=3 T=270 D=32 E=32 slots=16 shared=144", NULL, "decode packed most forward paged groups balanced work shares"},
     /* Several warps of the kernel of lists have sequences to add up, and more than one round of them. */
@@ -585,6 +599,8 @@ static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
     {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=130 D=64 E=384", "rate=0.25 seed=987654321", "decode forward"},
     {LATENT, "B=3 H=7 S=1 T=200 D=416 slots=32", NULL, "decode forward paged csr"},
     {LATENT, "B=2 H=9 S=4 T=390 D=448", NULL, "some forward padded"},
+    {HEAD_WINDOWS, "B=2 H=4 Hk=2 Hv=1 S=3 T=190 D=64 E=384", NULL, "decode forward by_head nan"},
+    {HEAD_ENDS, "B=2 H=12 Hk=1 Hv=2 S=3 T=230 D=64 E=384 slots=16", NULL, "some forward paged by_head"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=190 D=16 E=384", "window=20", "decode forward nan"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=5 S=3 T=49 slots=13", NULL, "some forward paged rows"},
     {"mha.attn", "B=1 H=2 Hk=2 S=35 T=590 D=16 E=384", NULL, "some forward latent invariant"}, /* a part has several tiles */
