@@ -21,10 +21,18 @@ static const char *first_row(Lanes *x)
     return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
 }
 
+/* Without a pipeline of queries nobody keeps a group from taking turns for its next rows before another has ended them. */
+static bool starts_anew(const Lanes *x)
+{
+    return x->shape->turns && x->shape->persistent && group_holds_packed(x->p, x->shape);
+}
+
 static void memories(Lanes *x)
 {
     group_forward_pipelines(x);
-    if (x->shape->turns) tile_barrier(x->t, "turn", x->shape->executors, 2);
+    if (!x->shape->turns) return;
+    tile_barrier(x->t, "turn", x->shape->executors, 2);
+    if (starts_anew(x)) tile_barrier(x->t, "all", 0, x->shape->executors);
 }
 
 static void store_rows(Lanes *x)
@@ -79,6 +87,7 @@ static void roles(Lanes *x)
     hold_queries(x);
     group_forward_tiles(x);
     if (!held) tile_release(t, "x");
+    if (starts_anew(x)) tile_sync(t, "all");
     store_part(x);
     group_end_rows(x);
     tile_end(t);
@@ -98,6 +107,7 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     if (p->invariant) return "rows that must not depend on how many others there are";
     if (p->attn->keys.has_groups) return "prefixes";
     if (p->hooks->dot_count) return "further products";
+    if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     const char *why = warps_packed_refusal(arena, p);
     return why ? why : group_refusal_of_problem(arena, p);
 }
@@ -109,15 +119,14 @@ const char *schedule_group_packed_fit(AuArena *arena, const AuProblem *p, AuShap
     return why ? why : schedule_group_refusal(arena, p, s);
 }
 
-/* Two groups: what 128 rows multiply takes little longer than reading the keys. */
+/* Two groups: what 128 rows multiply takes little longer than reading the keys. A block a processor, so that the first tiles of its next rows come while its
+ * rows end. */
 bool schedule_group_packed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t groups[] = {2, 1};
     *why = refusal(arena, p);
     if (*why || !group_shape_of(arena, p, groups, 2, out, why)) return false;
-    AuShape more = *out;
-    more.stages++;
-    if (!schedule_group_refusal(arena, p, &more)) *out = more;
+    out->persistent = 1;
     out->part_start = warps_part_start(p);
     return true;
 }

@@ -164,7 +164,7 @@ static void tiles_down(Lanes *x)
 static void let_range(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    if (x->p->queries != AU_CHUNK_QUERIES || lanes_mask_by_head(x)) {
+    if (x->p->queries != AU_CHUNK_QUERIES) {
         lanes_let_range_of_block(x);
         return;
     }
