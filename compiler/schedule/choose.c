@@ -158,9 +158,7 @@ static int32_t online_limit(AuArena *arena, const AuProblem *p)
         return !p->tf32 && (schedule_warps_forward_shape(arena, p, &shape, &why) ||
                             schedule_warps_wide_shape(arena, p, &shape, &why));
     if (p->queries == AU_CHUNK_QUERIES)
-        return p->boxes && schedule_group_packed_shape(arena, p, &shape, &why)
-                   ? SCHEDULE_CHUNK_QUERIES
-                   : 0;
+        return p->boxes && schedule_group_packed_shape(arena, p, &shape, &why);
     if (p->queries == AU_MIXED_QUERIES) return schedule_takes_mixed(arena, p);
     int32_t packed = schedule_warps_decode_limit(arena, p);
     if (!packed) packed = schedule_warps_wide_limit(arena, p);

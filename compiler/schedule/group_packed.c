@@ -47,8 +47,7 @@ static void store_rows(Lanes *x)
 static void store_part(Lanes *x)
 {
     AuTileBuild *t = x->t;
-    const char *rows =
-        tile_text(t, "[%s, %s +: %d", warps_part_place(x), first_row(x), x->rows);
+    const char *rows = tile_text(t, "[%s, %s +: %d", warps_part_place(x), first_row(x), x->rows);
     if (x->ends_rows) {
         tile_if(t, "%s", warps_is_whole_part(x));
         store_rows(x);
@@ -119,14 +118,14 @@ const char *schedule_group_packed_fit(AuArena *arena, const AuProblem *p, AuShap
     return why ? why : schedule_group_refusal(arena, p, s);
 }
 
-/* Two groups: what 128 rows multiply takes little longer than reading the keys. A block a processor, so that the first tiles of its next rows come while its
- * rows end. */
+/* Two groups: what 128 rows multiply takes little longer than reading the keys. Where no mask makes some blocks
+ * shorter than others, a block a processor, so that the first tiles of its next rows come while its rows end (docs/dev/performance-notes.md). */
 bool schedule_group_packed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t groups[] = {2, 1};
     *why = refusal(arena, p);
     if (*why || !group_shape_of(arena, p, groups, 2, out, why)) return false;
-    out->persistent = 1;
+    out->persistent = p->attn->mask.i ? 0 : 1;
     out->part_start = warps_part_start(p);
     return true;
 }

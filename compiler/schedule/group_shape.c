@@ -100,7 +100,8 @@ static const char *refusal_of_pages(const AuProblem *p)
     if (p->attn->keys.layout != AU_LAYOUT_PAGED) return NULL;
     const char *why = schedule_packs_rows(p) ? NULL : schedule_pages_refusal(p);
     if (why) return why;
-    if (p->hooks->needs_lists && !schedule_packs_rows(p)) return "pages, and a mask that depends on data";
+    if (p->hooks->needs_lists && !schedule_packs_rows(p))
+        return "pages, and a mask that depends on data";
     return p->hooks->dot_count ? "pages, and further products" : NULL;
 }
 

@@ -18,7 +18,7 @@ typedef enum AuQueries {
     AU_SOME_QUERIES,
     AU_FEW_QUERIES,
     AU_DECODE_QUERIES, /* rows of all heads that share keys, counted together */
-    AU_CHUNK_QUERIES,  /* the same, more of them than are few, where groups of warps have parts of the keys */
+    AU_CHUNK_QUERIES, /* the same, more of them than are few, where groups of warps have parts of the keys */
     AU_QUERIES
 } AuQueries;
 
@@ -264,8 +264,9 @@ enum {
     SCHEDULE_MORE_ROWS =
         2048 /* of all heads and sequences, which leave processors to others; twice as many where blocks are tall */
 };
-/* AU_CHUNK_QUERIES: more rows than so many of the heads that share keys, up to so many queries of a head (docs/dev/performance-notes.md). */
-enum { SCHEDULE_CHUNK_ROWS = 32, SCHEDULE_CHUNK_QUERIES = 1024 };
+/* AU_CHUNK_QUERIES: more rows than so many of the heads that share keys. Up to so many queries of a head that have twice as many keys; or so many rows of all
+ * heads and sequences, too few blocks for all processors, that have eight times as many keys as queries (docs/dev/performance-notes.md). */
+enum { SCHEDULE_CHUNK_ROWS = 32, SCHEDULE_CHUNK_QUERIES = 128, SCHEDULE_CHUNK_ALL = 1 << 15 };
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
 enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which pages that come by boxes must be multiples */
 
@@ -303,8 +304,7 @@ typedef enum AuOperation {
 static inline bool schedule_may_have_boxes(AuOperation operation, AuQueries queries)
 {
     return queries <= AU_MIXED_QUERIES ||
-           (operation == AU_FORWARD &&
-            (queries == AU_SOME_QUERIES || queries == AU_CHUNK_QUERIES));
+           (operation == AU_FORWARD && (queries == AU_SOME_QUERIES || queries == AU_CHUNK_QUERIES));
 }
 const char *schedule_operation(AuOperation operation); /* "forward" */
 
