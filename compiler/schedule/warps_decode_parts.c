@@ -388,6 +388,23 @@ static void row_layout(Lanes *x)
                                   : tile_text(x->t, "reg:%d lane:%d@1", side_by_side, lanes));
 }
 
+/* All parts of the block's row, first those of keys that its sequence shares. */
+static void join_row(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *group = lanes_group_name(x), *row = tile_text(t, "%s, row +: 1", group),
+               *own = tile_text(t, "b, %s", row);
+    if (!schedule_joins_parts(x->p)) {
+        take_part(x, own);
+        return;
+    }
+    if (lanes_shares_keys(x))
+        join_parts(x,
+                   &(Parts){"shared", tile_text(t, "%s, place +: 1", group), "shared_parts", ""});
+    join_parts(x, x->p->balanced ? &(Parts){"part", row, "parts", "first_part + "}
+                                 : &(Parts){"part", own, "parts", ""});
+}
+
 static void join_kernel(Lanes *given)
 {
     AuTileBuild *t = given->t;
@@ -420,15 +437,7 @@ static void join_kernel(Lanes *given)
     tile_set(t, "i", "mb + iota(q:1)");
     if (!x->only) lanes_begin_own_row(x);
     lanes_begin_states(x);
-    const char *group = lanes_group_name(x), *row = tile_text(t, "%s, row +: 1", group);
-    if (!schedule_joins_parts(x->p))
-        take_part(x, tile_text(t, "b, %s", row));
-    else if (lanes_shares_keys(x))
-        join_parts(x,
-                   &(Parts){"shared", tile_text(t, "%s, place +: 1", group), "shared_parts", ""});
-    if (schedule_joins_parts(x->p))
-        join_parts(x, x->p->balanced ? &(Parts){"part", row, "parts", "first_part + "}
-                                     : &(Parts){"part", tile_text(t, "b, %s", row), "parts", ""});
+    join_row(x);
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, %s]", x->operand,
                lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), own_columns(x));

@@ -402,6 +402,7 @@ static const ExecCase few_cases[] = {
     {HEAD_WINDOWS, "B=4 H=9 Hk=1 Hv=1 S=3 T=290 D=32 E=32 slots=24", NULL, "decode packed most forward paged by_head"},
     {HEAD_ENDS, "B=5 H=12 Hk=2 Hv=4 S=3 T=190 D=32 E=32 slots=7", NULL, "decode packed most forward paged by_head unequal"},
     {HEAD_WINDOWS, "B=3 H=20 Hk=1 Hv=2 S=3 T=270 D=64 E=64 slots=16", NULL, "decode packed most forward paged by_head tall"},
+    {HEAD_WINDOWS, "B=2 H=20 Hk=1 Hv=1 S=2 T=600 D=32 E=32 slots=16", NULL, "decode packed most forward paged by_head warps unequal"}, /* of whose heads a block asks some */
     {HEAD_ENDS, "B=3 H=4 Hk=2 Hv=2 S=3 T=130 D=64 E=64 slots=1", NULL, "decode packed most forward paged by_head crowded"},
     {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=4 T=170 D=32 E=32", NULL, "decode forward ragged padded by_head"},
     {UNJOINED, "B=5 H=12 Hk=2 Hv=2 S=3 T=190 D=32 E=32 slots=7", NULL, "decode packed most forward paged unequal"},
