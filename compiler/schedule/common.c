@@ -31,10 +31,6 @@ static const char *beside_dots_refusal(const AuProblem *p)
 {
     if (p->attn->keys.has_groups) return "prefixes, and further products";
     if (p->attn->v_in_k) return "values that are channels of the keys, and further products";
-    if (schedule_has_value_heads(p->attn))
-        return "values of other heads than the keys', and further products";
-    if (lanes_mask_by_head(&(Lanes){.p = p}))
-        return "a mask that depends on the head, and further products";
     return schedule_asks_data(p) ? "a mask that depends on data, and further products" : NULL;
 }
 

@@ -186,6 +186,7 @@ static const ExecCase wide_cases[] = {
 #define HEAD_WINDOWS "../../exec/scripts/head_windows.attn"
 #define HEAD_ENDS    "../../exec/scripts/head_ends.attn"
 #define UNJOINED     "../../exec/scripts/unjoined.attn"
+#define FURTHER_HEADS "../../exec/scripts/further_heads.attn"
 static const ExecCase decode_cases[] = {
     {"mha.attn", "B=1 H=4 Hk=2 S=3 T=2100 D=64 E=32", NULL, "decode"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=1037 D=16 E=32", NULL, "decode nan odd"},
@@ -399,6 +400,8 @@ static const ExecCase few_cases[] = {
     {SHARED_FURTHER, "B=4 H=10 Hk=2 S=3 T=150 D=64 E=32 P=96 slots=16", NULL, "decode packed most forward paged further"},
     {FURTHER, "B=3 H=2 S=3 T=70 D=32 E=32 P=64", NULL, "decode packed most forward further"},
     {ODD_FURTHER, "B=3 H=2 S=3 T=300 D=32 E=32 P=32 slots=16", NULL, "decode packed most forward paged positions further"},
+    {FURTHER_HEADS, "B=4 H=8 Hk=2 Hv=4 S=3 T=190 D=32 E=32 P=32 slots=16", NULL, "decode packed most forward paged further unequal"},
+    {FURTHER_HEADS, "B=3 H=6 Hk=2 Hv=1 S=2 T=150 D=32 E=64 P=32", NULL, "decode ragged padded forward further"},
     {HEAD_WINDOWS, "B=4 H=9 Hk=1 Hv=1 S=3 T=290 D=32 E=32 slots=24", NULL, "decode packed most forward paged by_head"},
     {HEAD_ENDS, "B=5 H=12 Hk=2 Hv=4 S=3 T=190 D=32 E=32 slots=7", NULL, "decode packed most forward paged by_head unequal"},
     {HEAD_WINDOWS, "B=3 H=20 Hk=1 Hv=2 S=3 T=270 D=64 E=64 slots=16", NULL, "decode packed most forward paged by_head tall"},
