@@ -229,17 +229,35 @@ static void say_unshared(AuJob *job, const AuAttentionBuild *build, uint32_t fir
         au_remark(job->diags, AU_N0604, v->attn->span, "%s", message);
 }
 
-/* Of kernels of one machine and type, over what a server's cache is: who asks for that has few queries. */
-static void say_without_few(AuJob *job, const AuAttentionBuild *build, const AuVariant *v)
+/* Are keys of few queries in one part, since no function joins several? */
+static bool has_one_part(const AuAttentionBuild *build, uint32_t first, const AuVariant *v)
+{
+    bool has_few = false;
+    for (uint32_t n = first; n < build->count; n++)
+        has_few |= build->variants[n].queries == AU_DECODE_QUERIES;
+    return has_few && !attn_derive_combine(v->attn);
+}
+
+/* Of kernels from number [first] on, of one machine and type, over what a server's cache is: who asks for that has few queries. */
+static void say_without_few(AuJob *job, const AuAttentionBuild *build, uint32_t first,
+                            const AuVariant *v)
 {
     const AuLayout layout = v->attn->keys.layout;
-    if (!build->without_few || (layout != AU_LAYOUT_PADDED && layout != AU_LAYOUT_PAGED)) return;
-    const char *message = au_format(
-        job->arena,
-        "few queries of '%s' have the kernels for any number on %s %s, which read all keys of a "
-        "head in one block: those for few do not take %s",
-        v->attn->name, v->target->name, v->arch->name, build->without_few);
-    if (!is_said(job, message)) au_remark(job->diags, AU_N0606, v->attn->span, "%s", message);
+    if (layout != AU_LAYOUT_PADDED && layout != AU_LAYOUT_PAGED) return;
+    const char *message = NULL;
+    if (build->without_few)
+        message = au_format(
+            job->arena,
+            "few queries of '%s' have the kernels for any number on %s %s, which read all keys "
+            "of a head in one block: those for few do not take %s",
+            v->attn->name, v->target->name, v->arch->name, build->without_few);
+    else if (has_one_part(build, first, v))
+        message = au_format(job->arena,
+                            "few queries of '%s' read all keys of a head in one block on %s %s: "
+                            "what parts of them come to no 'combine' joins",
+                            v->attn->name, v->target->name, v->arch->name);
+    if (message && !is_said(job, message))
+        au_remark(job->diags, AU_N0606, v->attn->span, "%s", message);
 }
 
 /* Recurrences say why in machines' own words; that --deterministic takes matrix units away nobody would guess. */
@@ -299,7 +317,7 @@ static bool add_variants(AuJob *job, AuAttentionBuild *build, AuAttn *attn, cons
                 build->without_few = NULL;
                 if (!add_operations(job, build, &v, backward)) return false;
                 say_unshared(job, build, first, &v);
-                say_without_few(job, build, &v);
+                say_without_few(job, build, first, &v);
                 say_without_matrices(job, build, first, &v);
             }
         }

@@ -134,7 +134,7 @@ bool schedule_balances(AuArena *arena, const AuProblem *p)
 {
     const AuRowLayout *keys = &p->attn->keys;
     if (p->caps->has_private || !schedule_packs_rows(p) || p->invariant || !keys->layout ||
-        keys->has_no_lengths)
+        keys->has_no_lengths || !schedule_joins_parts(p))
         return false;
     return schedule_warps_decode_limit(arena, p) || schedule_warps_wide_limit(arena, p) ||
            p->queries == AU_CHUNK_QUERIES;

@@ -7,10 +7,7 @@ bool schedule_values_apart(const AuProblem *p)
     return p->attn->v_in_k && (p->hooks->has_k_mod || p->hooks->has_v_mod);
 }
 
-const char *schedule_parts_refusal(const AuProblem *p)
-{
-    return attn_derive_combine(p->attn) ? NULL : "an online function whose parts cannot be joined";
-}
+bool schedule_joins_parts(const AuProblem *p) { return attn_derive_combine(p->attn); }
 
 bool schedule_asks_data(const AuProblem *p)
 {
@@ -34,10 +31,6 @@ static const char *beside_dots_refusal(const AuProblem *p)
 {
     if (p->attn->keys.has_groups) return "prefixes, and further products";
     if (p->attn->v_in_k) return "values that are channels of the keys, and further products";
-    if (schedule_has_value_heads(p->attn))
-        return "values of other heads than the keys', and further products";
-    if (lanes_mask_by_head(&(Lanes){.p = p}))
-        return "a mask that depends on the head, and further products";
     return schedule_asks_data(p) ? "a mask that depends on data, and further products" : NULL;
 }
 
@@ -55,8 +48,7 @@ const char *schedule_shared_dots_refusal(const AuProblem *p)
 const char *schedule_few_refusal(const AuProblem *p)
 {
     const AuTileAtom *atom = tile_best_atom(p->caps, p->operand, TILE_ON_WARP);
-    const char *why = schedule_parts_refusal(p);
-    if (!why) why = schedule_shared_dots_refusal(p);
+    const char *why = schedule_shared_dots_refusal(p);
     if (why || p->caps->has_private || !atom || atom->m == 1) return why;
     return schedule_lists_refusal(p);
 }

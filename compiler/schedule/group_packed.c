@@ -107,6 +107,7 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     if (p->attn->keys.has_groups) return "prefixes";
     if (p->hooks->dot_count) return "further products";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
+    if (!schedule_joins_parts(p)) return "an online function whose parts cannot be joined";
     const char *why = warps_packed_refusal(arena, p);
     return why ? why : group_refusal_of_problem(arena, p);
 }

@@ -25,8 +25,8 @@ static const char *shares(Lanes *x)
 /* Rows that a kernel before them changes are each sequence's. */
 bool lanes_may_share_keys(Lanes *x)
 {
-    return layout(x)->has_groups && !x->p->invariant && !lanes_changed_type(x, 1) &&
-           !lanes_changed_type(x, 2);
+    return layout(x)->has_groups && !x->p->invariant && schedule_joins_parts(x->p) &&
+           !lanes_changed_type(x, 1) && !lanes_changed_type(x, 2);
 }
 
 bool lanes_shares_keys(const Lanes *x) { return x->shared_tile > 0; }

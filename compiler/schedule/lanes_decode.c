@@ -22,8 +22,10 @@ enum {
     NEAR = 16 * 1024 /* bytes of a tile: half of the first cache; the next one takes the rest */
 };
 
+/* Of an online function whose parts nobody can join one part has all. */
 static const char *parts_of(Lanes *x, const char *keys)
 {
+    if (!schedule_joins_parts(x->p)) return "1";
     return tile_text(x->t, "max(cdiv(%s, %d), 1)", keys, PART);
 }
 
@@ -322,9 +324,13 @@ static void put_tiles_of_part(Lanes *x, const char *all)
 {
     AuTileBuild *t = x->t;
     const int32_t keys = x->shape->key_tile;
-    const char *first = tile_text(t, "max(%s, part * %d) / %d", lanes_own_low(x), PART, keys),
-               *last = tile_text(t, "cdiv(min(min(k_high, %s), part * %d + %d), %d)", all, PART,
-                                 PART, keys);
+    const bool one = !schedule_joins_parts(x->p);
+    const char *low = lanes_own_low(x), *high = tile_text(t, "min(k_high, %s)", all),
+               *first = one ? tile_text(t, "max(%s, 0) / %d", low, keys)
+                            : tile_text(t, "max(%s, part * %d) / %d", low, PART, keys),
+               *last =
+                   one ? tile_text(t, "cdiv(%s, %d)", high, keys)
+                       : tile_text(t, "cdiv(min(%s, part * %d + %d), %d)", high, PART, PART, keys);
     x->in_role = lanes_mask_by_head(x);
     lanes_put(x, "first", first);
     lanes_put(x, "last", last);
@@ -458,7 +464,8 @@ static void join_kernel(Lanes *x)
     tile_role(t, "core", 0, lanes_executor(x), 0);
     const bool begins = shares || x->p->attn->queries.layout; /* else with the first part */
     tile_frag(t, "acc", "f32[q:1, e:%d] @ a_row_along%s", x->p->e, begins ? " = 0.0" : "");
-    tile_frag(t, "further", "f32[q:1, e:%d] @ a_row_along", x->p->e);
+    if (schedule_joins_parts(x->p))
+        tile_frag(t, "further", "f32[q:1, e:%d] @ a_row_along", x->p->e);
     tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
     tile_set(t, "i", "mb + iota(q:1)");
     lanes_begin_own_row(x);
@@ -468,10 +475,12 @@ static void join_kernel(Lanes *x)
         tile_load(t, "acc", "part_acc[0, b, h, mb +: 1, :]");
         get_states(x, "state", "part_state%u[0, b, h, mb +: 1]");
     }
-    tile_for_range(t, "part", shares ? tile_text(t, "own_low / %d", PART) : "1",
-                   parts_of(x, lanes_key_end(x)));
-    lanes_join_part(x, "part_acc", "part_state%u", lanes_part_place(x));
-    tile_end(t);
+    if (schedule_joins_parts(x->p)) {
+        tile_for_range(t, "part", shares ? tile_text(t, "own_low / %d", PART) : "1",
+                       parts_of(x, lanes_key_end(x)));
+        lanes_join_part(x, "part_acc", "part_state%u", lanes_part_place(x));
+        tile_end(t);
+    }
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, :]", x->operand,
                lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"));
@@ -536,8 +545,7 @@ static const char *refusal(const AuProblem *p)
 {
     if (p->queries != AU_DECODE_QUERIES) return "many queries";
     if (!p->caps->has_private) return "machines whose executors have no memory of their own";
-    const char *why = schedule_parts_refusal(p);
-    if (!why) why = schedule_shared_dots_refusal(p);
+    const char *why = schedule_shared_dots_refusal(p);
     if (why) return why;
     if (p->d % p->caps->lanes || p->e % p->caps->lanes || further_width(p) % p->caps->lanes)
         return "widths that are no whole vectors";

@@ -415,8 +415,7 @@ static const char *refusal(const AuProblem *p)
     if (p->caps->lanes == 1) return "lanes that are alone";
     if (atom && atom->m > 1) return "matrix units";
     if (p->tf32) return "f32 as it is, where tf32 is asked for";
-    const char *why = schedule_parts_refusal(p);
-    if (!why) why = schedule_shared_dots_refusal(p);
+    const char *why = schedule_shared_dots_refusal(p);
     return why ? why : schedule_rows_refusal(p);
 }
 

@@ -204,8 +204,8 @@ bool schedule_balances(AuArena *arena, const AuProblem *problem);
 /* Are there kernels for batches of few queries and many? */
 bool schedule_takes_mixed(AuArena *arena, const AuProblem *problem);
 
-/* Why no kernels have blocks with a part of the keys of a head and rows of all that share it; NULL: there may be such. */
-const char *schedule_parts_refusal(const AuProblem *problem);
+/* Is there a function that joins what parts of a row's keys come to? Else one block of kernels for few queries has all of them. */
+bool schedule_joins_parts(const AuProblem *problem);
 /* Have values other heads than the keys? Kernels for few queries have one head of values for each of keys, or one of keys for each of values, which the condition of a
  * variant asks. */
 bool schedule_has_value_heads(const AuAttn *a);

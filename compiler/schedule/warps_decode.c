@@ -6,7 +6,8 @@
  * the warps. What a block then has of each row, sums and states, goes to the workspace; a second kernel joins a row's parts in their
  * order and finishes it, so that results depend neither on who was first nor on which processor was free. Rows of one part are ended at once.
  *
- * There are as many parts as keep the machine's processors busy once; the keys of each are a run of tiles of the mask's range.
+ * There are as many parts as keep the machine's processors busy once; the keys of each are a run of tiles of the mask's range. Of an online function
+ * whose parts nobody can join a block is one warp, which has all keys of its rows.
  *
  * Kernels: `q_rows`, `k_rows`, `v_rows` (rows that the script changes), `members` and `shares` (lists, key_groups.c and
  * warps_shares.c), `prefix` (keys that sequences share, warps_prefix.c), `keys`, `forward` (joins). */
@@ -72,6 +73,10 @@ void warps_store_part(Lanes *x)
     const int32_t share = x->p->e / x->shape->executors;
     const char *rows = rows_of_part(x);
     if (joined) warps_join_warps(x);
+    if (warps_ends_all_rows(x)) {
+        store_rows(x);
+        return;
+    }
     if (x->ends_rows) {
         tile_if(t, "%s", warps_is_whole_part(x));
         store_rows(x);
@@ -167,6 +172,8 @@ const char *schedule_warps_decode_fit(AuArena *arena, const AuProblem *p, AuShap
     if (why) return why;
     s->rows = warps_atom(p)->m * (s->row_tiles ? s->row_tiles : 1);
     s->keys_apart = s->executors > 1;
+    if (s->keys_apart && !schedule_joins_parts(p))
+        return "several warps, of which nobody could join what each has";
     warps_complete(p, s);
     s->split_segments = !s->one_loop;
     s->grown = p->hooks->has_scale && scales_seldom(p);
@@ -195,6 +202,8 @@ bool schedule_warps_decode_shape(AuArena *arena, const AuProblem *p, AuShape *ou
                      .sharing = p->attn->keys.has_groups ? SHARING : 0,
                      .row_tiles = p->form == AU_FEW_TALL ? TWO : 0,
                      .part_start = warps_part_start(p)};
+        if (s.executors > 1 && !schedule_joins_parts(p))
+            continue; /* what warps have of keys of their own */
         *why = fit_of_form(arena, p, &s);
         if (*why) continue;
         *out = s;

@@ -39,6 +39,8 @@ void warps_store_cuts(Lanes *x, int32_t width);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
 /* How often a row waits for parts that are loaded together, of so many. */
 const char *warps_rounds_of(Lanes *x, const char *parts);
+/* Are all rows ended by the block that has all of their keys, since nobody could join parts (schedule_joins_parts)? */
+bool warps_ends_all_rows(const Lanes *x);
 /* Where rows may be ended by the block of their one part (Lanes.ends_rows): is this one it? */
 const char *warps_is_whole_part(Lanes *x);
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */

@@ -89,6 +89,7 @@ static const char *parts_with_tiles(Lanes *x, const char *most)
 
 static const char *parts(Lanes *x)
 {
+    if (!schedule_joins_parts(x->p)) return "1";
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     const char *blocks =
         tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_groups(x), warps_row_blocks(x));
@@ -103,6 +104,9 @@ const char *warps_is_whole_part(Lanes *x)
     const char *one = tile_text(x->t, "%s == 1", x->p->balanced ? "parts" : parts(x));
     return lanes_shares_keys(x) ? tile_text(x->t, "%s && own_low == 0", one) : one;
 }
+
+/* Rows of one part, whatever the call is, that its block ends: nothing is left to join. */
+bool warps_ends_all_rows(const Lanes *x) { return x->ends_rows && !schedule_joins_parts(x->p); }
 
 static bool ends_by_data(const Lanes *x)
 {
@@ -182,7 +186,7 @@ static void key_tiles(Lanes *x)
     tile_let(t, "n_low, f_low, f_high, n_high",
              "key_tiles(%s, k_high, k_full_low, k_full_high, %s, %d)", lanes_own_low(x),
              lanes_key_end(x), x->shape->key_tile);
-    if (x->p->invariant) {
+    if (x->p->invariant && schedule_joins_parts(x->p)) {
         const int32_t share = own_tiles(x);
         tile_let(t, "first_tile", "clamp(span * %d, n_low, n_high)", share);
         tile_let(t, "last_tile", "clamp(span * %d + %d, n_low, n_high)", share, share);
@@ -224,7 +228,7 @@ static void keys_head(Lanes *x)
     lanes_changed_arguments(x, 0);
     lanes_members_argument(x);
     if (x->p->balanced) warps_share_arguments(x, TILE_IN);
-    part_arguments(x, TILE_OUT);
+    if (!warps_ends_all_rows(x)) part_arguments(x, TILE_OUT);
     if (x->ends_rows) lanes_result_arguments(x);
     if (x->p->balanced) {
         grid_of_list(x);
@@ -330,6 +334,14 @@ static void join_parts(Lanes *x, const Parts *of)
     tile_end(t);
 }
 
+/* The one part of a row of which nobody could join two. */
+static void take_part(Lanes *x, const char *at)
+{
+    tile_load(x->t, "acc", "part_acc[0, %s, %s]", at, own_columns(x));
+    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
+        tile_load(x->t, tile_text(x->t, "state%u", n), "part_state%u[0, %s] like row_like", n, at);
+}
+
 /* Lets how many parts a row has, and of what its sequence shares. Of a list, which a call may have brought, those that there is room for. */
 static void let_parts(Lanes *x)
 {
@@ -376,6 +388,23 @@ static void row_layout(Lanes *x)
                                   : tile_text(x->t, "reg:%d lane:%d@1", side_by_side, lanes));
 }
 
+/* All parts of the block's row, first those of keys that its sequence shares. */
+static void join_row(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const char *group = lanes_group_name(x), *row = tile_text(t, "%s, row +: 1", group),
+               *own = tile_text(t, "b, %s", row);
+    if (!schedule_joins_parts(x->p)) {
+        take_part(x, own);
+        return;
+    }
+    if (lanes_shares_keys(x))
+        join_parts(x,
+                   &(Parts){"shared", tile_text(t, "%s, place +: 1", group), "shared_parts", ""});
+    join_parts(x, x->p->balanced ? &(Parts){"part", row, "parts", "first_part + "}
+                                 : &(Parts){"part", own, "parts", ""});
+}
+
 static void join_kernel(Lanes *given)
 {
     AuTileBuild *t = given->t;
@@ -408,12 +437,7 @@ static void join_kernel(Lanes *given)
     tile_set(t, "i", "mb + iota(q:1)");
     if (!x->only) lanes_begin_own_row(x);
     lanes_begin_states(x);
-    const char *group = lanes_group_name(x), *row = tile_text(t, "%s, row +: 1", group);
-    if (lanes_shares_keys(x))
-        join_parts(x,
-                   &(Parts){"shared", tile_text(t, "%s, place +: 1", group), "shared_parts", ""});
-    join_parts(x, x->p->balanced ? &(Parts){"part", row, "parts", "first_part + "}
-                                 : &(Parts){"part", tile_text(t, "b, %s", row), "parts", ""});
+    join_row(x);
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, %s]", x->operand,
                lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), own_columns(x));
@@ -481,11 +505,12 @@ void warps_wide_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lane
 
 void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
 {
-    x->out->by_batch = !x->p->invariant;
+    x->out->by_batch = !x->p->invariant && schedule_joins_parts(x->p);
     keys_head(x);
     memories(x);
     roles(x);
     tile_end(x->t);
+    if (warps_ends_all_rows(x)) return;
     join_kernel(x);
     if (lanes_shares_keys(x)) lanes_part_regions(x, "shared");
     lanes_part_regions(x, "part");
@@ -521,8 +546,7 @@ const char *warps_grouped_refusal(AuArena *arena, const AuProblem *p)
     if (p->caps->has_private || !warps_copy_ahead(p))
         return "machines without asynchronous copies of lanes";
     if (schedule_values_apart(p)) return "values that are rows of their own";
-    const char *why = schedule_parts_refusal(p);
-    if (!why) why = schedule_shared_dots_refusal(p);
+    const char *why = schedule_shared_dots_refusal(p);
     if (!why) why = schedule_lists_refusal(p);
     return why ? why : warps_refusal_of_problem(arena, p);
 }

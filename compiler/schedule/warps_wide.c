@@ -312,6 +312,7 @@ static const char *refusal_of_values(AuArena *arena, const AuProblem *p)
     if (p->tf32 || !warps_atom(p) || warps_sums_lie_apart(p))
         return "units whose sums are no operands";
     const char *why = warps_grouped_refusal(arena, p), *too_wide;
+    if (!why && !schedule_joins_parts(p)) why = "an online function whose parts cannot be joined";
     if (!why && p->hooks->dot_count) why = "further products of values that no warp holds";
     if (why) return why;
     return schedule_warps_shape(arena, &usual, &narrow, &too_wide) ? "values that a warp holds"

@@ -185,6 +185,8 @@ static const ExecCase wide_cases[] = {
 /* Few rows of all heads that share keys, at most 16: channels along lanes, parts of 1024 keys, joined. */
 #define HEAD_WINDOWS "../../exec/scripts/head_windows.attn"
 #define HEAD_ENDS    "../../exec/scripts/head_ends.attn"
+#define UNJOINED     "../../exec/scripts/unjoined.attn"
+#define FURTHER_HEADS "../../exec/scripts/further_heads.attn"
 static const ExecCase decode_cases[] = {
     {"mha.attn", "B=1 H=4 Hk=2 S=3 T=2100 D=64 E=32", NULL, "decode"},
     {"mha.attn", "B=2 H=3 Hk=1 S=5 T=1037 D=16 E=32", NULL, "decode nan odd"},
@@ -213,6 +215,8 @@ static const ExecCase decode_cases[] = {
     {HEAD_WINDOWS, "B=2 H=9 Hk=1 Hv=1 S=2 T=130 D=16 E=16 slots=16", NULL, "decode forward by_head paged"},
     {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=2 T=200 D=16 E=32 slots=8 shared=128", NULL, "decode forward by_head paged groups shares"},
     {HEAD_ENDS, "B=2 H=6 Hk=1 Hv=3 S=2 T=1090 D=16 E=16", NULL, "decode forward by_head nan odd"},
+    {UNJOINED, "B=2 H=4 Hk=2 Hv=2 S=3 T=2100 D=16 E=16", NULL, "decode forward nan odd"}, /* keys of all parts in one */
+    {UNJOINED, "B=3 H=4 Hk=2 Hv=1 S=2 T=1100 D=16 E=32 slots=16", "window=300", "decode packed most forward paged unequal"},
     {HEAD_WINDOWS, "B=5 H=4 Hk=1 Hv=2 S=2 T=200 D=16 E=32 slots=8 shared=128", NULL, "decode forward by_head paged groups shares"},
     {"../../../attn_scripts/cross.attn", "B=3 H=4 S=3 T=1100 D=16 E=16", NULL, "decode forward by_head unseen"},
 };
@@ -306,6 +310,11 @@ static const ExecCase page_cases[] = {
     {HEAD_ENDS, "B=1 H=40 Hk=1 Hv=2 S=2 T=270 D=64 E=64", NULL, "decode forward by_head nan"}, /* rows of two tiles, of other heads each */
     {HEAD_ENDS, "B=2 H=4 Hk=4 Hv=2 S=1 T=0 D=32 E=32 slots=16", NULL, "decode forward by_head paged"},
     {HEAD_ENDS, "B=1 H=3 Hk=1 Hv=3 S=1 T=1 D=32 E=32", NULL, "decode forward by_head padded"},
+    /* one part of all keys */
+    {UNJOINED, "B=2 H=6 Hk=2 Hv=2 S=3 T=300 D=32 E=32 slots=16", NULL, "decode forward paged nan"},
+    {UNJOINED, "B=1 H=20 Hk=1 Hv=2 S=2 T=230 D=64 E=64", "window=100", "decode forward odd"},
+    {UNJOINED, "B=2 H=2 Hk=1 Hv=1 S=3 T=0 D=32 E=32", NULL, "decode forward padded"},
+    {UNJOINED, "B=2 H=3 Hk=1 Hv=1 S=1 T=190 D=32 E=64 slots=7", NULL, "decode forward paged csr invariant"},
     {KEPT, "B=2 H=4 Hk=2 S=3 T=300 D=32 E=32 slots=16", NULL, "decode forward paged"},
     {KEPT, "B=1 H=3 Hk=1 S=2 T=70 D=32 E=64 slots=7", NULL, "decode forward paged nan"},
     {KEPT, "B=2 H=2 Hk=1 S=3 T=150 D=32 E=32", NULL, "decode forward padded"},
@@ -345,6 +354,7 @@ static const ExecCase group_cases[] = {
     {HEAD_WINDOWS, "B=6 H=10 Hk=1 Hv=1 S=1 T=600 D=32 E=32 slots=16 shared=512", NULL, "decode forward paged groups by_head"},
     {HEAD_WINDOWS, "B=6 H=6 Hk=2 Hv=1 S=3 T=300 D=32 E=64 slots=4 shared=256", NULL, "decode packed most forward paged groups by_head"},
     {HEAD_ENDS, "B=5 H=6 Hk=1 Hv=2 S=2 T=300 D=32 E=32 slots=8 shared=256", NULL, "decode forward paged groups by_head shares"},
+    {UNJOINED, "B=5 H=4 Hk=2 Hv=2 S=2 T=200 D=32 E=32 slots=8 shared=128", NULL, "decode forward paged groups"},
     {KEPT, "B=5 H=4 Hk=2 S=2 T=200 D=32 E=32 slots=8 shared=128", NULL, "decode forward paged groups shares"},
     {KEPT, "B=1 H=3 Hk=1 S=3 T=1100 D=32 E=64 slots=24", NULL, "decode forward paged invariant"},
 };
@@ -390,11 +400,16 @@ static const ExecCase few_cases[] = {
     {SHARED_FURTHER, "B=4 H=10 Hk=2 S=3 T=150 D=64 E=32 P=96 slots=16", NULL, "decode packed most forward paged further"},
     {FURTHER, "B=3 H=2 S=3 T=70 D=32 E=32 P=64", NULL, "decode packed most forward further"},
     {ODD_FURTHER, "B=3 H=2 S=3 T=300 D=32 E=32 P=32 slots=16", NULL, "decode packed most forward paged positions further"},
+    {FURTHER_HEADS, "B=4 H=8 Hk=2 Hv=4 S=3 T=190 D=32 E=32 P=32 slots=16", NULL, "decode packed most forward paged further unequal"},
+    {FURTHER_HEADS, "B=3 H=6 Hk=2 Hv=1 S=2 T=150 D=32 E=64 P=32", NULL, "decode ragged padded forward further"},
     {HEAD_WINDOWS, "B=4 H=9 Hk=1 Hv=1 S=3 T=290 D=32 E=32 slots=24", NULL, "decode packed most forward paged by_head"},
     {HEAD_ENDS, "B=5 H=12 Hk=2 Hv=4 S=3 T=190 D=32 E=32 slots=7", NULL, "decode packed most forward paged by_head unequal"},
     {HEAD_WINDOWS, "B=3 H=20 Hk=1 Hv=2 S=3 T=270 D=64 E=64 slots=16", NULL, "decode packed most forward paged by_head tall"},
+    {HEAD_WINDOWS, "B=2 H=20 Hk=1 Hv=1 S=2 T=600 D=32 E=32 slots=16", NULL, "decode packed most forward paged by_head warps unequal"}, /* of whose heads a block asks some */
     {HEAD_ENDS, "B=3 H=4 Hk=2 Hv=2 S=3 T=130 D=64 E=64 slots=1", NULL, "decode packed most forward paged by_head crowded"},
     {HEAD_WINDOWS, "B=5 H=4 Hk=2 Hv=1 S=4 T=170 D=32 E=32", NULL, "decode forward ragged padded by_head"},
+    {UNJOINED, "B=5 H=12 Hk=2 Hv=2 S=3 T=190 D=32 E=32 slots=7", NULL, "decode packed most forward paged unequal"},
+    {UNJOINED, "B=4 H=4 Hk=2 Hv=2 S=3 T=170 D=32 E=32", "window=40", "decode forward ragged padded"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=130 D=416", NULL, "decode packed most forward"},
     {"../../exec/scripts/latent.attn", "B=3 H=7 S=2 T=70 D=416 slots=16", NULL, "decode packed most forward paged"},
     {KEPT, "B=5 H=4 Hk=2 S=3 T=140 D=32 E=32 slots=16", NULL, "decode packed most forward paged unequal"},

@@ -35,6 +35,7 @@ static const ExecCase stored_cases[] = {
     {"mha.attn", "B=3 H=4 Hk=2 S=3 T=100 D=64 E=64", NULL, "decode forward padded rows i8 token"},
     {"../../exec/scripts/head_ends.attn", "B=3 H=4 Hk=1 Hv=2 S=2 T=170 D=64 E=64 slots=16", NULL, "decode forward paged i8 token by_head"},
     {"../../exec/scripts/head_windows.attn", "B=2 H=4 Hk=2 Hv=1 S=2 T=170 D=64 E=64", NULL, "decode forward e4m3 by_head narrow"},
+    {"../../exec/scripts/unjoined.attn", "B=2 H=4 Hk=2 Hv=2 S=2 T=170 D=64 E=64 slots=16", NULL, "decode forward paged i8 token"},
     {"../../../attn_scripts/rope.attn", "B=3 H=2 Hk=1 S=33 T=70 D=32 E=32 slots=16", NULL, "forward paged rows i8"},
     {"mla_train.attn", "B=2 H=2 S=40 T=97 D=64 E=64 P=16", NULL, "forward i8 token further"},
     /* parts of several tiles */
