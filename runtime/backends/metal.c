@@ -81,35 +81,19 @@ static void release(const MetalApi *m, MetalId object)
     if (object) METAL_GET(m, void, object, release);
 }
 
-/* Forgets the oldest that was sent, or remembers that it failed. Waits for it where it must. */
-static bool forget_oldest(Metal *d, bool must)
-{
-    const MetalApi *m = &d->api;
-    MetalId oldest = d->sent[0];
-    if (must) METAL_GET(m, void, oldest, wait);
-    const uint64_t status = METAL_GET(m, uint64_t, oldest, status);
-    if (status < METAL_STATUS_COMPLETED) return false;
-    memmove(d->sent, d->sent + 1, --d->sent_count * sizeof *d->sent);
-    if (status == METAL_STATUS_ERROR && !d->failed)
-        d->failed = oldest;
-    else
-        release(m, oldest);
-    return true;
-}
-
 static void close_metal(void *state)
 {
     Metal *d = state;
     if (d->api.objc_msgSend) {
         void *pool = d->api.objc_autoreleasePoolPush();
-        while (d->sent_count) forget_oldest(d, true);
-        release(&d->api, d->failed);
+        rt_metal_forget_all(d);
         release(&d->api, d->queue);
         release(&d->api, d->device);
         d->api.objc_autoreleasePoolPop(pool);
     }
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->probing);
+    rt_recent_end(&d->recent);
     rt_free(d);
 }
 
@@ -148,6 +132,7 @@ static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_o
         .memory = memory, .index = index, .recorded = options->queue_kind == AULE_QUEUE_RECORDED};
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->probing, NULL);
+    rt_recent_begin(&d->recent);
     aule_status status = fill(d, options, sink);
     if (status)
         close_metal(d);
@@ -156,94 +141,7 @@ static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_o
     return status;
 }
 
-/* ---- commands */
-
-static bool is_recorded(const Metal *d, const void *queue) { return d->recorded && queue; }
-
-aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink sink)
-{
-    const MetalApi *m = &d->api;
-    if (!is_recorded(d, queue)) {
-        *commands = METAL_GET(m, MetalId, queue ? (MetalId)queue : d->queue, commands);
-        if (*commands) return AULE_OK;
-        return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: commandBuffer: gave none", d->index);
-    }
-    *commands = queue;
-    if (METAL_GET(m, uint64_t, *commands, status) < METAL_STATUS_COMMITTED) return AULE_OK;
-    return rt_fail(sink, AULE_ERROR_USAGE,
-                   "metal:%u: the caller's command buffer is committed, nothing can be added to it",
-                   d->index);
-}
-
-void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder)
-{
-    const MetalApi *m = &d->api;
-    if (encoder) METAL_GET(m, void, encoder, end);
-    if (is_recorded(d, queue)) return;
-    if (queue && queue != d->queue) {
-        METAL_GET(m, void, commands, commit);
-        return;
-    }
-    METAL_GET(m, MetalId, commands, retain);
-    pthread_mutex_lock(&d->lock);
-    while (d->sent_count && forget_oldest(d, d->sent_count == METAL_SENT)) {}
-    METAL_GET(m, void, commands, commit);
-    d->sent[d->sent_count++] = commands;
-    pthread_mutex_unlock(&d->lock);
-}
-
-aule_status rt_metal_wait(Metal *d, MetalId commands, AuSink sink)
-{
-    const MetalApi *m = &d->api;
-    METAL_GET(m, void, commands, wait);
-    if (METAL_GET(m, uint64_t, commands, status) != METAL_STATUS_ERROR) return AULE_OK;
-    return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: a command buffer failed: %s", d->index,
-                   rt_metal_error(m, METAL_GET(m, MetalId, commands, error)));
-}
-
-/* An error is told once: the device stays usable. */
-aule_status rt_metal_finish(Metal *d, AuSink sink)
-{
-    pthread_mutex_lock(&d->lock);
-    while (d->sent_count) forget_oldest(d, true);
-    MetalId failed = d->failed;
-    d->failed = NULL;
-    pthread_mutex_unlock(&d->lock);
-    if (!failed) return AULE_OK;
-    aule_status status = rt_metal_wait(d, failed, sink);
-    release(&d->api, failed);
-    return status;
-}
-
-static aule_status refuse_recorded(const Metal *d, const char *what, AuSink sink)
-{
-    return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                   "metal:%u: %s; its owner commits it, waits for it and knows its times", d->index,
-                   what);
-}
-
-/* Work of a queue so far: an empty command buffer behind it. */
-static aule_status wait_for(Metal *d, void *queue, AuSink sink)
-{
-    MetalId commands;
-    if (!queue || queue == d->queue) return rt_metal_finish(d, sink);
-    if (is_recorded(d, queue))
-        return refuse_recorded(d, "a command buffer of the caller's cannot be waited for here",
-                               sink);
-    aule_status status = rt_metal_commands(d, queue, &commands, sink);
-    if (status) return status;
-    rt_metal_commit(d, queue, commands, NULL);
-    return rt_metal_wait(d, commands, sink);
-}
-
-static aule_status synchronize(void *state, void *queue, AuSink sink)
-{
-    Metal *d = state;
-    void *pool = d->api.objc_autoreleasePoolPush();
-    aule_status status = wait_for(d, queue, sink);
-    d->api.objc_autoreleasePoolPop(pool);
-    return status;
-}
+/* ---- memory */
 
 static aule_status fill_zero(Metal *d, void *queue, MetalId buffer, MetalRange range, AuSink sink)
 {
@@ -257,7 +155,7 @@ static aule_status fill_zero(Metal *d, void *queue, MetalId buffer, MetalRange r
                        d->index);
     METAL_CALL(m, void, (MetalId, MetalSel, MetalId, MetalRange, uint8_t), encoder, fill, buffer,
                range, 0);
-    rt_metal_commit(d, queue, commands, encoder);
+    rt_metal_commit(d, queue, commands, encoder, METAL_NO_LAUNCH);
     return AULE_OK;
 }
 
@@ -270,8 +168,6 @@ static aule_status zero(void *state, void *queue, void *data, uint64_t offset, u
     d->api.objc_autoreleasePoolPop(pool);
     return status;
 }
-
-/* ---- memory */
 
 static aule_status check_memory(void *state, const char *name, void *data, uint64_t bytes,
                                 AuSink sink)
@@ -360,22 +256,23 @@ static aule_status download(void *state, void *data, uint64_t offset, void *to, 
 typedef struct Point {
     Metal *owner;
     MetalId commands;
+    const void *queue;
 } Point;
 
 static aule_status event_record(void *state, void *queue, void **event, AuSink sink)
 {
     Metal *d = state;
-    if (is_recorded(d, queue))
-        return refuse_recorded(d, "no event can be recorded in a command buffer of the caller's",
-                               sink);
+    aule_status status = rt_metal_refuse_recorded(
+        d, queue, "no event can be recorded in a command buffer of the caller's", sink);
+    if (status) return status;
     Point *point = rt_alloc(d->memory, sizeof *point);
     if (!point) return rt_fail_memory(sink);
     void *pool = d->api.objc_autoreleasePoolPush();
     MetalId commands;
-    aule_status status = rt_metal_commands(d, queue, &commands, sink);
+    status = rt_metal_commands(d, queue, &commands, sink);
     if (!status) {
-        *point = (Point){d, METAL_GET(&d->api, MetalId, commands, retain)};
-        rt_metal_commit(d, queue, commands, NULL);
+        *point = (Point){d, METAL_GET(&d->api, MetalId, commands, retain), queue};
+        rt_metal_commit(d, queue, commands, NULL, METAL_NO_LAUNCH);
         *event = point;
     }
     d->api.objc_autoreleasePoolPop(pool);
@@ -387,7 +284,7 @@ static aule_status event_wait(void *event, AuSink sink)
 {
     const Point *point = event;
     void *pool = point->owner->api.objc_autoreleasePoolPush();
-    aule_status status = rt_metal_wait(point->owner, point->commands, sink);
+    aule_status status = rt_metal_wait(point->owner, point->queue, point->commands, sink);
     point->owner->api.objc_autoreleasePoolPop(pool);
     return status;
 }
@@ -433,7 +330,7 @@ const AuBackend au_backend_metal = {
     .check_memory = check_memory,
     .launch = rt_metal_launch,
     .zero = zero,
-    .synchronize = synchronize,
+    .synchronize = rt_metal_synchronize,
     .buffer_new = buffer_new,
     .buffer_free = buffer_free,
     .buffer_host = buffer_host,

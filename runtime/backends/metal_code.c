@@ -241,7 +241,8 @@ static aule_status encode(Metal *d, const MetalProgram *p, void *queue, const Au
     const MetalSize grid = {given->grid[0], given->grid[1], given->grid[2]},
                     block = block_of(launch);
     METAL_CALL(m, void, (MetalId, MetalSel, MetalSize, MetalSize), encoder, dispatch, grid, block);
-    rt_metal_commit(d, queue, commands, encoder);
+    rt_metal_commit(d, queue, commands, encoder,
+                    rt_recent_add(&d->recent, queue ? queue : d->queue, launch->entry));
     return AULE_OK;
 }
 

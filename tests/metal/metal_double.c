@@ -177,10 +177,10 @@ static void run(Object *encoder, const uint64_t *grid, const uint64_t *block)
     if (!launch.threads || launch.threads > 1024 || launch.shared_bytes > MOST_SHARED)
         metal_broken("a dispatch of no threads, of too many or of too much threadgroup memory");
     if (grid[0] * grid[1] * grid[2] == 0) metal_broken("a dispatch of no threadgroups");
-    if (metal_told.gpu_fails || commands->state == 5) {
-        commands->state = 5;
+    if (metal_told.gpu_fails || commands->fails) {
+        commands->fails = 1;
     } else if (metal_run(pipeline->owner->owner->compiled, &launch, why, sizeof why)) {
-        commands->state = 5;
+        commands->fails = 1;
         commands->text = strdup(why);
     }
 }
@@ -228,13 +228,15 @@ static Answer to_commands(Object *o, const char *selector)
         return (Answer){(uintptr_t)new_encoder(o, selector, "MTLBlitCommandEncoder"), 0};
     if (strcmp(selector, "commit") == 0) {
         if (o->encoding) metal_broken("commit before endEncoding");
-        if (o->state && o->state != 5) metal_broken("commands are committed twice");
-        if (o->state != 5) o->state = 4;
-        if (metal_fails(selector)) o->state = 5;
+        if (o->state) metal_broken("commands are committed twice");
+        if (metal_fails(selector)) o->fails = 1;
+        o->state = 2;
+        if (!metal_told.slow) metal_finish();
         o->start = clock; /* each takes a microsecond, one after the other */
         o->end = clock += 1e-6;
     } else if (strcmp(selector, "waitUntilCompleted") == 0) {
         if (!o->state) metal_broken("a wait for commands that were not committed");
+        metal_finish();
     } else if (strcmp(selector, "status") == 0) {
         return (Answer){(uint64_t)o->state, 0};
     } else if (strcmp(selector, "error") == 0) {

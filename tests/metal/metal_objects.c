@@ -146,6 +146,12 @@ void metal_set_error(uint64_t place, const char *text)
     *(Object **)(uintptr_t)place = metal_autorelease(error);
 }
 
+void metal_finish(void)
+{
+    for (Object *o = newest; o; o = o->older)
+        if (strcmp(o->is, "MTLCommandBuffer") == 0 && o->state == 2) o->state = o->fails ? 5 : 4;
+}
+
 static int told(int by_test, const char *said, int usual)
 {
     return by_test ? by_test : said ? atoi(said) : usual;
