@@ -169,6 +169,16 @@ static aule_status zero(void *state, void *queue, void *data, uint64_t offset, u
     return status;
 }
 
+static aule_status check_owner(const Metal *d, const char *name, MetalId buffer, AuSink sink)
+{
+    char what[128];
+    snprintf(what, sizeof what, "%s: its buffer", name);
+    void *pool = d->api.objc_autoreleasePoolPush();
+    const aule_status status = rt_metal_check_device(d, buffer, what, AULE_ERROR_TENSOR, sink);
+    d->api.objc_autoreleasePoolPop(pool);
+    return status;
+}
+
 static aule_status check_memory(void *state, const char *name, void *data, uint64_t bytes,
                                 AuSink sink)
 {
@@ -179,6 +189,10 @@ static aule_status check_memory(void *state, const char *name, void *data, uint6
                        "%s: its data is no Metal buffer: expected an id<MTLBuffer>, with its "
                        "offset in byte_offset",
                        name);
+    if (data) {
+        const aule_status status = check_owner(d, name, data, sink);
+        if (status) return status;
+    }
     const uint64_t length = METAL_GET(&d->api, uint64_t, (MetalId)data, length);
     if (bytes <= length) return AULE_OK;
     return rt_fail(sink, AULE_ERROR_TENSOR,

@@ -108,6 +108,10 @@ void rt_metal_kept_open(const Metal *d, MetalKept *kept, const aule_variant_v1 *
 void rt_metal_kept_add(const Metal *d, MetalKept *kept, MetalId descriptor);
 void rt_metal_kept_close(const Metal *d, MetalKept *kept, bool good);
 
+/* Refuses an object of the caller's that another device made, by both names; [what] is it. */
+aule_status rt_metal_check_device(const Metal *d, MetalId object, const char *what,
+                                  aule_status status, AuSink sink);
+
 /* Commands for a queue (NULL: the device's own), or the caller's: to be encoded, then handed over. */
 aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink sink);
 /* Ends the encoder, if there is one, and commits what is not the caller's; [launch]: its number, or METAL_NO_LAUNCH. */

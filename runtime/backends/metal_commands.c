@@ -6,9 +6,33 @@ static bool is_recorded(const Metal *d, const void *queue) { return d->recorded 
 
 static const void *named(const Metal *d, const void *queue) { return queue ? queue : d->queue; }
 
+aule_status rt_metal_check_device(const Metal *d, MetalId object, const char *what,
+                                  aule_status status, AuSink sink)
+{
+    const MetalApi *m = &d->api;
+    MetalId other = METAL_GET(m, MetalId, object, device);
+    /* the same GPU may have more than one object */
+    if (other == d->device || (other && METAL_GET(m, uint64_t, other, registry) ==
+                                            METAL_GET(m, uint64_t, d->device, registry)))
+        return AULE_OK;
+    AuText name = {.memory = d->memory};
+    rt_text_add(&name, "%s",
+                other ? rt_metal_words(m, METAL_GET(m, MetalId, other, name)) : "no device");
+    status = rt_fail(sink, status, "metal:%u: %s is of '%s', the device is '%s'", d->index, what,
+                     rt_text_str(&name), rt_metal_words(m, METAL_GET(m, MetalId, d->device, name)));
+    rt_text_free(&name);
+    return status;
+}
+
 aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink sink)
 {
     const MetalApi *m = &d->api;
+    if (queue) {
+        const aule_status status = rt_metal_check_device(
+            d, queue, d->recorded ? "the given command buffer" : "the given queue",
+            AULE_ERROR_USAGE, sink);
+        if (status) return status;
+    }
     if (!is_recorded(d, queue)) {
         *commands = METAL_GET(m, MetalId, queue ? (MetalId)queue : d->queue, commands);
         if (*commands) return AULE_OK;

@@ -13,6 +13,8 @@ typedef struct MetalDouble {
     int keeps;          /* the last text that was compiled is not compiled again */
     int gpu_fails;      /* command buffers end with an error */
     int slow;           /* they are done when one of them is waited for */
+    int two;            /* devices */
+    int alike;          /* they are objects of the same GPU */
     int family; /* of Apple's GPUs; 0: as METAL_DOUBLE_FAMILY of the environment says, else 7 */
     int width;  /* of simdgroups; 0: 32 */
     int most_threads; /* of pipelines; 0: 1024 */

@@ -35,7 +35,7 @@ struct Object {
 
 extern pthread_mutex_t metal_lock; /* taken by every message */
 extern MetalDouble metal_told;
-extern Object metal_device;
+extern Object metal_device, metal_second; /* the second one where a test has two (MetalDouble) */
 
 /* Remembers and prints the first misuse. */
 void metal_broken(const char *format, ...) __attribute__((format(printf, 1, 2)));

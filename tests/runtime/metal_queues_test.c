@@ -217,6 +217,69 @@ static void test_commands_of_the_caller(void **state)
     end_caller(&c);
 }
 
+/* What another device made is refused by both names before anything is added to it; of one GPU there may be two objects. */
+static void test_things_of_another_device(void **state)
+{
+    (void)state;
+    for (uint32_t kind = AULE_QUEUE_DEFAULT; kind <= AULE_QUEUE_RECORDED; kind++) {
+        Caller c;
+        aule_error *error = NULL;
+        metal_double()->two = 1;
+        begin_caller(&c, kind);
+        void *pool = c.m.objc_autoreleasePoolPush();
+        MetalId second =
+                    METAL_CALL(&c.m, MetalId, (MetalId, MetalSel, uint64_t), c.all, object_at, 1),
+                queue = METAL_GET(&c.m, MetalId, second, new_queue);
+        const bool recorded = kind == AULE_QUEUE_RECORDED;
+        c.s.c->run.queue = recorded ? METAL_GET(&c.m, MetalId, queue, commands) : queue;
+        const char *said = recorded ? "metal:0: the given command buffer is of 'second of two "
+                                      "GPUs', the device is 'double of a GPU'"
+                                    : "metal:0: the given queue is of 'second of two GPUs', the "
+                                      "device is 'double of a GPU'";
+        aule_event *event;
+        expect_error(aule_plan_run(c.s.plan, &c.s.c->run, &error), &error, AULE_ERROR_USAGE, said);
+        if (!recorded) {
+            expect_error(aule_device_synchronize(c.s.device, queue, &error), &error,
+                         AULE_ERROR_USAGE, said);
+            expect_error(aule_event_record(c.s.device, queue, &event, &error), &error,
+                         AULE_ERROR_USAGE, said);
+        }
+        metal_double()->alike = 1;
+        assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
+        metal_double()->alike = 0;
+        c.m.objc_autoreleasePoolPop(pool);
+        METAL_GET(&c.m, void, queue, release);
+        end_caller(&c);
+        metal_double()->two = 0;
+    }
+}
+
+/* So is a tensor's buffer. */
+static void test_tensor_of_another_device(void **state)
+{
+    (void)state;
+    Caller c;
+    aule_error *error = NULL;
+    aule_device *second;
+    aule_buffer *buffer;
+    metal_double()->two = 1;
+    begin_caller(&c, AULE_QUEUE_DEFAULT);
+    assert_int_equal(aule_device_open("metal:1", NULL, &second, NULL), AULE_OK);
+    assert_int_equal(aule_buffer_new(second, c.s.c->bytes[T_Q], &buffer, NULL), AULE_OK);
+    void *const was = c.s.c->tensors[T_Q].data;
+    c.s.c->tensors[T_Q].data = aule_buffer_data(buffer);
+    aule_plan *plan;
+    expect_error(aule_plan_new(aule_module_attention(c.s.module, 0), c.s.device, &c.s.c->call,
+                               &plan, &error),
+                 &error, AULE_ERROR_TENSOR,
+                 "q: its buffer is of 'second of two GPUs', the device is 'double of a GPU'");
+    c.s.c->tensors[T_Q].data = was;
+    aule_buffer_free(buffer);
+    aule_device_close(second);
+    end_caller(&c);
+    metal_double()->two = 0;
+}
+
 static void test_kinds_of_queues(void **state)
 {
     aule_error *error = NULL;
@@ -241,6 +304,8 @@ int main(void)
         cmocka_unit_test(test_failures_of_a_queue),
         cmocka_unit_test(test_commands_of_the_caller),
         cmocka_unit_test(test_kinds_of_queues),
+        cmocka_unit_test(test_things_of_another_device),
+        cmocka_unit_test(test_tensor_of_another_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
