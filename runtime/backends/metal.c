@@ -6,8 +6,7 @@
 
 static bool is_of(const MetalApi *m, MetalId device, int64_t family)
 {
-    typedef int8_t Bool;
-    return METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family, family);
+    return METAL_CALL(m, device, family, family);
 }
 
 /* Families that code is compiled for, the newest first, and languages. */
@@ -33,12 +32,12 @@ static aule_status found(AuFinder *finder, const MetalApi *m, MetalId device, ui
         .reason = apple7 && metal3 ? ""
                   : metal3         ? "its family is older than Apple7 (M1)"
                                    : "it has no Metal 3: macOS 13 is needed",
-        .name = rt_metal_words(m, METAL_GET(m, MetalId, device, name)),
+        .name = rt_metal_words(m, METAL_GET(m, device, name)),
         .driver = "Metal",
         .features =
             apple7 && metal3 ? features_of(is_of(m, device, METAL_FAMILY_APPLE9), language) : "",
         .kind = AULE_DEVICE_GPU,
-        .memory_bytes = METAL_GET(m, uint64_t, device, working_set),
+        .memory_bytes = METAL_GET(m, device, working_set),
         .dl = {kDLMetal, (int32_t)index}};
     return rt_found(finder, &info, sink);
 }
@@ -52,13 +51,11 @@ static aule_status find(AuFinder *finder, AuSink sink)
         void *pool = m.objc_autoreleasePoolPush();
         MetalId all = m.MTLCopyAllDevices();
         const uint32_t language = rt_metal_language(&m);
-        const uint64_t count = all ? METAL_GET(&m, uint64_t, all, count) : 0;
+        const uint64_t count = all ? METAL_GET(&m, all, count) : 0;
         for (uint64_t n = 0; n < count && !status; n++)
             status =
-                found(finder, &m,
-                      METAL_CALL(&m, MetalId, (MetalId, MetalSel, uint64_t), all, object_at, n),
-                      (uint32_t)n, language, sink);
-        if (all) METAL_GET(&m, void, all, release);
+                found(finder, &m, METAL_CALL(&m, all, object_at, n), (uint32_t)n, language, sink);
+        if (all) METAL_GET(&m, all, release);
         m.objc_autoreleasePoolPop(pool);
         if (count) return status;
         rt_text_add(&why, "Metal has no devices");
@@ -69,16 +66,15 @@ static aule_status find(AuFinder *finder, AuSink sink)
 static MetalId device_at(const MetalApi *m, uint32_t index)
 {
     MetalId all = m->MTLCopyAllDevices(), device = NULL;
-    if (all && index < METAL_GET(m, uint64_t, all, count))
-        device = METAL_CALL(m, MetalId, (MetalId, MetalSel, uint64_t), all, object_at, index);
-    if (device) METAL_GET(m, MetalId, device, retain);
-    if (all) METAL_GET(m, void, all, release);
+    if (all && index < METAL_GET(m, all, count)) device = METAL_CALL(m, all, object_at, index);
+    if (device) METAL_GET(m, device, retain);
+    if (all) METAL_GET(m, all, release);
     return device;
 }
 
 static void release(const MetalApi *m, MetalId object)
 {
-    if (object) METAL_GET(m, void, object, release);
+    if (object) METAL_GET(m, object, release);
 }
 
 static void close_metal(void *state)
@@ -110,11 +106,11 @@ static aule_status fill(Metal *d, const aule_device_options *options, AuSink sin
     if (!begun) return status;
     void *pool = d->api.objc_autoreleasePoolPush();
     if (options->context) /* the caller's MTLDevice */
-        d->device = METAL_GET(&d->api, MetalId, (MetalId)options->context, retain);
+        d->device = METAL_GET(&d->api, (MetalId)options->context, retain);
     else
         d->device = device_at(&d->api, d->index);
     d->language = rt_metal_language(&d->api);
-    if (d->device) d->queue = METAL_GET(&d->api, MetalId, d->device, new_queue);
+    if (d->device) d->queue = METAL_GET(&d->api, d->device, new_queue);
     d->api.objc_autoreleasePoolPop(pool);
     if (!d->device)
         return rt_fail(sink, AULE_ERROR_DEVICE, "metal:%u: the device is gone", d->index);
@@ -149,12 +145,11 @@ static aule_status fill_zero(Metal *d, void *queue, MetalId buffer, MetalRange r
     MetalId commands;
     aule_status status = rt_metal_commands(d, queue, &commands, sink);
     if (status) return status;
-    MetalId encoder = METAL_GET(m, MetalId, commands, blit);
+    MetalId encoder = METAL_GET(m, commands, blit);
     if (!encoder)
         return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: blitCommandEncoder: gave none",
                        d->index);
-    METAL_CALL(m, void, (MetalId, MetalSel, MetalId, MetalRange, uint8_t), encoder, fill, buffer,
-               range, 0);
+    METAL_CALL(m, encoder, fill, buffer, range, 0);
     rt_metal_commit(d, queue, commands, encoder, METAL_NO_LAUNCH);
     return AULE_OK;
 }
@@ -193,7 +188,7 @@ static aule_status check_memory(void *state, const char *name, void *data, uint6
         const aule_status status = check_owner(d, name, data, sink);
         if (status) return status;
     }
-    const uint64_t length = METAL_GET(&d->api, uint64_t, (MetalId)data, length);
+    const uint64_t length = METAL_GET(&d->api, (MetalId)data, length);
     if (bytes <= length) return AULE_OK;
     return rt_fail(sink, AULE_ERROR_TENSOR,
                    "%s: its buffer has %llu bytes, its shape and strides reach %llu", name,
@@ -203,14 +198,13 @@ static aule_status check_memory(void *state, const char *name, void *data, uint6
 static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
 {
     const Metal *d = state;
-    MetalId buffer = METAL_CALL(&d->api, MetalId, (MetalId, MetalSel, uint64_t, uint64_t),
-                                d->device, new_buffer, bytes ? bytes : 1, (uint64_t)0);
+    MetalId buffer = METAL_CALL(&d->api, d->device, new_buffer, bytes ? bytes : 1, 0);
     if (!buffer)
         return rt_fail(
             sink, AULE_ERROR_MEMORY,
             "metal:%u: no buffer of %llu bytes, the device's working set is %llu at most", d->index,
             (unsigned long long)bytes,
-            (unsigned long long)METAL_GET(&d->api, uint64_t, d->device, working_set));
+            (unsigned long long)METAL_GET(&d->api, d->device, working_set));
     *data = buffer;
     return AULE_OK;
 }
@@ -219,9 +213,7 @@ static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink s
 static aule_status buffer_host(void *state, void *memory, uint64_t bytes, void **data, AuSink sink)
 {
     const Metal *d = state;
-    MetalId buffer =
-        METAL_CALL(&d->api, MetalId, (MetalId, MetalSel, void *, uint64_t, uint64_t, MetalId),
-                   d->device, host_buffer, memory, bytes, (uint64_t)0, (MetalId)NULL);
+    MetalId buffer = METAL_CALL(&d->api, d->device, host_buffer, memory, bytes, 0, NULL);
     if (!buffer)
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                        "metal:%u: newBufferWithBytesNoCopy: gave none for %llu bytes at %p: copy "
@@ -238,7 +230,7 @@ static aule_status look(Metal *d, void *data, unsigned char **at, AuSink sink)
 {
     void *pool = d->api.objc_autoreleasePoolPush();
     aule_status status = rt_metal_finish(d, sink);
-    *at = METAL_GET(&d->api, void *, (MetalId)data, contents);
+    *at = METAL_GET(&d->api, (MetalId)data, contents);
     d->api.objc_autoreleasePoolPop(pool);
     if (!status && !*at)
         status = rt_fail(sink, AULE_ERROR_TENSOR,
@@ -285,7 +277,7 @@ static aule_status event_record(void *state, void *queue, void **event, AuSink s
     MetalId commands;
     status = rt_metal_commands(d, queue, &commands, sink);
     if (!status) {
-        *point = (Point){d, METAL_GET(&d->api, MetalId, commands, retain), queue};
+        *point = (Point){d, METAL_GET(&d->api, commands, retain), queue};
         rt_metal_commit(d, queue, commands, NULL, METAL_NO_LAUNCH);
         *event = point;
     }
@@ -311,9 +303,9 @@ static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, 
     for (int n = 0; n < 2; n++) {
         aule_status status = event_wait((void *)(uintptr_t)points[n], sink);
         if (status) return status;
-        ends[n] = METAL_GET(&points[n]->owner->api, double, points[n]->commands, end_time);
+        ends[n] = METAL_GET(&points[n]->owner->api, points[n]->commands, end_time);
     }
-    const double begin = METAL_GET(&points[1]->owner->api, double, points[1]->commands, start_time);
+    const double begin = METAL_GET(&points[1]->owner->api, points[1]->commands, start_time);
     const double seconds = begin > ends[0]     ? begin - ends[0]
                            : ends[1] < ends[0] ? ends[1] - ends[0]
                                                : 0;

@@ -13,6 +13,7 @@
 
 typedef struct MetalObject *MetalId;
 typedef struct MetalSelector *MetalSel;
+typedef int8_t MetalBool;
 typedef struct MetalSize {
     uint64_t width, height, depth;
 } MetalSize;
@@ -48,11 +49,14 @@ typedef struct MetalApi {
 /* false: [why] says why not. Both libraries stay loaded. */
 bool rt_metal_begin(MetalApi *m, AuText *why);
 
-/* A message: the type of its result, the types of its arguments in parentheses, then both. */
-#define METAL_CALL(m, result, types, object, message, ...)                                         \
-    ((result(*) types)(m)->objc_msgSend)(object, (m)->sel.message, __VA_ARGS__)
-#define METAL_GET(m, result, object, message)                                                      \
-    ((result(*)(MetalId, MetalSel))(m)->objc_msgSend)(object, (m)->sel.message)
+#define MESSAGE(name, selector, result, arguments) typedef result(*MetalSend_##name) arguments;
+#include "metal_api.def"
+
+/* A message, with arguments or without, in the types that the table says. */
+#define METAL_CALL(m, object, message, ...)                                                        \
+    ((MetalSend_##message)(m)->objc_msgSend)(object, (m)->sel.message, __VA_ARGS__)
+#define METAL_GET(m, object, message)                                                              \
+    ((MetalSend_##message)(m)->objc_msgSend)(object, (m)->sel.message)
 
 /* The minor version of the language MSL 3 that the system compiles, of those that kernels know: 0 on macOS 13, 1 on 14 (bfloat), 2 on 15 (orders of
  * the whole device). */

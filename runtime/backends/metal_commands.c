@@ -10,16 +10,15 @@ aule_status rt_metal_check_device(const Metal *d, MetalId object, const char *wh
                                   aule_status status, AuSink sink)
 {
     const MetalApi *m = &d->api;
-    MetalId other = METAL_GET(m, MetalId, object, device);
+    MetalId other = METAL_GET(m, object, device);
     /* the same GPU may have more than one object */
-    if (other == d->device || (other && METAL_GET(m, uint64_t, other, registry) ==
-                                            METAL_GET(m, uint64_t, d->device, registry)))
+    if (other == d->device ||
+        (other && METAL_GET(m, other, registry) == METAL_GET(m, d->device, registry)))
         return AULE_OK;
     AuText name = {.memory = d->memory};
-    rt_text_add(&name, "%s",
-                other ? rt_metal_words(m, METAL_GET(m, MetalId, other, name)) : "no device");
+    rt_text_add(&name, "%s", other ? rt_metal_words(m, METAL_GET(m, other, name)) : "no device");
     status = rt_fail(sink, status, "metal:%u: %s is of '%s', the device is '%s'", d->index, what,
-                     rt_text_str(&name), rt_metal_words(m, METAL_GET(m, MetalId, d->device, name)));
+                     rt_text_str(&name), rt_metal_words(m, METAL_GET(m, d->device, name)));
     rt_text_free(&name);
     return status;
 }
@@ -34,12 +33,12 @@ aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink s
         if (status) return status;
     }
     if (!is_recorded(d, queue)) {
-        *commands = METAL_GET(m, MetalId, queue ? (MetalId)queue : d->queue, commands);
+        *commands = METAL_GET(m, queue ? (MetalId)queue : d->queue, commands);
         if (*commands) return AULE_OK;
         return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: commandBuffer: gave none", d->index);
     }
     *commands = queue;
-    if (METAL_GET(m, uint64_t, *commands, status) < METAL_STATUS_COMMITTED) return AULE_OK;
+    if (METAL_GET(m, *commands, status) < METAL_STATUS_COMMITTED) return AULE_OK;
     return rt_fail(sink, AULE_ERROR_USAGE,
                    "metal:%u: the caller's command buffer is committed, nothing can be added to it",
                    d->index);
@@ -49,12 +48,12 @@ aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink s
 
 static uint64_t status_of(const Metal *d, uint32_t n)
 {
-    return METAL_GET(&d->api, uint64_t, d->sent[n].commands, status);
+    return METAL_GET(&d->api, d->sent[n].commands, status);
 }
 
 static void wait_for_sent(const Metal *d, uint32_t n)
 {
-    METAL_GET(&d->api, void, d->sent[n].commands, wait);
+    METAL_GET(&d->api, d->sent[n].commands, wait);
 }
 
 static MetalSent take(Metal *d, uint32_t n)
@@ -64,7 +63,7 @@ static MetalSent take(Metal *d, uint32_t n)
     return taken;
 }
 
-static void forget(Metal *d, uint32_t n) { METAL_GET(&d->api, void, take(d, n).commands, release); }
+static void forget(Metal *d, uint32_t n) { METAL_GET(&d->api, take(d, n).commands, release); }
 
 /* Of a queue's failures the first is told. */
 static bool is_first_failure(const Metal *d, uint32_t n)
@@ -105,12 +104,12 @@ static void make_room(Metal *d)
 void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder, uint64_t launch)
 {
     const MetalApi *m = &d->api;
-    if (encoder) METAL_GET(m, void, encoder, end);
+    if (encoder) METAL_GET(m, encoder, end);
     if (is_recorded(d, queue)) return;
-    METAL_GET(m, MetalId, commands, retain);
+    METAL_GET(m, commands, retain);
     pthread_mutex_lock(&d->lock);
     make_room(d);
-    METAL_GET(m, void, commands, commit);
+    METAL_GET(m, commands, commit);
     d->sent[d->sent_count++] = (MetalSent){commands, named(d, queue), launch};
     pthread_mutex_unlock(&d->lock);
 }
@@ -153,7 +152,7 @@ static aule_status fail_commands(const Metal *d, MetalId commands, AuText *more,
     const MetalApi *m = &d->api;
     aule_status status =
         rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: a command buffer failed: %s%s", d->index,
-                rt_metal_error(m, METAL_GET(m, MetalId, commands, error)), rt_text_str(more));
+                rt_metal_error(m, METAL_GET(m, commands, error)), rt_text_str(more));
     rt_text_free(more);
     return status;
 }
@@ -169,7 +168,7 @@ static aule_status tell_failure(Metal *d, const void *queue, uint64_t launched, 
             rt_recent_name(&d->recent, failure.launch, &more);
         }
         status = fail_commands(d, failure.commands, &more, sink);
-        METAL_GET(&d->api, void, failure.commands, release);
+        METAL_GET(&d->api, failure.commands, release);
     }
     rt_recent_done(&d->recent, queue, launched);
     return status;
@@ -185,8 +184,8 @@ aule_status rt_metal_wait(Metal *d, const void *queue, MetalId commands, AuSink 
 {
     const MetalApi *m = &d->api;
     AuText more = {.memory = d->memory};
-    METAL_GET(m, void, commands, wait);
-    if (METAL_GET(m, uint64_t, commands, status) != METAL_STATUS_ERROR) return AULE_OK;
+    METAL_GET(m, commands, wait);
+    if (METAL_GET(m, commands, status) != METAL_STATUS_ERROR) return AULE_OK;
     rt_recent_tell_of(&d->recent, named(d, queue), &more);
     return fail_commands(d, commands, &more, sink);
 }
@@ -209,8 +208,8 @@ static aule_status wait_for(Metal *d, void *queue, AuSink sink)
         d, queue, "a command buffer of the caller's cannot be waited for here", sink);
     if (!status) status = rt_metal_commands(d, queue, &commands, sink);
     if (status) return status;
-    METAL_GET(&d->api, void, commands, commit);
-    METAL_GET(&d->api, void, commands, wait);
+    METAL_GET(&d->api, commands, commit);
+    METAL_GET(&d->api, commands, wait);
     status = tell_failure(d, queue, launched, sink);
     return status ? status : rt_metal_wait(d, queue, commands, sink);
 }

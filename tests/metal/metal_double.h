@@ -27,7 +27,8 @@ typedef struct MetalDouble {
 } MetalDouble;
 MetalDouble *metal_double(void);
 
-/* The messages it takes, as Apple documents them: class, selector, types (metal_api.def). */
+/* The messages it takes, as Apple documents them: class, selector, types of the result and of arguments: @ object, * C string,
+ * Q unsigned 64 bits, q signed, B bool, d double, ^ pointer, v nothing; S an MTLSize (three Q), R an NSRange (two Q), C an unsigned byte. */
 typedef struct MetalDoubleMessage {
     const char *of, *selector, *types;
 } MetalDoubleMessage;

@@ -114,8 +114,8 @@ static void begin_caller(Caller *c, uint32_t kind)
     open_case(&c->s);
     assert_true(rt_metal_begin(&c->m, &why));
     c->all = c->m.MTLCopyAllDevices();
-    c->device = METAL_CALL(&c->m, MetalId, (MetalId, MetalSel, uint64_t), c->all, object_at, 0);
-    c->queue = METAL_GET(&c->m, MetalId, c->device, new_queue);
+    c->device = METAL_CALL(&c->m, c->all, object_at, 0);
+    c->queue = METAL_GET(&c->m, c->device, new_queue);
     const aule_device_options options = {
         .struct_size = sizeof options, .queue_kind = kind, .context = c->device};
     assert_int_equal(aule_device_open("metal:0", &options, &c->s.device, NULL), AULE_OK);
@@ -129,8 +129,8 @@ static void begin_caller(Caller *c, uint32_t kind)
 
 static void end_caller(Caller *c)
 {
-    METAL_GET(&c->m, void, c->queue, release);
-    METAL_GET(&c->m, void, c->all, release);
+    METAL_GET(&c->m, c->queue, release);
+    METAL_GET(&c->m, c->all, release);
     close_case(&c->s);
 }
 
@@ -190,18 +190,18 @@ static void test_commands_of_the_caller(void **state)
     (void)state;
     begin_caller(&c, AULE_QUEUE_RECORDED);
     void *pool = c.m.objc_autoreleasePoolPush();
-    c.s.c->run.queue = c.commands = METAL_GET(&c.m, MetalId, c.queue, commands);
+    c.s.c->run.queue = c.commands = METAL_GET(&c.m, c.queue, commands);
     for (int n = 0; n < 2; n++) {
         assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
-        METAL_GET(&c.m, void, METAL_GET(&c.m, MetalId, c.commands, compute), end);
+        METAL_GET(&c.m, METAL_GET(&c.m, c.commands, compute), end);
     }
     expect_error(aule_device_synchronize(c.s.device, c.commands, &error), &error,
                  AULE_ERROR_UNSUPPORTED, "a command buffer of the caller's cannot be waited for");
     expect_error(aule_event_record(c.s.device, c.commands, &event, &error), &error,
                  AULE_ERROR_UNSUPPORTED, "no event can be recorded in a command buffer");
-    METAL_GET(&c.m, void, c.commands, commit);
-    METAL_GET(&c.m, void, c.commands, wait);
-    assert_int_equal(METAL_GET(&c.m, uint64_t, c.commands, status), METAL_STATUS_COMPLETED);
+    METAL_GET(&c.m, c.commands, commit);
+    METAL_GET(&c.m, c.commands, wait);
+    assert_int_equal(METAL_GET(&c.m, c.commands, status), METAL_STATUS_COMPLETED);
     expect_error(aule_plan_run(c.s.plan, &c.s.c->run, &error), &error, AULE_ERROR_USAGE,
                  "the caller's command buffer is committed");
     c.m.objc_autoreleasePoolPop(pool);
@@ -227,11 +227,10 @@ static void test_things_of_another_device(void **state)
         metal_double()->two = 1;
         begin_caller(&c, kind);
         void *pool = c.m.objc_autoreleasePoolPush();
-        MetalId second =
-                    METAL_CALL(&c.m, MetalId, (MetalId, MetalSel, uint64_t), c.all, object_at, 1),
-                queue = METAL_GET(&c.m, MetalId, second, new_queue);
+        MetalId second = METAL_CALL(&c.m, c.all, object_at, 1),
+                queue = METAL_GET(&c.m, second, new_queue);
         const bool recorded = kind == AULE_QUEUE_RECORDED;
-        c.s.c->run.queue = recorded ? METAL_GET(&c.m, MetalId, queue, commands) : queue;
+        c.s.c->run.queue = recorded ? METAL_GET(&c.m, queue, commands) : queue;
         const char *said = recorded ? "metal:0: the given command buffer is of 'second of two "
                                       "GPUs', the device is 'double of a GPU'"
                                     : "metal:0: the given queue is of 'second of two GPUs', the "
@@ -248,7 +247,7 @@ static void test_things_of_another_device(void **state)
         assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
         metal_double()->alike = 0;
         c.m.objc_autoreleasePoolPop(pool);
-        METAL_GET(&c.m, void, queue, release);
+        METAL_GET(&c.m, queue, release);
         end_caller(&c);
         metal_double()->two = 0;
     }
