@@ -169,13 +169,13 @@ static void test_accumulators_as_operands(void **state)
         AuTileUse use;
         bool memory, registers;
     } facts[] = {
-        {"mma1688", TILE_A, true, true},      {"mma16816", TILE_A, true, true},
-        {"mma1688tf32", TILE_A, true, true},  {"mma884", TILE_A, false, false},
-        {"wgmma", TILE_A, true, true},        {"mfma32x32x8", TILE_A, true, true},
+        {"mma1688", TILE_A, true, true},       {"mma16816", TILE_A, true, true},
+        {"mma1688tf32", TILE_A, true, true},   {"mma884", TILE_A, false, false},
+        {"wgmma", TILE_A, true, true},         {"mfma32x32x8", TILE_A, true, true},
         {"mfma16x16x8bf", TILE_A, true, true}, {"mfma16x16x16f16", TILE_A, true, true},
-        {"mfma16x16x16", TILE_A, true, true}, {"wmma12", TILE_A, true, true},
-        {"wmma11", TILE_A, false, false},     {"simdgroup8", TILE_A, true, true},
-        {"dpas", TILE_A, true, true},         {"fma32", TILE_B, true, true},
+        {"mfma16x16x16", TILE_A, true, true},  {"wmma12", TILE_A, true, true},
+        {"wmma11", TILE_A, false, false},      {"simdgroup8", TILE_A, true, true},
+        {"dpas", TILE_A, true, true},          {"fma32", TILE_B, true, true},
         {"dot2", TILE_B, true, true},
     };
     AuArena *arena = au_arena_new(NULL);
