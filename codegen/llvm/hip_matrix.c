@@ -23,6 +23,7 @@ static const Product products[AU_MATRICES] = {
     [AU_MATRIX_MFMA_16X16X16_F16]  = {"llvm.amdgcn.mfma.f32.16x16x16f16", AS_IS},
     [AU_MATRIX_MFMA_16X16X16_BF16] = {"llvm.amdgcn.mfma.f32.16x16x16bf16.1k", AS_BITS},
     [AU_MATRIX_MFMA_32X32X4_BF16]  = {"llvm.amdgcn.mfma.f32.32x32x4bf16", AS_BITS},
+    [AU_MATRIX_MFMA_16X16X8_BF16]  = {"llvm.amdgcn.mfma.f32.16x16x8bf16", AS_BITS},
     [AU_MATRIX_MFMA_32X32X16_F16]  = {"llvm.amdgcn.mfma.f32.32x32x16.f16", AS_IS},
     [AU_MATRIX_MFMA_32X32X16_BF16] = {"llvm.amdgcn.mfma.f32.32x32x16.bf16", AS_IS},
     [AU_MATRIX_WMMA11_F16]         = {"llvm.amdgcn.wmma.f32.16x16x16.f16", WMMA},
@@ -40,7 +41,8 @@ static bool has(const HipHost *host, AuMatrix which)
     case AU_MATRIX_MFMA_16X16X16_F16: return host->mfma;
     case AU_MATRIX_MFMA_32X32X8_BF16:
     case AU_MATRIX_MFMA_16X16X16_BF16: return host->mfma && !host->half_rate_bf16;
-    case AU_MATRIX_MFMA_32X32X4_BF16: return host->half_rate_bf16;
+    case AU_MATRIX_MFMA_32X32X4_BF16:
+    case AU_MATRIX_MFMA_16X16X8_BF16: return host->half_rate_bf16;
     case AU_MATRIX_MFMA_32X32X16_F16:
     case AU_MATRIX_MFMA_32X32X16_BF16: return host->mfma_wide;
     case AU_MATRIX_WMMA11_F16:

@@ -268,20 +268,40 @@ static bool is_worth_saying(const char *schedule, const char *why)
            (strncmp(schedule, tokens, sizeof tokens - 1) == 0 && strstr(why, "in one order"));
 }
 
-/* Somebody asked for an architecture by its name, whose matrix units kernels from number [first] on do not use: a schedule's name says why. */
+/* Somebody asked for the architecture: by its name, or by that of a target of which no other is made by default. */
+static bool is_named(const AuJob *job, const AuVariant *v)
+{
+    uint32_t defaults = 0;
+    for (uint32_t n = 0; n < v->target->arch_count; n++) defaults += v->target->archs[n].by_default;
+    return job->choice.arch_count || (job->options->targets && defaults == 1);
+}
+
+/* Why a kernel of an architecture with matrix units, or products of pairs, has none: its schedule's name says it, or the table of machines;
+ * NULL: it has some, or the architecture has none of any 16-bit type. */
+static const char *without_matrices(const AuVariant *v)
+{
+    static const char mark[] = " # ";
+    const AuTileCaps *caps = tile_caps(v->arch->caps);
+    const char *why = strstr(v->schedule->name, mark);
+    if (why) return is_worth_saying(v->schedule->name, why) ? why + sizeof mark - 1 : NULL;
+    if (v->operand != TILE_BF16 || (v->operation != AU_FORWARD && v->operation != AU_BACKWARD) ||
+        tile_has_products(caps, TILE_BF16) || !tile_has_products(caps, TILE_F16))
+        return NULL;
+    return "the machine adds up products of f16 by one instruction, of bf16 by none";
+}
+
+/* Of an architecture that somebody asked for, whose matrix units kernels from number [first] on do not use. */
 static void say_without_matrices(AuJob *job, const AuAttentionBuild *build, uint32_t first,
                                  const AuVariant *v)
 {
-    static const char mark[] = " # ";
-    if (!job->choice.arch_count || tile_caps(v->arch->caps)->executors & 1u << TILE_ON_THREAD)
-        return;
+    if (!is_named(job, v) || tile_caps(v->arch->caps)->executors & 1u << TILE_ON_THREAD) return;
     for (uint32_t n = first; n < build->count; n++) {
         const AuVariant *one = &build->variants[n];
-        const char *why = strstr(one->schedule->name, mark);
-        if (!why || !is_worth_saying(one->schedule->name, why)) continue;
+        const char *why = without_matrices(one);
+        if (!why) continue;
         const char *message = au_format(job->arena, "%s of '%s' for %s %s has no matrices: %s",
                                         schedule_operation(one->operation), v->attn->name,
-                                        v->target->name, v->arch->name, why + sizeof mark - 1);
+                                        v->target->name, v->arch->name, why);
         if (!is_said(job, message)) au_remark(job->diags, AU_N0605, v->attn->span, "%s", message);
     }
 }

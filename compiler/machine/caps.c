@@ -85,6 +85,14 @@ bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom)
     return false;
 }
 
+bool tile_has_products(const AuTileCaps *caps, AuTileElem operands)
+{
+    const char *list = caps->atoms;
+    for (const AuTileAtom *a; (a = next_atom(&list));)
+        if (a->elems >> operands & 1 && a->k > 1 && !a->rounds) return true;
+    return false;
+}
+
 const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on)
 {
     const char *list = caps->atoms;

@@ -127,6 +127,8 @@ bool tile_takes_surfaces(const AuTileCaps *caps);
 /* The row whose rates cost models take for this one. */
 const AuTileCaps *tile_rates(const AuTileCaps *caps);
 bool tile_has_atom(const AuTileCaps *caps, const AuTileAtom *atom);
+/* Does an instruction multiply more than one pair of numbers of this type and add up the products? Not those that round operands of f32. */
+bool tile_has_products(const AuTileCaps *caps, AuTileElem operands);
 /* The first atom of the target that multiplies operands of this type on this executor; NULL if none does. */
 const AuTileAtom *tile_best_atom(const AuTileCaps *caps, AuTileElem operands, AuTileExecutor on);
 /* Of those the one that has fewer rows than columns, for few queries; NULL: there is none. */

@@ -31,10 +31,14 @@ aule_status rt_cuda_fail(Cuda *c, AuSink sink, aule_status status, const char *c
 {
     AuText text = {.memory = sink.memory};
     rt_cuda_error(&c->cu, code, &text);
-    if (rt_cuda_is_loss(c, code)) atomic_store_explicit(&c->lost, code, memory_order_relaxed);
-    status = rt_fail(sink, status, "%s:%u: %s: %s%s%s%s", c->kind->name, c->index,
-                     c->kind->call(call), rt_text_str(&text), *more && *more != ';' ? ": " : "",
-                     more, rt_cuda_is_loss(c, code) ? after_loss(c, code) : "");
+    rt_text_add(&text, "%s%s", *more && *more != ';' ? ": " : "", more);
+    if (rt_cuda_is_loss(c, code)) {
+        atomic_store_explicit(&c->lost, code, memory_order_relaxed);
+        rt_text_add(&text, "%s", after_loss(c, code));
+        if (code != CUDA_ERROR_CONTEXT_IS_DESTROYED) rt_recent_tell(&c->recent, &text);
+    }
+    status = rt_fail(sink, status, "%s:%u: %s: %s", c->kind->name, c->index, c->kind->call(call),
+                     rt_text_str(&text));
     rt_text_free(&text);
     return status;
 }
@@ -114,6 +118,7 @@ void rt_cuda_close(void *state)
     }
     if (c->primary && c->context) c->cu.cuDevicePrimaryCtxRelease(c->device);
     pthread_mutex_destroy(&c->lock);
+    rt_recent_end(&c->recent);
     rt_free(c);
 }
 
@@ -149,6 +154,7 @@ aule_status rt_cuda_open(const CudaKind *kind, AuHeap memory, uint32_t index,
     c->memory = memory;
     c->kind = kind;
     pthread_mutex_init(&c->lock, NULL);
+    rt_recent_begin(&c->recent);
     c->index = index;
     atomic_init(&c->lost, 0);
     aule_status status = fill(c, options, sink);
@@ -168,14 +174,21 @@ CUstream rt_cuda_stream(const Cuda *c, void *queue)
     return c->kind->legacy_is_null && (uintptr_t)queue == legacy ? NULL : queue;
 }
 
+static aule_status wait_for(Cuda *c, CUstream stream, AuSink sink)
+{
+    const uint64_t launched = rt_recent_count(&c->recent);
+    const CUresult code = c->cu.cuStreamSynchronize(stream);
+    if (code == 0) rt_recent_done(&c->recent, stream, launched);
+    return rt_cuda_check(c, sink, "cuStreamSynchronize", code);
+}
+
 aule_status rt_cuda_synchronize(void *state, void *queue, AuSink sink)
 {
     Cuda *c = state;
     bool pushed;
     aule_status status = rt_cuda_enter(c, &pushed, sink);
     if (status) return status;
-    status = rt_cuda_check(c, sink, "cuStreamSynchronize",
-                           c->cu.cuStreamSynchronize(rt_cuda_stream(c, queue)));
+    status = wait_for(c, rt_cuda_stream(c, queue), sink);
     rt_cuda_leave(c, pushed);
     return status;
 }
@@ -224,7 +237,7 @@ void rt_cuda_buffer_free(void *state, void *data)
 static aule_status finish_copy(Cuda *c, const char *call, CUresult code, AuSink sink)
 {
     if (code != 0) return rt_cuda_check(c, sink, call, code);
-    return rt_cuda_check(c, sink, "cuStreamSynchronize", c->cu.cuStreamSynchronize(c->stream));
+    return wait_for(c, c->stream, sink);
 }
 
 aule_status rt_cuda_upload(void *state, void *data, uint64_t offset, const void *from,
@@ -260,13 +273,17 @@ aule_status rt_cuda_download(void *state, void *data, uint64_t offset, void *to,
 typedef struct Point {
     Cuda *owner;
     CUevent event;
+    CUstream stream;
+    uint64_t launched; /* on the device, before it was recorded */
 } Point;
 
 static aule_status record(Cuda *c, void *queue, Point *point, AuSink sink)
 {
     CUresult code = c->cu.cuEventCreate(&point->event, CU_EVENT_DEFAULT);
     if (code != 0) return rt_cuda_check(c, sink, "cuEventCreate", code);
-    code = c->cu.cuEventRecord(point->event, rt_cuda_stream(c, queue));
+    point->stream = rt_cuda_stream(c, queue);
+    point->launched = rt_recent_count(&c->recent);
+    code = c->cu.cuEventRecord(point->event, point->stream);
     if (code != 0) c->cu.cuEventDestroy(point->event);
     return rt_cuda_check(c, sink, "cuEventRecord", code);
 }
@@ -298,6 +315,7 @@ aule_status rt_cuda_event_wait(void *event, AuSink sink)
     aule_status status = rt_cuda_enter(c, &pushed, sink);
     if (status) return status;
     status = rt_cuda_check(c, sink, "cuEventSynchronize", c->cu.cuEventSynchronize(point->event));
+    if (!status) rt_recent_done(&c->recent, point->stream, point->launched);
     rt_cuda_leave(c, pushed);
     return status;
 }

@@ -9,6 +9,7 @@
 
 #include "backend.h"
 #include "cuda_api.h"
+#include "recent.h"
 
 /* The driver, begun, and how many devices it has. false: [why] says why not. */
 bool rt_cuda_begin(AuCuda *cu, int *count, int *driver, AuText *why);
@@ -58,6 +59,7 @@ struct Cuda {
     pthread_mutex_t lock; /* of what is shared */
     CudaShared *shared;
     atomic_int lost; /* the result with which the context was lost; 0: it was not */
+    AuRecent recent; /* by streams */
 };
 
 /* The stream that a caller's queue means. */

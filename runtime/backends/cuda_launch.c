@@ -89,9 +89,12 @@ aule_status rt_cuda_launch(void *state, void *program, void *queue, const AuLaun
         return status;
     }
     const bool early = given->early && overlaps(c);
-    const CUresult code = early ? launch_early(c, kernel, grid, rt_cuda_stream(c, queue), params)
-                                : launch(c, kernel, grid, rt_cuda_stream(c, queue), params);
-    if (code != 0)
+    const CUstream stream = rt_cuda_stream(c, queue);
+    const CUresult code = early ? launch_early(c, kernel, grid, stream, params)
+                                : launch(c, kernel, grid, stream, params);
+    if (code == 0)
+        rt_recent_add(&c->recent, stream, kernel->launch->entry);
+    else
         status = fail_launch(c, kernel, early ? "cuLaunchKernelEx" : "cuLaunchKernel", code, sink);
     rt_cuda_leave(c, pushed);
     return status;

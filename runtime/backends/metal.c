@@ -6,8 +6,7 @@
 
 static bool is_of(const MetalApi *m, MetalId device, int64_t family)
 {
-    typedef int8_t Bool;
-    return METAL_CALL(m, Bool, (MetalId, MetalSel, int64_t), device, family, family);
+    return METAL_CALL(m, device, family, family);
 }
 
 /* Families that code is compiled for, the newest first, and languages. */
@@ -33,12 +32,12 @@ static aule_status found(AuFinder *finder, const MetalApi *m, MetalId device, ui
         .reason = apple7 && metal3 ? ""
                   : metal3         ? "its family is older than Apple7 (M1)"
                                    : "it has no Metal 3: macOS 13 is needed",
-        .name = rt_metal_words(m, METAL_GET(m, MetalId, device, name)),
+        .name = rt_metal_words(m, METAL_GET(m, device, name)),
         .driver = "Metal",
         .features =
             apple7 && metal3 ? features_of(is_of(m, device, METAL_FAMILY_APPLE9), language) : "",
         .kind = AULE_DEVICE_GPU,
-        .memory_bytes = METAL_GET(m, uint64_t, device, working_set),
+        .memory_bytes = METAL_GET(m, device, working_set),
         .dl = {kDLMetal, (int32_t)index}};
     return rt_found(finder, &info, sink);
 }
@@ -52,13 +51,11 @@ static aule_status find(AuFinder *finder, AuSink sink)
         void *pool = m.objc_autoreleasePoolPush();
         MetalId all = m.MTLCopyAllDevices();
         const uint32_t language = rt_metal_language(&m);
-        const uint64_t count = all ? METAL_GET(&m, uint64_t, all, count) : 0;
+        const uint64_t count = all ? METAL_GET(&m, all, count) : 0;
         for (uint64_t n = 0; n < count && !status; n++)
             status =
-                found(finder, &m,
-                      METAL_CALL(&m, MetalId, (MetalId, MetalSel, uint64_t), all, object_at, n),
-                      (uint32_t)n, language, sink);
-        if (all) METAL_GET(&m, void, all, release);
+                found(finder, &m, METAL_CALL(&m, all, object_at, n), (uint32_t)n, language, sink);
+        if (all) METAL_GET(&m, all, release);
         m.objc_autoreleasePoolPop(pool);
         if (count) return status;
         rt_text_add(&why, "Metal has no devices");
@@ -69,32 +66,15 @@ static aule_status find(AuFinder *finder, AuSink sink)
 static MetalId device_at(const MetalApi *m, uint32_t index)
 {
     MetalId all = m->MTLCopyAllDevices(), device = NULL;
-    if (all && index < METAL_GET(m, uint64_t, all, count))
-        device = METAL_CALL(m, MetalId, (MetalId, MetalSel, uint64_t), all, object_at, index);
-    if (device) METAL_GET(m, MetalId, device, retain);
-    if (all) METAL_GET(m, void, all, release);
+    if (all && index < METAL_GET(m, all, count)) device = METAL_CALL(m, all, object_at, index);
+    if (device) METAL_GET(m, device, retain);
+    if (all) METAL_GET(m, all, release);
     return device;
 }
 
 static void release(const MetalApi *m, MetalId object)
 {
-    if (object) METAL_GET(m, void, object, release);
-}
-
-/* Forgets the oldest that was sent, or remembers that it failed. Waits for it where it must. */
-static bool forget_oldest(Metal *d, bool must)
-{
-    const MetalApi *m = &d->api;
-    MetalId oldest = d->sent[0];
-    if (must) METAL_GET(m, void, oldest, wait);
-    const uint64_t status = METAL_GET(m, uint64_t, oldest, status);
-    if (status < METAL_STATUS_COMPLETED) return false;
-    memmove(d->sent, d->sent + 1, --d->sent_count * sizeof *d->sent);
-    if (status == METAL_STATUS_ERROR && !d->failed)
-        d->failed = oldest;
-    else
-        release(m, oldest);
-    return true;
+    if (object) METAL_GET(m, object, release);
 }
 
 static void close_metal(void *state)
@@ -102,14 +82,14 @@ static void close_metal(void *state)
     Metal *d = state;
     if (d->api.objc_msgSend) {
         void *pool = d->api.objc_autoreleasePoolPush();
-        while (d->sent_count) forget_oldest(d, true);
-        release(&d->api, d->failed);
+        rt_metal_forget_all(d);
         release(&d->api, d->queue);
         release(&d->api, d->device);
         d->api.objc_autoreleasePoolPop(pool);
     }
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->probing);
+    rt_recent_end(&d->recent);
     rt_free(d);
 }
 
@@ -126,11 +106,11 @@ static aule_status fill(Metal *d, const aule_device_options *options, AuSink sin
     if (!begun) return status;
     void *pool = d->api.objc_autoreleasePoolPush();
     if (options->context) /* the caller's MTLDevice */
-        d->device = METAL_GET(&d->api, MetalId, (MetalId)options->context, retain);
+        d->device = METAL_GET(&d->api, (MetalId)options->context, retain);
     else
         d->device = device_at(&d->api, d->index);
     d->language = rt_metal_language(&d->api);
-    if (d->device) d->queue = METAL_GET(&d->api, MetalId, d->device, new_queue);
+    if (d->device) d->queue = METAL_GET(&d->api, d->device, new_queue);
     d->api.objc_autoreleasePoolPop(pool);
     if (!d->device)
         return rt_fail(sink, AULE_ERROR_DEVICE, "metal:%u: the device is gone", d->index);
@@ -148,6 +128,7 @@ static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_o
         .memory = memory, .index = index, .recorded = options->queue_kind == AULE_QUEUE_RECORDED};
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->probing, NULL);
+    rt_recent_begin(&d->recent);
     aule_status status = fill(d, options, sink);
     if (status)
         close_metal(d);
@@ -156,94 +137,7 @@ static aule_status open_metal(AuHeap memory, uint32_t index, const aule_device_o
     return status;
 }
 
-/* ---- commands */
-
-static bool is_recorded(const Metal *d, const void *queue) { return d->recorded && queue; }
-
-aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink sink)
-{
-    const MetalApi *m = &d->api;
-    if (!is_recorded(d, queue)) {
-        *commands = METAL_GET(m, MetalId, queue ? (MetalId)queue : d->queue, commands);
-        if (*commands) return AULE_OK;
-        return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: commandBuffer: gave none", d->index);
-    }
-    *commands = queue;
-    if (METAL_GET(m, uint64_t, *commands, status) < METAL_STATUS_COMMITTED) return AULE_OK;
-    return rt_fail(sink, AULE_ERROR_USAGE,
-                   "metal:%u: the caller's command buffer is committed, nothing can be added to it",
-                   d->index);
-}
-
-void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder)
-{
-    const MetalApi *m = &d->api;
-    if (encoder) METAL_GET(m, void, encoder, end);
-    if (is_recorded(d, queue)) return;
-    if (queue && queue != d->queue) {
-        METAL_GET(m, void, commands, commit);
-        return;
-    }
-    METAL_GET(m, MetalId, commands, retain);
-    pthread_mutex_lock(&d->lock);
-    while (d->sent_count && forget_oldest(d, d->sent_count == METAL_SENT)) {}
-    METAL_GET(m, void, commands, commit);
-    d->sent[d->sent_count++] = commands;
-    pthread_mutex_unlock(&d->lock);
-}
-
-aule_status rt_metal_wait(Metal *d, MetalId commands, AuSink sink)
-{
-    const MetalApi *m = &d->api;
-    METAL_GET(m, void, commands, wait);
-    if (METAL_GET(m, uint64_t, commands, status) != METAL_STATUS_ERROR) return AULE_OK;
-    return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: a command buffer failed: %s", d->index,
-                   rt_metal_error(m, METAL_GET(m, MetalId, commands, error)));
-}
-
-/* An error is told once: the device stays usable. */
-aule_status rt_metal_finish(Metal *d, AuSink sink)
-{
-    pthread_mutex_lock(&d->lock);
-    while (d->sent_count) forget_oldest(d, true);
-    MetalId failed = d->failed;
-    d->failed = NULL;
-    pthread_mutex_unlock(&d->lock);
-    if (!failed) return AULE_OK;
-    aule_status status = rt_metal_wait(d, failed, sink);
-    release(&d->api, failed);
-    return status;
-}
-
-static aule_status refuse_recorded(const Metal *d, const char *what, AuSink sink)
-{
-    return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
-                   "metal:%u: %s; its owner commits it, waits for it and knows its times", d->index,
-                   what);
-}
-
-/* Work of a queue so far: an empty command buffer behind it. */
-static aule_status wait_for(Metal *d, void *queue, AuSink sink)
-{
-    MetalId commands;
-    if (!queue || queue == d->queue) return rt_metal_finish(d, sink);
-    if (is_recorded(d, queue))
-        return refuse_recorded(d, "a command buffer of the caller's cannot be waited for here",
-                               sink);
-    aule_status status = rt_metal_commands(d, queue, &commands, sink);
-    if (status) return status;
-    rt_metal_commit(d, queue, commands, NULL);
-    return rt_metal_wait(d, commands, sink);
-}
-
-static aule_status synchronize(void *state, void *queue, AuSink sink)
-{
-    Metal *d = state;
-    void *pool = d->api.objc_autoreleasePoolPush();
-    aule_status status = wait_for(d, queue, sink);
-    d->api.objc_autoreleasePoolPop(pool);
-    return status;
-}
+/* ---- memory */
 
 static aule_status fill_zero(Metal *d, void *queue, MetalId buffer, MetalRange range, AuSink sink)
 {
@@ -251,13 +145,12 @@ static aule_status fill_zero(Metal *d, void *queue, MetalId buffer, MetalRange r
     MetalId commands;
     aule_status status = rt_metal_commands(d, queue, &commands, sink);
     if (status) return status;
-    MetalId encoder = METAL_GET(m, MetalId, commands, blit);
+    MetalId encoder = METAL_GET(m, commands, blit);
     if (!encoder)
         return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: blitCommandEncoder: gave none",
                        d->index);
-    METAL_CALL(m, void, (MetalId, MetalSel, MetalId, MetalRange, uint8_t), encoder, fill, buffer,
-               range, 0);
-    rt_metal_commit(d, queue, commands, encoder);
+    METAL_CALL(m, encoder, fill, buffer, range, 0);
+    rt_metal_commit(d, queue, commands, encoder, METAL_NO_LAUNCH);
     return AULE_OK;
 }
 
@@ -271,7 +164,15 @@ static aule_status zero(void *state, void *queue, void *data, uint64_t offset, u
     return status;
 }
 
-/* ---- memory */
+static aule_status check_owner(const Metal *d, const char *name, MetalId buffer, AuSink sink)
+{
+    char what[128];
+    snprintf(what, sizeof what, "%s: its buffer", name);
+    void *pool = d->api.objc_autoreleasePoolPush();
+    const aule_status status = rt_metal_check_device(d, buffer, what, AULE_ERROR_TENSOR, sink);
+    d->api.objc_autoreleasePoolPop(pool);
+    return status;
+}
 
 static aule_status check_memory(void *state, const char *name, void *data, uint64_t bytes,
                                 AuSink sink)
@@ -283,7 +184,11 @@ static aule_status check_memory(void *state, const char *name, void *data, uint6
                        "%s: its data is no Metal buffer: expected an id<MTLBuffer>, with its "
                        "offset in byte_offset",
                        name);
-    const uint64_t length = METAL_GET(&d->api, uint64_t, (MetalId)data, length);
+    if (data) {
+        const aule_status status = check_owner(d, name, data, sink);
+        if (status) return status;
+    }
+    const uint64_t length = METAL_GET(&d->api, (MetalId)data, length);
     if (bytes <= length) return AULE_OK;
     return rt_fail(sink, AULE_ERROR_TENSOR,
                    "%s: its buffer has %llu bytes, its shape and strides reach %llu", name,
@@ -293,14 +198,13 @@ static aule_status check_memory(void *state, const char *name, void *data, uint6
 static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink sink)
 {
     const Metal *d = state;
-    MetalId buffer = METAL_CALL(&d->api, MetalId, (MetalId, MetalSel, uint64_t, uint64_t),
-                                d->device, new_buffer, bytes ? bytes : 1, (uint64_t)0);
+    MetalId buffer = METAL_CALL(&d->api, d->device, new_buffer, bytes ? bytes : 1, 0);
     if (!buffer)
         return rt_fail(
             sink, AULE_ERROR_MEMORY,
             "metal:%u: no buffer of %llu bytes, the device's working set is %llu at most", d->index,
             (unsigned long long)bytes,
-            (unsigned long long)METAL_GET(&d->api, uint64_t, d->device, working_set));
+            (unsigned long long)METAL_GET(&d->api, d->device, working_set));
     *data = buffer;
     return AULE_OK;
 }
@@ -309,9 +213,7 @@ static aule_status buffer_new(void *state, uint64_t bytes, void **data, AuSink s
 static aule_status buffer_host(void *state, void *memory, uint64_t bytes, void **data, AuSink sink)
 {
     const Metal *d = state;
-    MetalId buffer =
-        METAL_CALL(&d->api, MetalId, (MetalId, MetalSel, void *, uint64_t, uint64_t, MetalId),
-                   d->device, host_buffer, memory, bytes, (uint64_t)0, (MetalId)NULL);
+    MetalId buffer = METAL_CALL(&d->api, d->device, host_buffer, memory, bytes, 0, NULL);
     if (!buffer)
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
                        "metal:%u: newBufferWithBytesNoCopy: gave none for %llu bytes at %p: copy "
@@ -328,7 +230,7 @@ static aule_status look(Metal *d, void *data, unsigned char **at, AuSink sink)
 {
     void *pool = d->api.objc_autoreleasePoolPush();
     aule_status status = rt_metal_finish(d, sink);
-    *at = METAL_GET(&d->api, void *, (MetalId)data, contents);
+    *at = METAL_GET(&d->api, (MetalId)data, contents);
     d->api.objc_autoreleasePoolPop(pool);
     if (!status && !*at)
         status = rt_fail(sink, AULE_ERROR_TENSOR,
@@ -360,22 +262,23 @@ static aule_status download(void *state, void *data, uint64_t offset, void *to, 
 typedef struct Point {
     Metal *owner;
     MetalId commands;
+    const void *queue;
 } Point;
 
 static aule_status event_record(void *state, void *queue, void **event, AuSink sink)
 {
     Metal *d = state;
-    if (is_recorded(d, queue))
-        return refuse_recorded(d, "no event can be recorded in a command buffer of the caller's",
-                               sink);
+    aule_status status = rt_metal_refuse_recorded(
+        d, queue, "no event can be recorded in a command buffer of the caller's", sink);
+    if (status) return status;
     Point *point = rt_alloc(d->memory, sizeof *point);
     if (!point) return rt_fail_memory(sink);
     void *pool = d->api.objc_autoreleasePoolPush();
     MetalId commands;
-    aule_status status = rt_metal_commands(d, queue, &commands, sink);
+    status = rt_metal_commands(d, queue, &commands, sink);
     if (!status) {
-        *point = (Point){d, METAL_GET(&d->api, MetalId, commands, retain)};
-        rt_metal_commit(d, queue, commands, NULL);
+        *point = (Point){d, METAL_GET(&d->api, commands, retain), queue};
+        rt_metal_commit(d, queue, commands, NULL, METAL_NO_LAUNCH);
         *event = point;
     }
     d->api.objc_autoreleasePoolPop(pool);
@@ -387,7 +290,7 @@ static aule_status event_wait(void *event, AuSink sink)
 {
     const Point *point = event;
     void *pool = point->owner->api.objc_autoreleasePoolPush();
-    aule_status status = rt_metal_wait(point->owner, point->commands, sink);
+    aule_status status = rt_metal_wait(point->owner, point->queue, point->commands, sink);
     point->owner->api.objc_autoreleasePoolPop(pool);
     return status;
 }
@@ -400,9 +303,9 @@ static aule_status event_elapsed(void *first, void *last, int64_t *nanoseconds, 
     for (int n = 0; n < 2; n++) {
         aule_status status = event_wait((void *)(uintptr_t)points[n], sink);
         if (status) return status;
-        ends[n] = METAL_GET(&points[n]->owner->api, double, points[n]->commands, end_time);
+        ends[n] = METAL_GET(&points[n]->owner->api, points[n]->commands, end_time);
     }
-    const double begin = METAL_GET(&points[1]->owner->api, double, points[1]->commands, start_time);
+    const double begin = METAL_GET(&points[1]->owner->api, points[1]->commands, start_time);
     const double seconds = begin > ends[0]     ? begin - ends[0]
                            : ends[1] < ends[0] ? ends[1] - ends[0]
                                                : 0;
@@ -433,7 +336,7 @@ const AuBackend au_backend_metal = {
     .check_memory = check_memory,
     .launch = rt_metal_launch,
     .zero = zero,
-    .synchronize = synchronize,
+    .synchronize = rt_metal_synchronize,
     .buffer_new = buffer_new,
     .buffer_free = buffer_free,
     .buffer_host = buffer_host,

@@ -1,5 +1,5 @@
 /* metal.h - what the parts of the Metal backend share: metal_api.c has the system's libraries, metal.c devices, memory and events,
- * metal_code.c code and launches, metal_kept.c what of code stays on disk. Plain C: Objective-C's messages are calls of one function through pointers of the right types.
+ * metal_commands.c command buffers, metal_code.c code and launches, metal_kept.c what of code stays on disk. Plain C: Objective-C's messages are calls of one function through pointers of the right types.
  * Every function that sends messages has an autorelease pool around it (rt_metal_enter), so that callers need none. */
 #ifndef AU_RUNTIME_METAL_H
 #define AU_RUNTIME_METAL_H
@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "backend.h"
+#include "recent.h"
 
 typedef struct MetalObject *MetalId;
 typedef struct MetalSelector *MetalSel;
+typedef int8_t MetalBool;
 typedef struct MetalSize {
     uint64_t width, height, depth;
 } MetalSize;
@@ -26,6 +28,7 @@ enum { METAL_LANGUAGE_3 = 3 << 16 }; /* and the minor version */
 enum { METAL_NEWEST = 2 };
 enum { METAL_STATUS_COMPLETED = 4 };
 enum { METAL_SENT = 64 };         /* queues hold as many that are not done */
+enum { METAL_NO_LAUNCH = 0 };     /* commands without a kernel */
 enum { METAL_MOST_BYTES = 4096 }; /* of setBytes:length:atIndex: */
 
 typedef struct MetalApi {
@@ -46,11 +49,14 @@ typedef struct MetalApi {
 /* false: [why] says why not. Both libraries stay loaded. */
 bool rt_metal_begin(MetalApi *m, AuText *why);
 
-/* A message: the type of its result, the types of its arguments in parentheses, then both. */
-#define METAL_CALL(m, result, types, object, message, ...)                                         \
-    ((result(*) types)(m)->objc_msgSend)(object, (m)->sel.message, __VA_ARGS__)
-#define METAL_GET(m, result, object, message)                                                      \
-    ((result(*)(MetalId, MetalSel))(m)->objc_msgSend)(object, (m)->sel.message)
+#define MESSAGE(name, selector, result, arguments) typedef result(*MetalSend_##name) arguments;
+#include "metal_api.def"
+
+/* A message, with arguments or without, in the types that the table says. */
+#define METAL_CALL(m, object, message, ...)                                                        \
+    ((MetalSend_##message)(m)->objc_msgSend)(object, (m)->sel.message, __VA_ARGS__)
+#define METAL_GET(m, object, message)                                                              \
+    ((MetalSend_##message)(m)->objc_msgSend)(object, (m)->sel.message)
 
 /* The minor version of the language MSL 3 that the system compiles, of those that kernels know: 0 on macOS 13, 1 on 14 (bfloat), 2 on 15 (orders of
  * the whole device). */
@@ -69,6 +75,13 @@ typedef enum MetalPlaces {
     METAL_PLACES_OTHER
 } MetalPlaces;
 
+/* A command buffer that was committed, and which launch it is. */
+typedef struct MetalSent {
+    MetalId commands;
+    const void *queue; /* the device's own, or the caller's */
+    uint64_t launch;   /* rt_recent_add's number */
+} MetalSent;
+
 /* A device's state. */
 typedef struct Metal {
     AuHeap memory;
@@ -77,11 +90,11 @@ typedef struct Metal {
     uint32_t language; /* rt_metal_language */
     MetalId device, queue;
     bool recorded;        /* the caller's queues are command buffers that it commits */
+    AuRecent recent;      /* by queues */
     pthread_mutex_t lock; /* of what follows */
-    MetalId sent
-        [METAL_SENT]; /* command buffers of the device's own queue that nobody has seen done, oldest first */
+    MetalSent sent
+        [METAL_SENT]; /* that nobody has seen done, oldest first, and of each queue the first that failed, until it is told */
     uint32_t sent_count;
-    MetalId failed;          /* the first of them that ended with an error, until it is told */
     pthread_mutex_t probing; /* of what follows; taken before [lock] */
     MetalPlaces places;
     char places_said[160];
@@ -99,13 +112,23 @@ void rt_metal_kept_open(const Metal *d, MetalKept *kept, const aule_variant_v1 *
 void rt_metal_kept_add(const Metal *d, MetalKept *kept, MetalId descriptor);
 void rt_metal_kept_close(const Metal *d, MetalKept *kept, bool good);
 
+/* Refuses an object of the caller's that another device made, by both names; [what] is it. */
+aule_status rt_metal_check_device(const Metal *d, MetalId object, const char *what,
+                                  aule_status status, AuSink sink);
+
 /* Commands for a queue (NULL: the device's own), or the caller's: to be encoded, then handed over. */
 aule_status rt_metal_commands(Metal *d, void *queue, MetalId *commands, AuSink sink);
-/* Ends the encoder and commits what is not the caller's; remembers commands of the own queue for rt_metal_finish. */
-void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder);
+/* Ends the encoder, if there is one, and commits what is not the caller's; [launch]: its number, or METAL_NO_LAUNCH. */
+void rt_metal_commit(Metal *d, void *queue, MetalId commands, MetalId encoder, uint64_t launch);
+/* Waits for what was committed to the device's own queue, and tells the first error of it. */
 aule_status rt_metal_finish(Metal *d, AuSink sink);
-/* Waits; the GPU's error is ours. */
-aule_status rt_metal_wait(Metal *d, MetalId commands, AuSink sink);
+/* Waits for one; its error is ours. */
+aule_status rt_metal_wait(Metal *d, const void *queue, MetalId commands, AuSink sink);
+aule_status rt_metal_synchronize(void *state, void *queue, AuSink sink);
+void rt_metal_forget_all(Metal *d); /* before the queue is released */
+/* [what] cannot be done where a queue is a command buffer of the caller's. */
+aule_status rt_metal_refuse_recorded(const Metal *d, const void *queue, const char *what,
+                                     AuSink sink);
 
 aule_status rt_metal_load(void *state, const aule_variant_v1 *variant, void **program, AuSink sink);
 /* The same without a look at matrices. */

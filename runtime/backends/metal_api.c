@@ -52,30 +52,28 @@ bool rt_metal_begin(MetalApi *m, AuText *why)
 
 uint32_t rt_metal_language(const MetalApi *m)
 {
-    typedef int8_t Bool;
-    MetalId process = METAL_GET(m, MetalId, m->objc_getClass("NSProcessInfo"), process);
+    MetalId process = METAL_GET(m, m->objc_getClass("NSProcessInfo"), process);
     uint32_t minor = 0;
     for (; process && minor < METAL_NEWEST; minor++) {
         const MetalSize next = {14 + minor, 0,
                                 0}; /* as NSOperatingSystemVersion has three numbers */
-        if (!METAL_CALL(m, Bool, (MetalId, MetalSel, MetalSize), process, at_least, next)) break;
+        if (!METAL_CALL(m, process, at_least, next)) break;
     }
     return minor;
 }
 
 MetalId rt_metal_string(const MetalApi *m, const char *text)
 {
-    return METAL_CALL(m, MetalId, (MetalId, MetalSel, const char *), m->objc_getClass("NSString"),
-                      string, text);
+    return METAL_CALL(m, m->objc_getClass("NSString"), string, text);
 }
 
 const char *rt_metal_words(const MetalApi *m, MetalId string)
 {
-    const char *words = string ? METAL_GET(m, const char *, string, utf8) : NULL;
+    const char *words = string ? METAL_GET(m, string, utf8) : NULL;
     return words ? words : "";
 }
 
 const char *rt_metal_error(const MetalApi *m, MetalId error)
 {
-    return error ? rt_metal_words(m, METAL_GET(m, MetalId, error, description)) : "";
+    return error ? rt_metal_words(m, METAL_GET(m, error, description)) : "";
 }

@@ -36,17 +36,15 @@ static aule_status compile(Metal *d, MetalProgram *p, const char *text, AuSink s
 {
     const MetalApi *m = &d->api;
     MetalId source = rt_metal_string(m, text), error = NULL,
-            options = METAL_GET(m, MetalId, m->objc_getClass("MTLCompileOptions"), new_object);
+            options = METAL_GET(m, m->objc_getClass("MTLCompileOptions"), new_object);
     if (!source || !options) {
-        if (options) METAL_GET(m, void, options, release);
+        if (options) METAL_GET(m, options, release);
         return fail_source(d, "the source cannot be handed over", NULL, sink);
     }
-    METAL_CALL(m, void, (MetalId, MetalSel, int8_t), options, set_fast, 0);
-    METAL_CALL(m, void, (MetalId, MetalSel, uint64_t), options, set_language,
-               (uint64_t)METAL_LANGUAGE_3 + d->language);
-    p->library = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, MetalId, MetalId *), d->device,
-                            new_library, source, options, &error);
-    METAL_GET(m, void, options, release);
+    METAL_CALL(m, options, set_fast, 0);
+    METAL_CALL(m, options, set_language, (uint64_t)METAL_LANGUAGE_3 + d->language);
+    p->library = METAL_CALL(m, d->device, new_library, source, options, &error);
+    METAL_GET(m, options, release);
     return p->library ? AULE_OK : fail_build(d, p, text, error, sink);
 }
 
@@ -65,15 +63,12 @@ static aule_status make_library(Metal *d, MetalProgram *p, AuSink sink)
 static MetalId new_pipeline(const Metal *d, MetalKept *kept, MetalId function, MetalId *error)
 {
     const MetalApi *m = &d->api;
-    MetalId descriptor =
-        METAL_GET(m, MetalId, m->objc_getClass("MTLComputePipelineDescriptor"), new_object);
+    MetalId descriptor = METAL_GET(m, m->objc_getClass("MTLComputePipelineDescriptor"), new_object);
     if (!descriptor) return NULL;
-    METAL_CALL(m, void, (MetalId, MetalSel, MetalId), descriptor, set_function, function);
+    METAL_CALL(m, descriptor, set_function, function);
     rt_metal_kept_add(d, kept, descriptor);
-    MetalId pipeline =
-        METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, uint64_t, MetalId *, MetalId *),
-                   d->device, new_pipeline, descriptor, (uint64_t)0, (MetalId *)NULL, error);
-    METAL_GET(m, void, descriptor, release);
+    MetalId pipeline = METAL_CALL(m, d->device, new_pipeline, descriptor, 0, NULL, error);
+    METAL_GET(m, descriptor, release);
     return pipeline;
 }
 
@@ -93,9 +88,9 @@ static aule_status check_limits(const Metal *d, const aule_launch_v1 *launch, Me
                                 AuSink sink)
 {
     const MetalApi *m = &d->api;
-    const uint64_t most = METAL_GET(m, uint64_t, pipeline, most_threads),
-                   width = METAL_GET(m, uint64_t, pipeline, width),
-                   room = METAL_GET(m, uint64_t, d->device, most_shared);
+    const uint64_t most = METAL_GET(m, pipeline, most_threads),
+                   width = METAL_GET(m, pipeline, width),
+                   room = METAL_GET(m, d->device, most_shared);
     const MetalSize block = block_of(launch);
     if (width != 32)
         return rt_fail(sink, AULE_ERROR_UNSUPPORTED,
@@ -124,13 +119,12 @@ static aule_status make_pipeline(Metal *d, const MetalProgram *p, MetalKept *kep
     MetalId error = NULL, name = rt_metal_string(m, launch->entry);
     if (!name) /* which newFunctionWithName: does not take */
         return fail_source(d, "a kernel's name cannot be handed over", NULL, sink);
-    MetalId function =
-        METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId), p->library, new_function, name);
+    MetalId function = METAL_CALL(m, p->library, new_function, name);
     if (!function)
         return rt_fail(sink, AULE_ERROR_ARTIFACT, "metal:%u: the code has no kernel %s", d->index,
                        launch->entry);
     MetalId pipeline = new_pipeline(d, kept, function, &error);
-    METAL_GET(m, void, function, release);
+    METAL_GET(m, function, release);
     if (!pipeline) return fail_source(d, launch->entry, error, sink);
     p->pipelines[n] = pipeline;
     return check_limits(d, launch, pipeline, sink);
@@ -155,8 +149,8 @@ void rt_metal_unload(void *state, void *program)
     Metal *d = state;
     MetalProgram *p = program;
     for (uint32_t n = 0; p->pipelines && n < p->variant->launch_count; n++)
-        if (p->pipelines[n]) METAL_GET(&d->api, void, p->pipelines[n], release);
-    if (p->library) METAL_GET(&d->api, void, p->library, release);
+        if (p->pipelines[n]) METAL_GET(&d->api, p->pipelines[n], release);
+    if (p->library) METAL_GET(&d->api, p->library, release);
     rt_free(p->pipelines);
     rt_free(p);
 }
@@ -205,10 +199,9 @@ static void place_buffers(const Metal *d, MetalId encoder, const aule_launch_v1 
         if (slot->kind != AULE_SLOT_TENSOR && slot->kind != AULE_SLOT_WORKSPACE) continue;
         MetalId buffer = (MetalId)(uintptr_t)given->slots[n];
         if (!buffer) continue;
-        slots[n] = METAL_GET(m, uint64_t, buffer, address) + (uint64_t)given->offsets[n];
+        slots[n] = METAL_GET(m, buffer, address) + (uint64_t)given->offsets[n];
         if (slot->type == AULE_SLOT_PTR)
-            METAL_CALL(m, void, (MetalId, MetalSel, MetalId, uint64_t), encoder, use, buffer,
-                       (uint64_t)(METAL_USAGE_READ | METAL_USAGE_WRITE));
+            METAL_CALL(m, encoder, use, buffer, METAL_USAGE_READ | METAL_USAGE_WRITE);
     }
 }
 
@@ -225,23 +218,19 @@ static aule_status encode(Metal *d, const MetalProgram *p, void *queue, const Au
     MetalId commands;
     aule_status status = rt_metal_commands(d, queue, &commands, sink);
     if (status) return status;
-    MetalId encoder = METAL_GET(m, MetalId, commands, compute);
+    MetalId encoder = METAL_GET(m, commands, compute);
     if (!encoder)
         return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: computeCommandEncoder: gave none",
                        d->index);
-    METAL_CALL(m, void, (MetalId, MetalSel, MetalId), encoder, set_pipeline,
-               p->pipelines[given->index]);
+    METAL_CALL(m, encoder, set_pipeline, p->pipelines[given->index]);
     place_buffers(d, encoder, launch, given, slots);
-    if (bytes)
-        METAL_CALL(m, void, (MetalId, MetalSel, const void *, uint64_t, uint64_t), encoder,
-                   set_bytes, slots, bytes, (uint64_t)0);
-    if (launch->shared_bytes)
-        METAL_CALL(m, void, (MetalId, MetalSel, uint64_t, uint64_t), encoder, set_shared,
-                   shared_of(launch), (uint64_t)0);
+    if (bytes) METAL_CALL(m, encoder, set_bytes, slots, bytes, 0);
+    if (launch->shared_bytes) METAL_CALL(m, encoder, set_shared, shared_of(launch), 0);
     const MetalSize grid = {given->grid[0], given->grid[1], given->grid[2]},
                     block = block_of(launch);
-    METAL_CALL(m, void, (MetalId, MetalSel, MetalSize, MetalSize), encoder, dispatch, grid, block);
-    rt_metal_commit(d, queue, commands, encoder);
+    METAL_CALL(m, encoder, dispatch, grid, block);
+    rt_metal_commit(d, queue, commands, encoder,
+                    rt_recent_add(&d->recent, queue ? queue : d->queue, launch->entry));
     return AULE_OK;
 }
 

@@ -7,21 +7,18 @@
 
 #include "../cache.h"
 
-typedef int8_t Bool;
-
 static MetalId url_of(const MetalApi *m, const char *path)
 {
     MetalId text = rt_metal_string(m, path);
     if (!text) return NULL;
-    return METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId), m->objc_getClass("NSURL"), file_url,
-                      text);
+    return METAL_CALL(m, m->objc_getClass("NSURL"), file_url, text);
 }
 
 /* "13.1 (22C65)": an update of the system brings another compiler. */
 static const char *system_version(const MetalApi *m)
 {
-    MetalId process = METAL_GET(m, MetalId, m->objc_getClass("NSProcessInfo"), process);
-    return process ? rt_metal_words(m, METAL_GET(m, MetalId, process, version)) : "";
+    MetalId process = METAL_GET(m, m->objc_getClass("NSProcessInfo"), process);
+    return process ? rt_metal_words(m, METAL_GET(m, process, version)) : "";
 }
 
 /* false: who does not know its system keeps nothing. */
@@ -30,7 +27,7 @@ static bool name_of(const Metal *d, const aule_variant_v1 *v, AuText *name)
     const MetalApi *m = &d->api;
     AuText how = {.memory = d->memory};
     const char *version = system_version(m),
-               *device = rt_metal_words(m, METAL_GET(m, MetalId, d->device, name));
+               *device = rt_metal_words(m, METAL_GET(m, d->device, name));
     rt_text_add(&how, "%s, %s, 3.%u", version, device, d->language);
     if (!how.failed)
         rt_cache_name(name, CACHE_METAL, v->code, (size_t)v->code_bytes, rt_text_str(&how));
@@ -71,15 +68,12 @@ static void *read_file(AuHeap memory, const char *path, size_t *count)
 static MetalId new_archive(const Metal *d, const char *path)
 {
     const MetalApi *m = &d->api;
-    MetalId descriptor =
-        METAL_GET(m, MetalId, m->objc_getClass("MTLBinaryArchiveDescriptor"), new_object);
+    MetalId descriptor = METAL_GET(m, m->objc_getClass("MTLBinaryArchiveDescriptor"), new_object);
     MetalId url = path ? url_of(m, path) : NULL, archive = NULL, error = NULL;
-    if (descriptor && url)
-        METAL_CALL(m, void, (MetalId, MetalSel, MetalId), descriptor, set_url, url);
+    if (descriptor && url) METAL_CALL(m, descriptor, set_url, url);
     if (descriptor && (url || !path))
-        archive = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId, MetalId *), d->device,
-                             new_archive, descriptor, &error);
-    if (descriptor) METAL_GET(m, void, descriptor, release);
+        archive = METAL_CALL(m, d->device, new_archive, descriptor, &error);
+    if (descriptor) METAL_GET(m, descriptor, release);
     return archive;
 }
 
@@ -105,8 +99,7 @@ void rt_metal_kept_open(const Metal *d, MetalKept *kept, const aule_variant_v1 *
     kept->known = kept->archive != NULL;
     if (!kept->archive) kept->archive = new_archive(d, NULL);
     if (kept->archive)
-        kept->list = METAL_CALL(m, MetalId, (MetalId, MetalSel, MetalId),
-                                m->objc_getClass("NSArray"), array, kept->archive);
+        kept->list = METAL_CALL(m, m->objc_getClass("NSArray"), array, kept->archive);
 }
 
 void rt_metal_kept_add(const Metal *d, MetalKept *kept, MetalId descriptor)
@@ -114,10 +107,9 @@ void rt_metal_kept_add(const Metal *d, MetalKept *kept, MetalId descriptor)
     const MetalApi *m = &d->api;
     MetalId error = NULL;
     if (!kept->list) return;
-    if (!kept->known && !METAL_CALL(m, Bool, (MetalId, MetalSel, MetalId, MetalId *), kept->archive,
-                                    add_functions, descriptor, &error))
+    if (!kept->known && !METAL_CALL(m, kept->archive, add_functions, descriptor, &error))
         kept->lacks = true;
-    METAL_CALL(m, void, (MetalId, MetalSel, MetalId), descriptor, set_archives, kept->list);
+    METAL_CALL(m, descriptor, set_archives, kept->list);
 }
 
 static void keep(const Metal *d, const MetalKept *kept)
@@ -127,9 +119,7 @@ static void keep(const Metal *d, const MetalKept *kept)
     MetalId url = url_of(m, path), error = NULL;
     size_t count;
     unlink(path); /* what could not be read as an archive */
-    if (!url || !METAL_CALL(m, Bool, (MetalId, MetalSel, MetalId, MetalId *), kept->archive,
-                            serialize, url, &error))
-        return;
+    if (!url || !METAL_CALL(m, kept->archive, serialize, url, &error)) return;
     void *bytes = read_file(d->memory, path, &count);
     if (bytes) rt_cache_write(d->memory, rt_text_str(&kept->name), bytes, count);
     rt_free(bytes);
@@ -138,7 +128,7 @@ static void keep(const Metal *d, const MetalKept *kept)
 void rt_metal_kept_close(const Metal *d, MetalKept *kept, bool good)
 {
     if (kept->list && good && !kept->known && !kept->lacks) keep(d, kept);
-    if (kept->archive) METAL_GET(&d->api, void, kept->archive, release);
+    if (kept->archive) METAL_GET(&d->api, kept->archive, release);
     if (kept->begun) unlink(rt_text_str(&kept->path));
     rt_text_free(&kept->path);
     rt_text_free(&kept->name);

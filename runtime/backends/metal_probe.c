@@ -103,7 +103,7 @@ static aule_status ask(Metal *d, const MetalApi *m, MetalId buffer, void *progra
     const uint64_t slots[1] = {(uint64_t)(uintptr_t)buffer};
     const int64_t offsets[1] = {0};
     const AuLaunch given = {.grid = {1, 1, 1}, .slots = slots, .offsets = offsets};
-    float *numbers = METAL_GET(m, void *, buffer, contents);
+    float *numbers = METAL_GET(m, buffer, contents);
     AuText why = {.memory = d->memory};
     if (!numbers)
         return rt_fail(sink, AULE_ERROR_DRIVER, "metal:%u: contents: gave none", d->index);
@@ -123,14 +123,13 @@ static aule_status probe(Metal *d, AuSink sink)
     void *program;
     aule_status status = rt_metal_load_any(d, &variant, &program, sink);
     if (status) return status;
-    MetalId buffer = METAL_CALL(m, MetalId, (MetalId, MetalSel, uint64_t, uint64_t), d->device,
-                                new_buffer, (uint64_t)(NUMBERS * sizeof(float)), (uint64_t)0);
+    MetalId buffer = METAL_CALL(m, d->device, new_buffer, (uint64_t)(NUMBERS * sizeof(float)), 0);
     if (buffer)
         status = ask(d, m, buffer, program, sink);
     else
         status = rt_fail(sink, AULE_ERROR_MEMORY, "metal:%u: no buffer of %u bytes", d->index,
                          (unsigned)(NUMBERS * sizeof(float)));
-    if (buffer) METAL_GET(m, void, buffer, release);
+    if (buffer) METAL_GET(m, buffer, release);
     rt_metal_unload(d, program);
     return status;
 }

@@ -214,6 +214,14 @@ class BadScripts(Case):
         self.assertNotIn(b"N0605", aulec(*odd).stderr)
         wide = [EXAMPLES / "mha.attn", "--target=vulkan", "--arch=vulkan12-coop16", "--dtype=f16", "--width=D=64", "--width=E=64", "-o", self.folder / "x.so"]
         self.assertNotIn(b"N0605", aulec(*wide).stderr)
+        lone = [EXAMPLES / "mha.attn", "--dtype=f16", "--width=D=512", "--width=E=512", "--emit=tiled-ir", "-o", os.devnull]
+        self.expect(aulec(*lone, "--target=metal"), 0, "note N0605: forward of 'mha' for metal apple7 has no matrices: not warps_forward: widths 512 and 512 take")
+        for options in [], ["--target=hip"], ["--target=opencl"]: # nobody named a machine
+            self.assertNotIn(b"N0605", aulec(*lone, *options).stderr)
+        pairs = [EXAMPLES / "mha.attn", "--target=hip", "--arch=gfx1030", "--width=D=64", "--width=E=64", "--emit=tiled-ir", "-o", os.devnull]
+        for operation in "forward", "backward":
+            self.expect(aulec(*pairs, "--dtype=bf16,f32"), 0, f"note N0605: {operation} of 'mha' for hip gfx1030 has no matrices: the machine adds up products of f16 by one instruction, of bf16 by none")
+        self.assertNotIn(b"N0605", aulec(*pairs, "--dtype=f16,f32").stderr)
         gates = [EXAMPLES.parents[2] / "attn_scripts/gla.attn", "--target=cuda", "--arch=sm_80", "--dtype=bf16", "--width=K=64", "--width=V=64", "--emit=tiled-ir", "-o", os.devnull]
         self.assertNotIn(b"N0605", aulec(*gates).stderr)
         self.expect(aulec(*gates, "--deterministic"), 0, "note N0605: backward of 'gla' for cuda sm_80 has no matrices: not linear_warps_backward: sums in one order")

@@ -7,7 +7,7 @@
 #include <string.h>
 
 // clang-format off
-enum { GFX942 = 0, GFX90A = 3, GFX950 = 4, GFX1030 = 6 }; /* of these */
+enum { GFX942 = 0, GFX908 = 2, GFX90A = 3, GFX950 = 4, GFX1030 = 6 }; /* of these */
 static const char *const devices[] = {"hip:0/gfx942", "hip:1/gfx1100", "hip:2/gfx908", "hip:3/gfx90a", "hip:4/gfx950", "hip:5/gfx1200", "hip:6/gfx1030",
                                       "hip:0/gfx9-4-generic", "hip:4/gfx9-4-generic", "hip:6/gfx10-3-generic", "hip:1/gfx11-generic", "hip:5/gfx12-generic"};
 enum { DEVICES = sizeof devices / sizeof *devices, MACHINES = 7, DIRECT = 4 };
@@ -117,10 +117,10 @@ static int run_pairs(ExecTally *tally, const char *scripts)
     return missing;
 }
 
-/* CDNA 2 and 3, and gfx950. */
+/* CDNA 1 to 3, and gfx950. */
 static int run_narrow(ExecTally *tally, const char *scripts)
 {
-    static const unsigned on[] = {GFX942, GFX90A, GFX950};
+    static const unsigned on[] = {GFX942, GFX90A, GFX950, GFX908};
     int missing = 0;
     for (unsigned n = 0; n < sizeof on / sizeof *on; n++)
         missing |= run_types(tally, on[n], scripts, narrow, sizeof narrow / sizeof *narrow, n);

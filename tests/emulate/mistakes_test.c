@@ -1,4 +1,4 @@
-/* mistakes_test.c - mistakes planted in the machine code of forward kernels are found: by the emulator, or by wrong numbers.
+/* mistakes_test.c - mistakes planted in the machine code of kernels, forward and backward, are found: by the emulator, or by wrong numbers.
  * mistakes_test SCRIPTS */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -39,6 +39,24 @@ static const Mistake mistakes[] = {
     {RDNA4, "s_wait_kmcnt", 0, EMU_REMOVED, "is used before the wait"},
     {RDNA4, "v_wmma", 0, EMU_SWAPPED, NULL},
 };
+/* Gradients of pairs. */
+static const Mistake pair_mistakes[] = {
+    {CDNA, "s_waitcnt vmcnt(0)", 20, EMU_REMOVED, "is used before the wait"},
+    {CDNA, "s_waitcnt lgkmcnt(0)", 20, EMU_REMOVED, "is used before the wait"}, /* of LDS */
+    {CDNA, "s_barrier", 2, EMU_REMOVED, "no barrier is between"},
+    {CDNA, "global_atomic_add_f32", 0, EMU_REMOVED, NULL},
+    {CDNA, "v_mfma", 0, EMU_SWAPPED, NULL},
+    {CDNA, "ds_write_b16", 0, EMU_REMOVED, "what nobody wrote"},
+    {CDNA4, "ds_read_b64_tr_b16", 0, EMU_REMOVED, NULL},
+    {RDNA3, "v_permlanex16", 0, EMU_REMOVED, "the halves of the wave hold different"},
+    {RDNA4, "s_barrier_wait", 1, EMU_REMOVED, "no barrier is between"},
+    {RDNA4, "s_wait_dscnt", 3, EMU_REMOVED, "is used before the wait"},
+};
+/* What gradients need of rows: sums over lanes, which exchange (DPP). */
+static const Mistake row_mistakes[] = {
+    {CDNA, "v_add_f32_dpp", 0, EMU_ALONE, NULL},
+    {RDNA3, "v_mov_b32_dpp", 0, EMU_ALONE, NULL},
+};
 /* Of width 256: copies to LDS that no register sees. */
 static const Mistake wide_mistakes[] = {
     {CDNA4, "global_load_lds_dwordx4", 8, EMU_REMOVED, NULL},
@@ -49,17 +67,34 @@ static const Mistake wide_mistakes[] = {
 static const ExecCase wide_sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=256 D=256 E=256", NULL,
                                      "forward"};
 static const ExecCase sample = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=131 D=32 E=32", NULL, "forward"};
+static const ExecCase both = {"mha.attn", "B=1 H=1 Hk=1 S=97 T=131 D=32 E=32", NULL, NULL};
+
+#define LIST(mistakes, kernel, of)                                                                 \
+    {                                                                                              \
+        mistakes, sizeof mistakes / sizeof *mistakes, kernel, of                                   \
+    }
+static const struct {
+    const Mistake *mistakes;
+    size_t count;
+    const char *kernel; /* the end of its name */
+    const ExecCase *of;
+} lists[] = {
+    LIST(mistakes, "_forward", &sample),
+    LIST(pair_mistakes, "_backward_dkdv", &both),
+    LIST(row_mistakes, "_backward_preprocess", &both),
+    LIST(wide_mistakes, "_forward", &wide_sample),
+};
 
 typedef void (*Plant)(const char *kernel, const char *text, unsigned at, EmuMistake mistake);
 typedef bool (*Planted)(const char **said);
 
-static bool is_found(const Mistake *m, const ExecCase *of, const char *scripts, Plant plant,
-                     Planted planted)
+static bool is_found(const Mistake *m, const char *kernel, const ExecCase *of, const char *scripts,
+                     Plant plant, Planted planted)
 {
     const char *said;
     ExecSuite *suite = exec_open(m->device, scripts);
     if (!suite) return false;
-    plant("_forward", m->text, m->at, m->mistake);
+    plant(kernel, m->text, m->at, m->mistake);
     const bool passed = exec_run(suite, of, "f16");
     const bool there = planted(&said);
     exec_close(suite);
@@ -90,10 +125,10 @@ int main(int argc, char **argv)
         return 1;
     }
     unsigned missed = 0;
-    for (size_t n = 0; n < sizeof mistakes / sizeof *mistakes; n++)
-        missed += !is_found(&mistakes[n], &sample, argv[1], plant, planted);
-    for (size_t n = 0; n < sizeof wide_mistakes / sizeof *wide_mistakes; n++)
-        missed += !is_found(&wide_mistakes[n], &wide_sample, argv[1], plant, planted);
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
+        for (size_t n = 0; n < lists[l].count; n++)
+            missed += !is_found(&lists[l].mistakes[n], lists[l].kernel, lists[l].of, argv[1], plant,
+                                planted);
     printf("%u missed\n", missed);
     return missed != 0;
 }

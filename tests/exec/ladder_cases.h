@@ -673,6 +673,14 @@ static const ExecCase wave_cases[] = {
     {"../../exec/scripts/two_caps.attn", "B=1 H=2 Hk=1 S=70 T=90 D=64 E=64", NULL, NULL},
     {"../../exec/scripts/dropout_input.attn", "B=1 H=2 Hk=1 S=60 T=100 D=64 E=64", "rate=0.25", NULL},
 };
+/* Products of 16 columns of a machine whose bf16 has another shape than f16. */
+static const char *const narrow_rungs[] = {"kernel-ir:gfx908", "tiled-ir:gfx908", "passed-ir:gfx908"};
+static const ExecCase narrow_cases[] = {
+    {"mha.attn", "B=1 H=2 Hk=1 S=37 T=57 D=48 E=80", NULL, "nan odd"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=33 T=35 D=16 E=16", NULL, "nan dfinals"},
+    {"../../../attn_scripts/documents.attn", "B=1 H=1 S=50 D=112 E=48", NULL, "sorted"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=3 T=70 D=80 E=112", NULL, "few odd"},
+};
 /* Tiles that come by copies which take one place for all lanes: whole ones, borders, rows that the swizzle repeats after 5 and after 8. */
 static const char *const direct_rungs[] = {"kernel-ir:gfx950", "passed-ir:gfx950", "tiled-ir:gfx950"};
 static const ExecCase direct_cases[] = {

@@ -235,6 +235,13 @@ static const char *of_wave(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
+static const char *of_narrow(const void *of, unsigned n, unsigned turn)
+{
+    const Rung *r = of;
+    if (turn || (r->quick && n) || !wants(r->only, r->name, &narrow_cases[n])) return NULL;
+    return dtypes[1 + (n + r->number) % 2];
+}
+
 static const char *of_direct(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
@@ -292,6 +299,7 @@ static const struct {
      of_row_gradients},
     {part_rungs, COUNT(part_rungs), 3, part_cases, COUNT(part_cases), of_parts},
     {waves, COUNT(waves), 3, wave_cases, COUNT(wave_cases), of_wave},
+    {narrow_rungs, COUNT(narrow_rungs), 1, narrow_cases, COUNT(narrow_cases), of_narrow},
     {direct_rungs, COUNT(direct_rungs), 1, direct_cases, COUNT(direct_cases), of_direct},
     {far_rungs, COUNT(far_rungs), 1, far_cases, COUNT(far_cases), of_far},
     {own_rungs, COUNT(own_rungs), 1, own_cases, COUNT(own_cases), of_own},

@@ -87,6 +87,7 @@ static const struct {
      {"c1 c2 r1 r2 r4 r8 c4 c8", "r1 r2 c1 c2 c4 c8 r4 r8", "c1 c2 r1 r2 r4 r8 c4 c8"}},
     {"mfma_32x32x4",
      {"c1 r1 r2 r4 r8 r16 c2", "r1 c1 c2 c4 c8 c16 r2", "c1 c2 c8 c16 r1 r2 r4 r8 r16 c4"}},
+    {"mfma_16x16x8", {"c1 r1 r2 r4 r8 c2 c4", "r1 c1 c2 c4 c8 r2 r4", "c1 c2 r1 r2 r4 r8 c4 c8"}},
     {"mfma_32x32x16",
      {"c1 c2 c4 r1 r2 r4 r8 r16 c8", "r1 r2 r4 c1 c2 c4 c8 c16 r8",
       "c1 c2 c8 c16 r1 r2 r4 r8 r16 c4"}},

@@ -40,6 +40,7 @@ static const MetalDoubleMessage messages[] = {
     {"NSArray", "objectAtIndex:", "@Q"},
     {"MTLDevice", "name", "@"},
     {"MTLDevice", "supportsFamily:", "Bq"},
+    {"MTLDevice", "registryID", "Q"},
     {"MTLDevice", "recommendedMaxWorkingSetSize", "Q"},
     {"MTLDevice", "maxThreadgroupMemoryLength", "Q"},
     {"MTLDevice", "newCommandQueue", "@"},
@@ -71,6 +72,7 @@ static const MetalDoubleMessage messages[] = {
     {"MTLComputePipelineState", "threadExecutionWidth", "Q"},
     {"MTLCommandQueue", "device", "@"},
     {"MTLCommandQueue", "commandBuffer", "@"},
+    {"MTLCommandBuffer", "device", "@"},
     {"MTLCommandBuffer", "computeCommandEncoder", "@"},
     {"MTLCommandBuffer", "blitCommandEncoder", "@"},
     {"MTLCommandBuffer", "commit", "v"},
@@ -79,6 +81,7 @@ static const MetalDoubleMessage messages[] = {
     {"MTLCommandBuffer", "error", "@"},
     {"MTLCommandBuffer", "GPUStartTime", "d"},
     {"MTLCommandBuffer", "GPUEndTime", "d"},
+    {"MTLBuffer", "device", "@"},
     {"MTLBuffer", "contents", "^"},
     {"MTLBuffer", "length", "Q"},
     {"MTLBuffer", "gpuAddress", "Q"},
@@ -131,17 +134,30 @@ EXPORT void *metal_double_devices(void)
 }
 
 enum { MOST_SHARED = 32768 };
-static Answer to_device(const char *selector, const uint64_t *n)
+/* Of a device itself, of what it made or of what that made. */
+static Object *device_of(Object *o)
+{
+    while (o && strcmp(o->is, "MTLDevice") != 0) o = o->owner;
+    return o;
+}
+
+static Answer to_device(Object *o, const char *selector, const uint64_t *n)
 {
     if (strcmp(selector, "name") == 0)
-        return (Answer){(uintptr_t)metal_autorelease(metal_string("double of a GPU")), 0};
+        return (Answer){(uintptr_t)metal_autorelease(metal_string(
+                            o == &metal_second ? "second of two GPUs" : "double of a GPU")),
+                        0};
+    if (strcmp(selector, "registryID") == 0)
+        return (Answer){o == &metal_second && !metal_told.alike ? 4712 : 4711, 0};
     if (strncmp(selector, "supports", 8) == 0)
         return (Answer){n[0] == 5001 ? metal_macos() >= 13
                                      : n[0] > 1000 && n[0] - 1000 <= (uint64_t)metal_family(),
                         0};
     if (strcmp(selector, "maxThreadgroupMemoryLength") == 0) return (Answer){MOST_SHARED, 0};
     if (strncmp(selector, "recommended", 11) == 0) return (Answer){8ull << 30, 0};
-    return (Answer){(uintptr_t)metal_made(selector, n), 0};
+    Object *made = metal_made(selector, n);
+    if (made && !made->owner) made->owner = metal_keep(o);
+    return (Answer){(uintptr_t)made, 0};
 }
 
 /* ---- commands */
@@ -177,10 +193,10 @@ static void run(Object *encoder, const uint64_t *grid, const uint64_t *block)
     if (!launch.threads || launch.threads > 1024 || launch.shared_bytes > MOST_SHARED)
         metal_broken("a dispatch of no threads, of too many or of too much threadgroup memory");
     if (grid[0] * grid[1] * grid[2] == 0) metal_broken("a dispatch of no threadgroups");
-    if (metal_told.gpu_fails || commands->state == 5) {
-        commands->state = 5;
+    if (metal_told.gpu_fails || commands->fails) {
+        commands->fails = 1;
     } else if (metal_run(pipeline->owner->owner->compiled, &launch, why, sizeof why)) {
-        commands->state = 5;
+        commands->fails = 1;
         commands->text = strdup(why);
     }
 }
@@ -228,13 +244,15 @@ static Answer to_commands(Object *o, const char *selector)
         return (Answer){(uintptr_t)new_encoder(o, selector, "MTLBlitCommandEncoder"), 0};
     if (strcmp(selector, "commit") == 0) {
         if (o->encoding) metal_broken("commit before endEncoding");
-        if (o->state && o->state != 5) metal_broken("commands are committed twice");
-        if (o->state != 5) o->state = 4;
-        if (metal_fails(selector)) o->state = 5;
+        if (o->state) metal_broken("commands are committed twice");
+        if (metal_fails(selector)) o->fails = 1;
+        o->state = 2;
+        if (!metal_told.slow) metal_finish();
         o->start = clock; /* each takes a microsecond, one after the other */
         o->end = clock += 1e-6;
     } else if (strcmp(selector, "waitUntilCompleted") == 0) {
         if (!o->state) metal_broken("a wait for commands that were not committed");
+        metal_finish();
     } else if (strcmp(selector, "status") == 0) {
         return (Answer){(uint64_t)o->state, 0};
     } else if (strcmp(selector, "error") == 0) {
@@ -278,7 +296,10 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
                             : (uintptr_t)of_class(is + 6, selector, n),
                         0};
     if (strcmp(is, "NSArray") == 0)
-        return (Answer){strcmp(selector, "count") == 0 ? 1 : (uintptr_t)&metal_device, 0};
+        return (Answer){strcmp(selector, "count") == 0 ? 1 + (uint64_t)metal_told.two
+                        : n[0]                         ? (uintptr_t)&metal_second
+                                                       : (uintptr_t)&metal_device,
+                        0};
     if (strcmp(is, "NSProcessInfo") == 0 && selector[0] == 'i')
         return (Answer){(uint64_t)metal_macos() >= sizes[0], 0};
     if (strcmp(is, "NSProcessInfo") == 0)
@@ -296,7 +317,8 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
         else
             o->language = n[0];
     }
-    if (strcmp(is, "MTLDevice") == 0) return to_device(selector, n);
+    if (strcmp(selector, "device") == 0) return (Answer){(uintptr_t)device_of(o), 0};
+    if (strcmp(is, "MTLDevice") == 0) return to_device(o, selector, n);
     if (strcmp(is, "MTLLibrary") == 0) {
         Object *wanted = (Object *)(uintptr_t)n[0];
         if (!metal_must_be(wanted, "NSString", selector) || metal_fails(selector) ||
@@ -314,11 +336,10 @@ static Answer answer(Object *o, const char *selector, const uint64_t *n, const u
                                                       : 32),
                         0};
     if (strcmp(is, "MTLCommandQueue") == 0) {
-        if (strcmp(selector, "device") == 0) return (Answer){(uintptr_t)&metal_device, 0};
-        return (Answer){metal_fails(selector)
-                            ? 0
-                            : (uintptr_t)metal_autorelease(metal_make("MTLCommandBuffer")),
-                        0};
+        if (metal_fails(selector)) return (Answer){0, 0};
+        Object *commands = metal_make("MTLCommandBuffer");
+        commands->owner = metal_keep(o);
+        return (Answer){(uintptr_t)metal_autorelease(commands), 0};
     }
     if (strcmp(is, "MTLBuffer") == 0) {
         if (strcmp(selector, "contents") == 0 && metal_fails(selector)) return (Answer){0, 0};

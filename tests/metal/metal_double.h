@@ -12,6 +12,9 @@ typedef struct MetalDouble {
     int objects, pools; /* alive, with what holds the device; open */
     int keeps;          /* the last text that was compiled is not compiled again */
     int gpu_fails;      /* command buffers end with an error */
+    int slow;           /* they are done when one of them is waited for */
+    int two;            /* devices */
+    int alike;          /* they are objects of the same GPU */
     int family; /* of Apple's GPUs; 0: as METAL_DOUBLE_FAMILY of the environment says, else 7 */
     int width;  /* of simdgroups; 0: 32 */
     int most_threads; /* of pipelines; 0: 1024 */
@@ -24,7 +27,8 @@ typedef struct MetalDouble {
 } MetalDouble;
 MetalDouble *metal_double(void);
 
-/* The messages it takes, as Apple documents them: class, selector, types (metal_api.def). */
+/* The messages it takes, as Apple documents them: class, selector, types of the result and of arguments: @ object, * C string,
+ * Q unsigned 64 bits, q signed, B bool, d double, ^ pointer, v nothing; S an MTLSize (three Q), R an NSRange (two Q), C an unsigned byte. */
 typedef struct MetalDoubleMessage {
     const char *of, *selector, *types;
 } MetalDoubleMessage;

@@ -27,6 +27,7 @@ struct Object {
     unsigned used_count;
     int state,
         fast; /* command buffer: 0 open, 2 committed, 4 done, 5 failed; options: of math, 1 by default */
+    int fails;              /* command buffer */
     int encoding, borrowed; /* buffer: its memory is not freed */
     uint64_t language;
     double start, end;
@@ -34,7 +35,7 @@ struct Object {
 
 extern pthread_mutex_t metal_lock; /* taken by every message */
 extern MetalDouble metal_told;
-extern Object metal_device;
+extern Object metal_device, metal_second; /* the second one where a test has two (MetalDouble) */
 
 /* Remembers and prints the first misuse. */
 void metal_broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -51,6 +52,8 @@ int metal_fails(const char *selector);
 /* 0, and broken: it is of another class. */
 int metal_must_be(const Object *o, const char *is, const char *selector);
 void metal_set_error(uint64_t place, const char *text);
+/* All that was committed. */
+void metal_finish(void);
 
 /* Texts that stay compiled where a test asks for the same again and again (keeps). */
 int metal_is_kept(const MetalText *text);

@@ -459,7 +459,7 @@ static void test_illegal_address(void **state)
         "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered); a kernel that ran "
         "before has failed, and the device's context is lost with it: nothing runs on this device "
         "any "
-        "more in this process";
+        "more in this process; launched last and not seen done: fault";
     Setup s;
     aule_error *error = NULL;
     aule_buffer *buffer;
@@ -498,11 +498,59 @@ static void test_launch_failures(void **state)
         expect_error(status, &error, AULE_ERROR_DRIVER, rows[i].name);
         cuda_mock.fail[0] = 0;
         status = aule_device_synchronize(s.device, NULL, &error); /* it stays lost */
-        expect_error(status, &error, AULE_ERROR_DRIVER, "the device's context is lost with it");
+        expect_error(status, &error, AULE_ERROR_DRIVER,
+                     "this device any more in this process; launched last and not seen done: "
+                     "weigh, divide");
         cuda_close(&s);
         cuda_mock.modules = cuda_mock.buffers = cuda_mock.streams = 0; /* went with the context */
         assert_int_equal(cuda_mock.contexts, 0);
         cuda_mock_reset();
+    }
+}
+
+/* A failure that is told late names what was launched and not seen done, whatever stream it is told on; the artifact may be closed by then. */
+static void test_what_ran_before_a_failure(void **state)
+{
+    (void)state;
+    enum { NOTHING, ON_MINE, WAITED };
+    static const char lost[] = "context is lost with it: nothing runs on this device any more in "
+                               "this process";
+    for (int what = NOTHING; what <= WAITED; what++) {
+        Setup s;
+        MockContext context;
+        void *mine;
+        aule_event *event;
+        aule_error *error = NULL;
+        cuda_open(&s, "cuda", NULL);
+        assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
+        assert_int_equal(cuCtxSetCurrent(context), 0);
+        assert_int_equal(cuStreamCreate(&mine, 0), 0);
+        cuda_run(&s); /* on the device's own, which is waited for */
+        assert_int_equal(aule_device_synchronize(s.device, NULL, NULL), AULE_OK);
+        s.c->run.queue = mine;
+        if (what != NOTHING) cuda_run(&s);
+        assert_int_equal(aule_event_record(s.device, mine, &event, NULL), AULE_OK);
+        if (what == WAITED) assert_int_equal(aule_event_wait(event, NULL), AULE_OK);
+        if (what == ON_MINE)
+            assert_int_equal(aule_device_synchronize(s.device, NULL, NULL), AULE_OK);
+        aule_module_close(s.module);
+        s.module = NULL;
+        snprintf(cuda_mock.fail, sizeof cuda_mock.fail, "cuStreamSynchronize");
+        cuda_mock.code = 716;
+        const aule_status status = aule_device_synchronize(s.device, NULL, &error);
+        assert_int_equal(status, AULE_ERROR_DRIVER);
+        const char *said = strstr(aule_error_message(error), lost);
+        assert_non_null(said);
+        assert_string_equal(said + strlen(lost),
+                            what == ON_MINE ? "; launched last and not seen done: weigh, divide"
+                                            : "");
+        aule_error_free(error);
+        aule_event_free(event);
+        cuda_close(&s);
+        cuCtxSetCurrent(NULL);
+        cuda_mock_reset();
+        cuda_mock.modules = cuda_mock.buffers = cuda_mock.streams = cuda_mock.events =
+            cuda_mock.contexts = 0; /* went with the context */
     }
 }
 
@@ -596,6 +644,7 @@ int main(void)
         CUDA_TEST(test_run_errors),
         CUDA_TEST(test_illegal_address),
         CUDA_TEST(test_launch_failures),
+        CUDA_TEST(test_what_ran_before_a_failure),
         CUDA_TEST(test_each_function_fails),
         CUDA_TEST(test_threads),
         CUDA_TEST(test_a_device_is_mute),

@@ -320,6 +320,22 @@ static void test_streams(void **state)
     cuda_close(&s);
 }
 
+/* What a launch did is told by the wait for it, with the kernels that may have done it. */
+static void test_late_loss(void **state)
+{
+    (void)state;
+    Setup s;
+    aule_error *error = NULL;
+    open_hip(&s, "hip:0", "gfx942", first_code);
+    cuda_run(&s);
+    strcpy(cuda_mock.fail, "cuStreamSynchronize");
+    cuda_mock.code = 700;
+    expect_error(aule_device_synchronize(s.device, NULL, &error), &error, AULE_ERROR_DRIVER,
+                 "; launched last and not seen done: weigh, divide");
+    cuda_close(&s);
+    cuda_mock_reset();
+}
+
 static void test_loss(void **state)
 {
     (void)state;
@@ -328,12 +344,16 @@ static void test_loss(void **state)
     open_hip(&s, "hip:0", "gfx942", first_code);
     strcpy(cuda_mock.fail, "cuLaunchKernel");
     cuda_mock.code = 719;
+    cuda_mock.after = 1; /* the second of the run */
     aule_status status = aule_attention_run(s.attention, s.device, &s.c->call, &s.c->run, &error);
     expect_error(status, &error, AULE_ERROR_DRIVER,
                  "hip:0: hipModuleLaunchKernel: hipErrorLaunchFailure");
     cuda_mock.fail[0] = 0;
     status = aule_attention_run(s.attention, s.device, &s.c->call, &s.c->run, &error);
-    expect_error(status, &error, AULE_ERROR_DRIVER, "a kernel that ran before has failed");
+    expect_error(status, &error, AULE_ERROR_DRIVER,
+                 "a kernel that ran before has failed, and the device's context is lost with it: "
+                 "nothing runs on this device any more in this process; launched last and not seen "
+                 "done: weigh");
     cuda_close(&s);
     cuda_mock_reset(); /* what a lost context held went with it */
 }
@@ -354,6 +374,7 @@ int main(void)
         CUDA_TEST(test_failures),
         CUDA_TEST(test_streams),
         CUDA_TEST(test_loss),
+        CUDA_TEST(test_late_loss),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_remove_cache();

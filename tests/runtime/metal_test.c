@@ -3,8 +3,6 @@
 #include "metal_case.h"
 #include "metal_double.h"
 
-#include "../../runtime/backends/metal.h"
-
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,61 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-// clang-format off
-static const char code[] =
-    "#include <metal_stdlib>\n"
-    "using namespace metal;\n"
-    "struct sample_slots {\n"
-    "    device const float *q;\n    device const float *k;\n    device const float *v;\n    device const int *lengths;\n"
-    "    device const float *slope;\n    device float *o;\n    device float *lse;\n    device float *sums;\n"
-    "    long qs[4];\n    long ks[4];\n    long vs[4];\n    long os[4];\n    long ls[3];\n"
-    "    alignas(8) int H;\n    alignas(8) int Hk;\n    alignas(8) long T;\n    alignas(8) float scale;\n    alignas(8) int window;\n"
-    "    alignas(8) int flag;\n    alignas(8) long seed;\n    alignas(8) int present;\n    alignas(8) int S;\n"
-    "};\n"
-    "#define ARGS constant sample_slots &s [[buffer(0)]], threadgroup uchar *shared [[threadgroup(0)]], \\\n"
-    "    uint3 at [[threadgroup_position_in_grid]], uint3 grid_blocks [[threadgroups_per_grid]], \\\n"
-    "    uint simdgroup [[simdgroup_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]\n"
-    "[[max_total_threads_per_threadgroup(32)]] kernel void weigh(ARGS)\n"
-    "{\n"
-    "    if (lane != 0) return;\n"
-    "    const long x = at[0], y = at[1], z = at[2], head = y / (s.H / s.Hk);\n"
-    "    const long keys = s.lengths[z] < s.T ? s.lengths[z] : s.T;\n"
-    "    float sum = 0, acc[4] = {0, 0, 0, 0};\n"
-    "    for (long j = 0; j < keys; j++) {\n"
-    "        if (j - x >= s.window || x - j >= s.window) continue;\n"
-    "        float dot = 0;\n"
-    "        for (int d = 0; d < 8; d++)\n"
-    "            dot += s.q[z * s.qs[0] + y * s.qs[1] + x * s.qs[2] + d * s.qs[3]] *\n"
-    "                   s.k[z * s.ks[0] + head * s.ks[1] + j * s.ks[2] + d * s.ks[3]];\n"
-    "        const float weight = exp(dot * s.scale + s.slope[y]);\n"
-    "        sum += weight;\n"
-    "        for (int e = 0; e < 4; e++)\n"
-    "            acc[e] += weight * s.v[z * s.vs[0] + head * s.vs[1] + j * s.vs[2] + e * s.vs[3]];\n"
-    "    }\n"
-    "    s.sums[(z * s.H + y) * s.S + x] += sum;\n"
-    "    for (int e = 0; e < 4; e++) s.o[z * s.os[0] + y * s.os[1] + x * s.os[2] + e * s.os[3]] = acc[e];\n"
-    "    if (s.present) s.lse[z * s.ls[0] + y * s.ls[1] + x * s.ls[2]] = log(sum);\n"
-    "}\n"
-    "[[max_total_threads_per_threadgroup(32)]] kernel void divide(ARGS)\n"
-    "{\n"
-    "    if (lane != 0) return;\n"
-    "    const long x = at[0], y = at[1], z = at[2];\n"
-    "    const float sum = s.sums[(z * s.H + y) * s.S + x];\n"
-    "    for (int e = 0; e < 4; e++) {\n"
-    "        device float *o = &s.o[z * s.os[0] + y * s.os[1] + x * s.os[2] + e * s.os[3]];\n"
-    "        *o = sum > 0 ? *o / sum : 0;\n"
-    "    }\n"
-    "}\n";
-// clang-format on
-
 /* The sample's module with MSL instead of PTX. */
 static CaseModule sample;
 static aule_launch_v1 launches[2];
 
 /* The same with a word in its comment that the backend takes for matrices. */
-static char with_matrices[sizeof code + 32];
+static char with_matrices[sizeof metal_case_code + 32];
 
-static void make_module(void) { metal_case_module(&sample, launches, code); }
+static void make_module(void) { metal_case_module(&sample, launches, metal_case_code); }
 
 typedef OnDevice Setup;
 
@@ -105,13 +56,6 @@ static int files_with(const char *word, bool remove)
     return count;
 }
 
-static void expect_nothing_left(void)
-{
-    assert_string_equal(metal_double()->broken, "");
-    assert_int_equal(metal_double()->objects, 0);
-    assert_int_equal(metal_double()->pools, 0);
-}
-
 static void test_result(void **state)
 {
     (void)state;
@@ -121,7 +65,7 @@ static void test_result(void **state)
     if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
     assert_true(case_is_right(s.c));
     close_case(&s);
-    expect_nothing_left();
+    metal_case_nothing_left();
 }
 
 /* ---- threads */
@@ -155,7 +99,7 @@ static void test_threads(void **state)
         assert_int_equal(pthread_create(&workers[n].thread, NULL, run_often, &workers[n]), 0);
     for (int n = 0; n < THREADS; n++) pthread_join(workers[n].thread, NULL);
     for (int n = 0; n < THREADS; n++) assert_true(workers[n].right);
-    expect_nothing_left();
+    metal_case_nothing_left();
 }
 
 /* From the end of one event to the begin of the other: the command buffers between them, a microsecond each of the double's. */
@@ -171,7 +115,7 @@ static void test_elapsed(void **state)
     assert_int_equal(aule_event_elapsed(s.last, s.last, &nanoseconds, NULL), AULE_OK);
     assert_int_equal(nanoseconds, 0);
     close_case(&s);
-    expect_nothing_left();
+    metal_case_nothing_left();
 }
 
 /* ---- matrices: the device is asked where their elements are */
@@ -188,8 +132,8 @@ static void use_code(const char *text)
 
 static void use_matrices(bool use)
 {
-    snprintf(with_matrices, sizeof with_matrices, "// thread_elements()\n%s", code);
-    use_code(use ? with_matrices : code);
+    snprintf(with_matrices, sizeof with_matrices, "// thread_elements()\n%s", metal_case_code);
+    use_code(use ? with_matrices : metal_case_code);
 }
 
 /* What is said of calls that a message does not name. */
@@ -263,7 +207,7 @@ static void fail_in_turn(bool kept)
         aule_error_free(error);
         m->fail_at = 0;
         close_case(&s);
-        expect_nothing_left();
+        metal_case_nothing_left();
     }
     /* seven buffers, each with its bytes; a library, two kernels, five command buffers */
     assert_true(n > 30 && silent >= (kept ? 6 : 9));
@@ -291,7 +235,7 @@ static void test_no_memory(void **state)
                  "no buffer of 1048576 bytes, the device's working set is 8589934592 at most");
     m->fail_at = 0;
     aule_device_close(device);
-    expect_nothing_left();
+    metal_case_nothing_left();
 }
 
 /* ---- machine code, on disk */
@@ -356,7 +300,7 @@ static void test_matrices(void **state)
     aule_plan_free(again);
     metal_double()->turned = 0;
     close_case(&s);
-    expect_nothing_left();
+    metal_case_nothing_left();
     use_matrices(false);
 }
 
@@ -404,26 +348,7 @@ static void test_host_memory(void **state)
     expect_host(cpu, memory, page, AULE_ERROR_UNSUPPORTED, "is no buffer on cpu");
     aule_device_close(cpu);
     free(memory);
-    expect_nothing_left();
-}
-
-/* A device that a plan runs on again after a launch failed on it. */
-static void test_a_failed_launch_is_told_once(void **state)
-{
-    (void)state;
-    Setup s;
-    aule_error *error = NULL;
-    open_case(&s);
-    if (run_all(&s, &error)) fail_msg("%s", aule_error_message(error));
-    metal_double()->gpu_fails = 1;
-    assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
-    expect_error(aule_device_synchronize(s.device, NULL, &error), &error, AULE_ERROR_DRIVER,
-                 "a command buffer failed");
-    metal_double()->gpu_fails = 0;
-    assert_int_equal(aule_plan_run(s.plan, &s.c->run, &error), AULE_OK);
-    assert_int_equal(aule_device_synchronize(s.device, NULL, &error), AULE_OK);
-    close_case(&s);
-    expect_nothing_left();
+    metal_case_nothing_left();
 }
 
 static void expect_refused(int *what, int value, aule_status status, const char *text)
@@ -435,7 +360,7 @@ static void expect_refused(int *what, int value, aule_status status, const char 
     expect_error(run_all(&s, &error), &error, status, text);
     *what = 0;
     close_case(&s);
-    expect_nothing_left();
+    metal_case_nothing_left();
 }
 
 /* What the compiler complains of is told with the schedule, the kernel and the script's line, where the text has lines. */
@@ -454,14 +379,15 @@ static void test_code_that_is_not_taken(void **state)
          "metal:0: newLibraryWithSource of 'rows sm_80', in weigh, of <std>:13: "},
         {"#define ARGS", "#error text\n", "metal:0: newLibraryWithSource of 'rows sm_80': "},
     };
-    char text[sizeof code + 128];
+    char text[sizeof metal_case_code + 128];
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const char *at = strstr(code, cases[n].before);
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - code), code, cases[n].mistake, at);
+        const char *at = strstr(metal_case_code, cases[n].before);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - metal_case_code), metal_case_code,
+                 cases[n].mistake, at);
         use_code(text);
         expect_refused(&(int){0}, 0, AULE_ERROR_BUILD, cases[n].said);
     }
-    use_code(code);
+    use_code(metal_case_code);
 }
 
 /* Elements elsewhere: code with matrices is refused by name, other code runs. */
@@ -522,102 +448,6 @@ static void test_devices_that_cannot(void **state)
                    "weigh has blocks of 32 x 1 x 1 threads, its registers leave room for 16");
 }
 
-/* ---- queues and command buffers of the caller's */
-
-typedef struct Caller {
-    MetalApi m;
-    MetalId all, device, queue, commands;
-    Setup s;
-} Caller;
-
-static void begin_caller(Caller *c, uint32_t kind)
-{
-    AuText why = {.memory = rt_memory(NULL)};
-    open_case(&c->s);
-    assert_true(rt_metal_begin(&c->m, &why));
-    c->all = c->m.MTLCopyAllDevices();
-    c->device = METAL_CALL(&c->m, MetalId, (MetalId, MetalSel, uint64_t), c->all, object_at, 0);
-    c->queue = METAL_GET(&c->m, MetalId, c->device, new_queue);
-    const aule_device_options options = {
-        .struct_size = sizeof options, .queue_kind = kind, .context = c->device};
-    assert_int_equal(aule_device_open("metal:0", &options, &c->s.device, NULL), AULE_OK);
-    assert_int_equal(
-        case_place(c->s.c, c->s.device, FORWARD_TENSORS, c->s.buffers, &c->s.workspace, NULL),
-        AULE_OK);
-    assert_int_equal(aule_plan_new(aule_module_attention(c->s.module, 0), c->s.device,
-                                   &c->s.c->call, &c->s.plan, NULL),
-                     AULE_OK);
-}
-
-static void end_caller(Caller *c)
-{
-    METAL_GET(&c->m, void, c->queue, release);
-    METAL_GET(&c->m, void, c->all, release);
-    close_case(&c->s);
-    expect_nothing_left();
-}
-
-static void test_queue_of_the_caller(void **state)
-{
-    Caller c;
-    (void)state;
-    begin_caller(&c, AULE_QUEUE_DEFAULT);
-    c.s.c->run.queue = c.queue;
-    assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
-    assert_int_equal(aule_device_synchronize(c.s.device, c.queue, NULL), AULE_OK);
-    assert_int_equal(case_fetch(c.s.c, FORWARD_TENSORS, c.s.buffers, NULL), AULE_OK);
-    assert_true(case_is_right(c.s.c));
-    end_caller(&c);
-}
-
-/* Two runs and what the caller puts between them are one command buffer, which nobody but the caller commits. */
-static void test_commands_of_the_caller(void **state)
-{
-    Caller c;
-    aule_error *error = NULL;
-    aule_event *event = NULL;
-    (void)state;
-    begin_caller(&c, AULE_QUEUE_RECORDED);
-    void *pool = c.m.objc_autoreleasePoolPush();
-    c.s.c->run.queue = c.commands = METAL_GET(&c.m, MetalId, c.queue, commands);
-    for (int n = 0; n < 2; n++) {
-        assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
-        METAL_GET(&c.m, void, METAL_GET(&c.m, MetalId, c.commands, compute), end);
-    }
-    expect_error(aule_device_synchronize(c.s.device, c.commands, &error), &error,
-                 AULE_ERROR_UNSUPPORTED, "a command buffer of the caller's cannot be waited for");
-    expect_error(aule_event_record(c.s.device, c.commands, &event, &error), &error,
-                 AULE_ERROR_UNSUPPORTED, "no event can be recorded in a command buffer");
-    METAL_GET(&c.m, void, c.commands, commit);
-    METAL_GET(&c.m, void, c.commands, wait);
-    assert_int_equal(METAL_GET(&c.m, uint64_t, c.commands, status), METAL_STATUS_COMPLETED);
-    expect_error(aule_plan_run(c.s.plan, &c.s.c->run, &error), &error, AULE_ERROR_USAGE,
-                 "the caller's command buffer is committed");
-    c.m.objc_autoreleasePoolPop(pool);
-    assert_int_equal(case_fetch(c.s.c, FORWARD_TENSORS, c.s.buffers, NULL), AULE_OK);
-    assert_true(case_is_right(c.s.c));
-    /* copies and what names no queue go on the device's own */
-    c.s.c->run.queue = NULL;
-    case_forget(c.s.c);
-    assert_int_equal(aule_plan_run(c.s.plan, &c.s.c->run, NULL), AULE_OK);
-    assert_int_equal(aule_device_synchronize(c.s.device, NULL, NULL), AULE_OK);
-    assert_int_equal(case_fetch(c.s.c, FORWARD_TENSORS, c.s.buffers, NULL), AULE_OK);
-    assert_true(case_is_right(c.s.c));
-    end_caller(&c);
-}
-
-static void test_kinds_of_queues(void **state)
-{
-    aule_error *error = NULL;
-    aule_device *device = NULL;
-    const aule_device_options options = {.struct_size = sizeof options,
-                                         .queue_kind = AULE_QUEUE_COMMANDS};
-    (void)state;
-    expect_error(aule_device_open("metal:0", &options, &device, &error), &error, AULE_ERROR_USAGE,
-                 "metal has 0 (MTLCommandQueue) and AULE_QUEUE_RECORDED (MTLCommandBuffer)");
-    expect_nothing_left();
-}
-
 /* What Metal would end the process for is refused before an encoder has it. */
 static void test_launches_beyond_limits(void **state)
 {
@@ -643,12 +473,8 @@ int main(void)
         cmocka_unit_test(test_every_call_fails_in_turn),
         cmocka_unit_test(test_archives_are_kept),
         cmocka_unit_test(test_host_memory),
-        cmocka_unit_test(test_a_failed_launch_is_told_once),
         cmocka_unit_test(test_devices_that_cannot),
         cmocka_unit_test(test_launches_beyond_limits),
-        cmocka_unit_test(test_queue_of_the_caller),
-        cmocka_unit_test(test_commands_of_the_caller),
-        cmocka_unit_test(test_kinds_of_queues),
         cmocka_unit_test(test_languages),
         cmocka_unit_test(test_families),
         cmocka_unit_test(test_matrices),

@@ -38,6 +38,8 @@ static Cell mfma32_c(int l, int v) { return (Cell){l % 32, 8 * (v / 4) + 4 * (l 
 static Cell mfma16_a(int l, int v) { return (Cell){l % 16, 4 * (l / 16) + v}; }
 static Cell mfma16_b(int l, int v) { return (Cell){4 * (l / 16) + v, l % 16}; }
 static Cell bf4_a(int l, int v) { return (Cell){l % 32, 2 * (l / 32) + v}; }
+static Cell bf8_a(int l, int v) { return (Cell){l % 16, 2 * (l / 16) + v}; }
+static Cell bf8_b(int l, int v) { return (Cell){2 * (l / 16) + v, l % 16}; }
 static Cell k16_b(int l, int v) { return (Cell){8 * (l / 32) + v, l % 32}; }
 static Cell wmma11_a(int l, int v) { return (Cell){l % 16, v}; }
 /* The instruction's columns are 2 v + half; ours have the half as their third bit. */
@@ -65,6 +67,8 @@ static const struct {
     {"mfma32x32x8", TILE_A, 4, mfma32_a}, {"mfma32x32x8", TILE_B, 4, mfma32_b}, {"mfma32x32x8", TILE_C, 16, mfma32_c},
     {"mfma16x16x16", TILE_A, 4, mfma16_a}, {"mfma16x16x16", TILE_B, 4, mfma16_b}, {"mfma16x16x16", TILE_C, 4, mfma16_a},
     {"mfma32x32x4bf", TILE_A, 2, bf4_a},  {"mfma32x32x4bf", TILE_C, 16, mfma32_c}, {"mfma32x32x16", TILE_B, 8, k16_b},
+    {"mfma16x16x8bf", TILE_A, 2, bf8_a},  {"mfma16x16x8bf", TILE_B, 2, bf8_b},  {"mfma16x16x8bf", TILE_C, 4, mfma16_a},
+    {"mfma16x16x16f16", TILE_A, 4, mfma16_a}, {"mfma16x16x16f16", TILE_B, 4, mfma16_b}, {"mfma16x16x16f16", TILE_C, 4, mfma16_a},
     {"wmma11", TILE_A, 16, wmma11_a},     {"wmma11", TILE_B, 16, wmma11_b},     {"wmma11", TILE_C, 8, wmma11_c},
     {"wmma12", TILE_A, 8, wmma12_a},      {"wmma12", TILE_B, 8, wmma12_b},      {"wmma12", TILE_C, 8, wmma12_c},
     {"simdgroup8", TILE_A, 2, simdgroup}, {"simdgroup8", TILE_B, 2, simdgroup}, {"simdgroup8", TILE_C, 2, simdgroup},
@@ -165,12 +169,13 @@ static void test_accumulators_as_operands(void **state)
         AuTileUse use;
         bool memory, registers;
     } facts[] = {
-        {"mma1688", TILE_A, true, true},      {"mma16816", TILE_A, true, true},
-        {"mma1688tf32", TILE_A, true, true},  {"mma884", TILE_A, false, false},
-        {"wgmma", TILE_A, true, true},        {"mfma32x32x8", TILE_A, true, true},
-        {"mfma16x16x16", TILE_A, true, true}, {"wmma12", TILE_A, true, true},
-        {"wmma11", TILE_A, false, false},     {"simdgroup8", TILE_A, true, true},
-        {"dpas", TILE_A, true, true},         {"fma32", TILE_B, true, true},
+        {"mma1688", TILE_A, true, true},       {"mma16816", TILE_A, true, true},
+        {"mma1688tf32", TILE_A, true, true},   {"mma884", TILE_A, false, false},
+        {"wgmma", TILE_A, true, true},         {"mfma32x32x8", TILE_A, true, true},
+        {"mfma16x16x8bf", TILE_A, true, true}, {"mfma16x16x16f16", TILE_A, true, true},
+        {"mfma16x16x16", TILE_A, true, true},  {"wmma12", TILE_A, true, true},
+        {"wmma11", TILE_A, false, false},      {"simdgroup8", TILE_A, true, true},
+        {"dpas", TILE_A, true, true},          {"fma32", TILE_B, true, true},
         {"dot2", TILE_B, true, true},
     };
     AuArena *arena = au_arena_new(NULL);
@@ -180,7 +185,8 @@ static void test_accumulators_as_operands(void **state)
         const AuTilePlaces *c = tile_atom_places(arena, atom, TILE_C, first ? 1 : 0, 32);
         const AuTilePlaces *other =
             tile_atom_places(arena, atom, first ? TILE_B : TILE_A, first ? 0 : 1, 32);
-        if (strcmp(facts[n].atom, "wmma12") == 0 || strcmp(facts[n].atom, "mma1688tf32") == 0)
+        if (strcmp(facts[n].atom, "wmma12") == 0 || strcmp(facts[n].atom, "mma1688tf32") == 0 ||
+            strcmp(facts[n].atom, "mfma16x16x8bf") == 0)
             other = c; /* loaded in the order of the weights */
         assert_int_equal(tile_contraction_matches(atom, first ? c : NULL, first ? NULL : c, 32),
                          facts[n].memory);
