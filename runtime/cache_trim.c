@@ -1,7 +1,7 @@
 /* cache_trim.c - how much the cache holds, and what goes when it is too much. Processes need not agree: a file that another one took away
  * is as good as one that this one did, and who has a file open keeps it. */
 #include "cache.h"
-#include "platform.h"
+#include "platform/platform.h"
 
 #include <dirent.h>
 #include <errno.h>

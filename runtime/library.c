@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
-#include "platform.h"
+#include "platform/platform.h"
 
 /* By the loader if it takes files for that machine; tests have all of them read. */
 static bool is_loaded(const AuElfLibrary *found)

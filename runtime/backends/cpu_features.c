@@ -1,7 +1,7 @@
 #include "cpu_features.h"
 
 #include "../descriptor.h"
-#include "../platform.h"
+#include "../platform/platform.h"
 
 #if defined(__x86_64__)
 

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-#include "../platform.h"
+#include "../platform/platform.h"
 
 /* A grid that is being run. Lives on its caller's stack: nobody may look at it once it is out of the list and [workers] is 0. */
 typedef struct Job {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "place.h"
+#include "platform/place.h"
 
 static const char file_name[] = AULE_COMPILER;
 

@@ -1,4 +1,4 @@
-/* platform_macos.c - see platform.h: macOS. Compiled and linked by tests (tests/macos), never run on a Mac. */
+/* macos.c - see platform.h: macOS. Compiled and linked by tests (tests/macos), never run on a Mac. */
 #include "platform.h"
 
 #include <pthread.h>

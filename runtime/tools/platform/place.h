@@ -1,4 +1,4 @@
-/* place.h - where the running program lies: place_linux.c or place_macos.c (meson.build). */
+/* place.h - where the running program lies: linux.c or macos.c (meson.build). */
 #ifndef AU_TOOLS_PLACE_H
 #define AU_TOOLS_PLACE_H
 

@@ -1,4 +1,4 @@
-/* platform.h - what systems do each in a way of its own: one file a system, platform_linux.c or platform_macos.c (meson.build). */
+/* platform.h - what systems do each in a way of its own: one file a system, linux.c or macos.c (meson.build). */
 #ifndef AU_RUNTIME_PLATFORM_H
 #define AU_RUNTIME_PLATFORM_H
 
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "segments.h"
+#include "../segments.h"
 
 /* Processors that the process may use. */
 uint32_t rt_usable_cores(void);

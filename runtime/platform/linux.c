@@ -1,4 +1,4 @@
-/* platform_linux.c - see platform.h: Linux. */
+/* linux.c - see platform.h: Linux. */
 #include "platform.h"
 
 #include <dlfcn.h>
