@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# common.sh - what the tools share; sourced, not run. Everything that they make is in folders build*/ of the checkout.
+# common.sh - what the tools share; sourced, not run; for bash from 3.2 on, which Macs have. Everything that they make is in folders build*/ of the checkout.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck disable=SC2034  # for those who source this
 build=$root/build devices=$root/build-devices # the release build; OpenCL devices from PyPI
@@ -7,6 +7,8 @@ build=$root/build devices=$root/build-devices # the release build; OpenCL device
 packages=$root/build-packages # Python packages from PyPI
 logs=$root/build-logs
 mkdir -p "$logs"
+# Meson and Ninja of their own, where the system has none (tools/setup-mac).
+if [ -d "$root/build-tools/bin" ]; then PATH=$root/build-tools/bin:$PATH; fi
 
 say() { printf '\n== %s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
@@ -46,10 +48,10 @@ configure_in() {
     if [ -e "$dir/build.ninja" ] && ! ninja -C "$dir" build.ninja >/dev/null 2>&1; then rm -rf "$dir"; fi
     if [ ! -e "$dir/build.ninja" ]; then
         rm -rf "$dir"
-        local log linker
+        local log option linker=()
         log=$logs/$(basename "$dir").log
-        mapfile -t linker < <(fast_linker)
-        "$meson" setup "$dir" "$root" "${linker[@]}" "$@" >"$log" 2>&1 || {
+        while IFS= read -r option; do linker+=("$option"); done < <(fast_linker)
+        "$meson" setup "$dir" "$root" ${linker[@]+"${linker[@]}"} "$@" >"$log" 2>&1 || {
             cat "$log" >&2
             die "meson setup $dir failed"
         }
