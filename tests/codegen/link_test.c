@@ -343,7 +343,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_objects_need_nothing),
                                        cmocka_unit_test(test_library),
                                        cmocka_unit_test(test_data_library),
-                                       cmocka_unit_test(test_data_library),
                                        cmocka_unit_test(test_faults_are_diagnostics),
                                        cmocka_unit_test(test_texts_explain_themselves),
                                        cmocka_unit_test(test_tiles_stay_in_registers),
