@@ -74,8 +74,12 @@ extern const AuTarget
 /* targets.c. Generators of one target, whose code is of different formats, have the same name. */
 const AuTarget *const *au_targets(uint32_t *count);
 const AuTarget *au_target(const char *name); /* the first one; NULL: unknown */
+/* Is it one that this build lacks, since it was made without LLVM? */
+bool au_target_needs_llvm(const char *name);
+/* The machine of objects that hold no code; NULL: this build makes no objects. */
+const AuArch *au_object_arch(void);
 
-/* ---- host objects and shared libraries (codegen/llvm/link.c) */
+/* ---- artifacts: data alone (codegen/elf.c); host objects and shared libraries (codegen/llvm/link.c, or codegen/without_llvm.c) */
 
 /* A constant image: bytes with addresses in them, to become the artifact's data. */
 typedef struct AuImageFix {
@@ -89,6 +93,10 @@ typedef struct AuImage {
     const AuImageFix *fixes;
     uint32_t fix_count;
 } AuImage;
+bool au_image_is_sound(AuDiags *diags, const AuImage *image);
+/* An image without functions as a shared library that exports [symbol]. */
+bool au_data_library(AuArena *arena, AuDiags *diags, const AuImage *image, const char *symbol,
+                     AuBlob *out);
 /* An object file for [arch] of the cpu target that defines [symbol] (exported, read-only data) with
  * the image's content. */
 bool au_image_object(AuArena *arena, AuDiags *diags, const AuImage *image, const char *symbol,

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aule/aulec.h"
+
 static const double error_bound = 5e-6;
 enum { LARGEST_PATH = 4096 };
 
@@ -168,11 +170,22 @@ static bool has_device(const Demo *d, const char *backend)
     return false;
 }
 
+/* A compiler that was built without LLVM has no architecture of processors. */
+static bool compiles_for_processors(const Demo *d)
+{
+    for (size_t n = 0; n < aule_device_list_count(d->devices); n++) {
+        const aule_device_info *info = aule_device_list_get(d->devices, n);
+        if (strcmp(info->backend, "cpu") == 0 && aulec_best_arch("cpu", info->features, "f32"))
+            return true;
+    }
+    return false;
+}
+
 /* What is not compiled unless asked for is asked for where there is such a device. */
 static const char *targets_of(const Demo *d, char targets[64])
 {
     static const char *const asked[] = {"cuda", "hip", "levelzero", "metal", "vulkan"};
-    strcpy(targets, "cpu,opencl");
+    strcpy(targets, compiles_for_processors(d) ? "cpu,opencl" : "opencl");
     for (size_t n = 0; n < sizeof asked / sizeof *asked; n++)
         if (has_device(d, asked[n])) strcat(strcat(targets, ","), asked[n]);
     return targets;

@@ -111,7 +111,7 @@ typedef struct Head {
     uint64_t count;
     AuSum sum;
 } Head;
-static const char magic[8] = "aulekept";
+static const char magic[] = "aulekept"; /* without its end */
 enum { MOST = 1 << 28 };
 
 static bool read_all(int file, void *to, size_t count)
@@ -142,7 +142,7 @@ static void *read_file(AuHeap memory, int file, size_t *count)
     struct stat facts;
     if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid())
         return NULL;
-    if (!read_all(file, &head, sizeof head) || memcmp(head.magic, magic, sizeof magic) != 0 ||
+    if (!read_all(file, &head, sizeof head) || memcmp(head.magic, magic, sizeof head.magic) != 0 ||
         head.count == 0 || head.count > MOST || (uint64_t)facts.st_size != sizeof head + head.count)
         return NULL;
     void *bytes = rt_alloc(memory, (size_t)head.count);
@@ -176,7 +176,7 @@ void rt_cache_write(AuHeap memory, const char *name, const void *bytes, size_t c
     AuText beside = {.memory = memory};
     int folder = count > 0 && count <= MOST ? open_folder(memory) : -1;
     if (folder < 0) return;
-    memcpy(head.magic, magic, sizeof magic);
+    memcpy(head.magic, magic, sizeof head.magic);
     add_beside(&beside, name);
     int file = beside.failed ? -1
                              : openat(folder, rt_text_str(&beside),

@@ -1,6 +1,7 @@
 /* cache_trim.c - how much the cache holds, and what goes when it is too much. Processes need not agree: a file that another one took away
  * is as good as one that this one did, and who has a file open keeps it. */
 #include "cache.h"
+#include "platform/platform.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -65,7 +66,7 @@ static bool read_entry(int folder, const char *name, Kept *kept)
         return false;
     strcpy(kept->name, name);
     kept->bytes = (uint64_t)facts.st_size;
-    kept->used = facts.st_mtim;
+    kept->used = rt_change_time(&facts);
     return true;
 }
 

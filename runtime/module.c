@@ -1,13 +1,8 @@
 #include "module.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "descriptor.h"
-#include "sofile.h"
 
 static const char symbol[] = "aule_module_v1";
 
@@ -77,8 +72,7 @@ void rt_module_release(aule_module *module)
 {
     if (atomic_fetch_sub_explicit(&module->users, 1, memory_order_acq_rel) != 1) return;
     unload_programs(module);
-    if (module->library) dlclose(module->library);
-    if (module->file >= 0) close(module->file);
+    rt_library_close(&module->library);
     pthread_mutex_destroy(&module->lock);
     rt_free(module->attentions);
     rt_free(module);
@@ -105,7 +99,7 @@ static aule_status make_module(const aule_module_v1 *descriptor, const AuSegment
     made->memory = sink.memory;
     atomic_init(&made->users, 1);
     made->descriptor = descriptor;
-    made->file = -1;
+    made->library.file = -1;
     made->attentions = attentions;
     for (uint32_t i = 0; i < descriptor->attention_count; i++)
         attentions[i] = (aule_attention){made, rt_attention(descriptor, i)};
@@ -125,47 +119,6 @@ aule_status aule_module_from(const aule_module_v1 *descriptor, const aule_option
     return make_module(descriptor, NULL, "the descriptor", module, sink);
 }
 
-/* The loader knows libraries by name: by its path it would return what it loaded before, if the file was replaced meanwhile. The name
- * of an open descriptor stands for the very file that was checked; but the loader also remembers every name under which it was asked
- * for a file that it has already, for as long as it has it, and descriptors are numbered again. So the time is spelled into the name, in
- * dots and slashes, which change nothing in a path. */
-static void *load_library(const char *path, int file)
-{
-    char name[192] = "/proc/self/fd";
-    size_t length = strlen(name);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t stamp = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    for (; stamp; stamp >>= 1, length += 2) memcpy(name + length, stamp & 1 ? "/." : "//", 2);
-    snprintf(name + length, sizeof name - length, "/%d", file);
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library || access(name, R_OK) == 0) return library;
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL); /* no /proc here */
-}
-
-static aule_status open_library(const char *path, int file, aule_module **module, AuSink sink)
-{
-    void *library = load_library(path, file);
-    if (!library) {
-        const char *cause = dlerror();
-        return rt_fail(sink, AULE_ERROR_ARTIFACT, "%s: cannot be loaded: %s", path,
-                       cause ? cause : "no cause given");
-    }
-    const aule_module_v1 *descriptor = dlsym(library, symbol);
-    AuSegments segments;
-    rt_find_segments(descriptor, &segments);
-    aule_status status =
-        descriptor ? make_module(descriptor, &segments, path, module, sink)
-                   : rt_fail(sink, AULE_ERROR_ARTIFACT,
-                             "%s: not an aule artifact: a shared library without the symbol %s",
-                             path, symbol);
-    if (status)
-        dlclose(library);
-    else
-        (*module)->library = library;
-    return status;
-}
-
 aule_status aule_module_open(const char *path, const aule_options *options, aule_module **module,
                              aule_error **error)
 {
@@ -175,15 +128,22 @@ aule_status aule_module_open(const char *path, const aule_options *options, aule
     if (!path || !module)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_module_open: path and module must not be NULL");
-    int file = -1;
-    status = rt_open_library(path, symbol, &file, sink);
+    AuLibrary library;
+    AuSegments segments;
+    const aule_module_v1 *descriptor = NULL;
+    aule_module *made = NULL;
+    status = rt_library_open(path, symbol, &library, &descriptor, &segments, sink);
     if (status) return status;
-    status = open_library(path, file, module, sink);
-    if (status)
-        close(file);
-    else
-        (*module)->file = file;
-    return status;
+    status = make_module(descriptor, &segments, path, &made, sink);
+    if (!status) status = rt_library_seal(&library, descriptor, sink);
+    if (status) {
+        aule_module_close(made);
+        rt_library_close(&library);
+        return status;
+    }
+    made->library = library;
+    *module = made;
+    return AULE_OK;
 }
 
 /* ---- looking in */

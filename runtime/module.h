@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "device.h"
+#include "library.h"
 
 /* One variant's code on one device. */
 typedef struct AuProgram {
@@ -24,8 +25,7 @@ struct aule_module {
     AuHeap memory;
     atomic_uint users;
     const aule_module_v1 *descriptor;
-    void *library; /* dlopen's; NULL: the descriptor is the caller's */
-    int file;      /* -1: none */
+    AuLibrary library; /* nothing where the descriptor is the caller's */
     aule_attention *attentions;
     pthread_mutex_t lock; /* of programs */
     AuProgram *programs;

@@ -1,40 +1,7 @@
-/* segments.c - see segments.h. Segments are those of the loader's own list, which has the program headers of all that it loaded. */
+/* segments.c - see segments.h. */
 #include "segments.h"
 
-#include <link.h>
 #include <string.h>
-
-typedef struct Search {
-    uintptr_t address;
-    AuSegments *segments;
-} Search;
-
-static int look(struct dl_phdr_info *info, size_t bytes, void *user)
-{
-    const Search *s = user;
-    AuSegments found = {.count = 0};
-    bool has = false;
-    (void)bytes;
-    for (uint32_t n = 0; n < info->dlpi_phnum; n++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[n];
-        const uintptr_t begin = info->dlpi_addr + p->p_vaddr, end = begin + p->p_memsz;
-        if (p->p_type != PT_LOAD || !(p->p_flags & PF_R) || end < begin) continue;
-        has |= s->address >= begin && s->address < end;
-        if (found.count == AU_SEGMENTS_MOST) continue;
-        found.of[found.count].begin = begin;
-        found.of[found.count].end = end;
-        found.of[found.count++].runs = (p->p_flags & PF_X) != 0;
-    }
-    if (has) *s->segments = found;
-    return has;
-}
-
-void rt_find_segments(const void *address, AuSegments *segments)
-{
-    Search search = {(uintptr_t)address, segments};
-    *segments = (AuSegments){.count = 0};
-    dl_iterate_phdr(look, &search);
-}
 
 /* How many bytes follow, the one there too, in the segment that has it; 0: none has. */
 static uintptr_t bytes_from(const AuSegments *segments, uintptr_t at, bool runs)

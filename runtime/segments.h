@@ -16,9 +16,6 @@ typedef struct AuSegments {
     uint32_t count;
 } AuSegments;
 
-/* The segments of the library that has this address; none if no library has. */
-void rt_find_segments(const void *address, AuSegments *segments);
-
 /* Are there so many bytes from there on? NULL has everything. */
 bool rt_is_loaded(const AuSegments *segments, const void *at, uint64_t bytes);
 /* Is it a text, with its end? */

@@ -22,11 +22,19 @@ static bool has_features(const aule_device_info *info, const char *features)
     return !next_missing(info, &features, &length);
 }
 
+/* Host kernels of an artifact that was read as data cannot be called (library.h). */
+static bool is_callable(const aule_variant_v1 *variant)
+{
+    return variant->code_format != AULE_CODE_HOST || !variant->launch_count ||
+           rt_launch(variant, 0)->host;
+}
+
 /* As AuBackend.rank_arch; -1 also where features are missing. */
 static int rank_device(const aule_variant_v1 *variant, const AuBackend *backend,
                        const aule_device_info *info)
 {
-    if (strcmp(variant->target, backend->name) != 0 || !has_features(info, variant->features))
+    if (strcmp(variant->target, backend->name) != 0 || !is_callable(variant) ||
+        !has_features(info, variant->features))
         return -1;
     return backend->rank_arch ? backend->rank_arch(info, variant->arch) : 0;
 }
@@ -162,7 +170,10 @@ static void add_what_there_is(AuText *text, const aule_attention_v1 *a, const ch
         }
         rt_text_add(text, "%s", shown++ ? ", " : "");
         rt_variant_text(text, a, v);
-        if (!other && !has_features(info, v->features))
+        if (!other && !is_callable(v))
+            rt_text_add(text, " (functions for a loader of Linux on such a processor; here "
+                              "the artifact was read as data)");
+        else if (!other && !has_features(info, v->features))
             add_missing(text, backend, info, v->features);
         else if (!other && backend->refuses && backend->refuses(v->arch))
             rt_text_add(text, " (%s)", backend->refuses(v->arch));

@@ -1,12 +1,20 @@
 # shellcheck shell=bash
-# common.sh - what the tools share; sourced, not run. Everything that they make is in folders build*/ of the checkout.
+# common.sh - what the tools share; sourced, not run; for bash from 3.2 on, which Macs have. Everything that they make is in folders build*/ of the checkout.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck disable=SC2034  # for those who source this
 build=$root/build devices=$root/build-devices # the release build; OpenCL devices from PyPI
+# What is not said to Meson. A Mac has no LLVM (docs/install.md), and its compilers are not those that warnings were looked at with.
+build_options=()
+if [ "$(uname)" = Darwin ]; then
+    build=$root/build-mac
+    build_options=(-Dllvm=none -Dtests=false -Ddevice_suite=true -Dwerror=false)
+fi
 # shellcheck disable=SC2034
 packages=$root/build-packages # Python packages from PyPI
 logs=$root/build-logs
 mkdir -p "$logs"
+# Meson and Ninja of their own, where the system has none (tools/setup-mac).
+if [ -d "$root/build-tools/bin" ]; then PATH=$root/build-tools/bin:$PATH; fi
 
 say() { printf '\n== %s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
@@ -46,10 +54,10 @@ configure_in() {
     if [ -e "$dir/build.ninja" ] && ! ninja -C "$dir" build.ninja >/dev/null 2>&1; then rm -rf "$dir"; fi
     if [ ! -e "$dir/build.ninja" ]; then
         rm -rf "$dir"
-        local log linker
+        local log option linker=()
         log=$logs/$(basename "$dir").log
-        mapfile -t linker < <(fast_linker)
-        "$meson" setup "$dir" "$root" "${linker[@]}" "$@" >"$log" 2>&1 || {
+        while IFS= read -r option; do linker+=("$option"); done < <(fast_linker)
+        "$meson" setup "$dir" "$root" ${linker[@]+"${linker[@]}"} ${build_options[@]+"${build_options[@]}"} "$@" >"$log" 2>&1 || {
             cat "$log" >&2
             die "meson setup $dir failed"
         }

@@ -78,26 +78,11 @@ static void define_image(AuArena *arena, const LlvmUnit *unit, const AuImage *im
     LLVMSetAlignment(self, 64);
 }
 
-static bool is_sound(AuDiags *diags, const AuImage *image)
-{
-    for (uint32_t n = 0; n < image->fix_count; n++) {
-        const AuImageFix *fix = &image->fixes[n];
-        if (fix->at % 8 == 0 && fix->at + 8 <= image->length &&
-            (fix->symbol || fix->offset <= image->length))
-            continue;
-        au_error(diags, AU_E0004, (AuSpan){0},
-                 "address %u of an image of %llu bytes lies outside of it", n,
-                 (unsigned long long)image->length);
-        return false;
-    }
-    return true;
-}
-
 bool au_image_object(AuArena *arena, AuDiags *diags, const AuImage *image, const char *symbol,
                      const AuArch *arch, AuBlob *out)
 {
     LlvmUnit unit;
-    if (!is_sound(diags, image)) return false;
+    if (!au_image_is_sound(diags, image)) return false;
     if (!llvm_open(&unit, diags, llvm_host(arch), symbol, 0, false)) return false;
     define_image(arena, &unit, image, symbol);
     const bool good = llvm_emit(&unit, arena, diags, false, out);

@@ -146,6 +146,13 @@ static void find_calls(AuEmbed *e)
 /* Finds the architecture that host code is for; all must be of one machine. */
 bool embed_is_possible(AuEmbed *e)
 {
+    const bool is_object = e->emit == AULEC_EMIT_OBJECT || e->emit == AULEC_EMIT_ARCHIVE;
+    if (is_object && !au_object_arch()) {
+        au_error(e->diags, AU_E0623, (AuSpan){0},
+                 "objects and archives need LLVM, without which this aulec was built; --emit=c "
+                 "writes the same data as C");
+        return false;
+    }
     for (uint32_t b = 0; b < e->build_count; b++)
         for (uint32_t n = 0; n < e->builds[b].count; n++) {
             const AuVariant *v = &e->builds[b].variants[n];
@@ -192,8 +199,8 @@ static bool add_descriptor(Members *m)
     AuBlob content;
     const AuImage image = descriptor_image(e->arena, e->module);
     *symbol = au_format(e->arena, "%s_module", e->stem);
-    if (!au_image_object(e->arena, e->diags, &image, *symbol,
-                         e->host ? e->host : &au_target_cpu.archs[0], &content))
+    if (!au_image_object(e->arena, e->diags, &image, *symbol, e->host ? e->host : au_object_arch(),
+                         &content))
         return false;
     add_member(m, "module.o", content, symbol, 1);
     return true;

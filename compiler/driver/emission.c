@@ -308,9 +308,7 @@ bool emission_link(AuJob *job, AuBlob *out)
             AU_PUSH(job->arena, objects, count, capacity, v->code);
             host = v->arch;
         }
-    if (!host)
-        host = &au_target_cpu.archs[0]; /* a shared library is for some machine, if only as a
-                                           container: the first of the table */
+    if (!host) return au_data_library(job->arena, job->diags, &image, "aule_module_v1", out);
     AuBlob data;
     if (!au_image_object(job->arena, job->diags, &image, "aule_module_v1", host, &data))
         return false;

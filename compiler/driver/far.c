@@ -28,7 +28,7 @@ static int8_t *signs_of(AuArena *arena, const AuAttn *a)
             const bool turns = n->op == AU_OP_NEG || (n->op == AU_OP_SUB && k == 1);
             if (!sign[arg.i] && (adds || (chooses && attn_at(a, arg)->type == AU_T_F32) ||
                                  (scales && scored[arg.i])))
-                sign[arg.i] = turns ? -sign[i] : sign[i];
+                sign[arg.i] = (int8_t)(turns ? -sign[i] : sign[i]);
         }
     }
     return sign;

@@ -105,6 +105,12 @@ static bool choose_targets(AuChoice *c, const char *list, uint32_t emit, const c
     if (!list) return choose_all(c, emit, archs);
     if (!split(c, "targets", list, ',', &names)) return false;
     for (uint32_t n = 0; n < names.count; n++) {
+        if (au_target_needs_llvm(names.at[n])) {
+            au_error(c->diags, AU_E0601, (AuSpan){0},
+                     "target '%s' needs LLVM, without which this aulec was built; it has %s",
+                     names.at[n], au_text_str(&known));
+            return false;
+        }
         if (!au_target(names.at[n]))
             return options_wrong(c, "target", names.at[n], au_text_str(&known));
         add_generators(c, names.at[n], emit);

@@ -248,7 +248,7 @@ AuVal kernel_load_matrix(AuKernel *k, AuMem mem, AuVal index, uint32_t count, bo
 AuVal kernel_load_turned(AuKernel *k, AuMem mem, AuVal index, uint32_t n)
 {
     const AuInstr in = {.op = AU_K_LOAD_MATRIX,
-                        .type = {k->mems[mem.i].scalar, (uint8_t)n},
+                        .type = {(uint8_t)k->mems[mem.i].scalar, (uint8_t)n},
                         .mem = mem,
                         .imm = 16 + n};
     return kernel_emit(k, in, &index, 1);

@@ -60,8 +60,8 @@ void kernel_matrix_cvt(AuKernel *k, AuOpaque to, AuOpaque x)
 void kernel_matrix_reduce(AuKernel *k, AuKOp op, AuOpaque to, AuOpaque x, bool columns)
 {
     const AuKOp how = columns ? AU_K_MATRIX_REDUCE_COLUMNS : AU_K_MATRIX_REDUCE;
-    emit(k, (AuInstr){.op = how, .mem = to.mem, .also = {x.mem}, .imm = op}, (AuVal[]){to.at, x.at},
-         2);
+    emit(k, (AuInstr){.op = (uint8_t)how, .mem = to.mem, .also = {x.mem}, .imm = op},
+         (AuVal[]){to.at, x.at}, 2);
 }
 
 AuVal kernel_matrix_any(AuKernel *k, AuOpaque x)

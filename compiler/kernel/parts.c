@@ -395,7 +395,7 @@ static bool share_memories(Parts *p)
     for (uint32_t n = 0; n < p->place; n++) {
         const AuMem mem = p->memories[n];
         const bool own = is_own(p, mem.i), copies = !own && is_register(p, mem.i);
-        mix(p, own | copies << 1);
+        mix(p, own | (uint64_t)copies << 1);
         if (copies && !may_copy(p, mem.i, &copied)) return false;
         if (own)
             part->own[part->own_count++] = mem;

@@ -184,7 +184,7 @@ static const AuKOpInfo *operation(Reader *r, AuInstr *in)
 {
     const char *text = r->t.text, *dot = strrchr(text, '.');
     const size_t length = dot ? (size_t)(dot - text) : strlen(text);
-    for (int op = AU_K_NONE + 1; op < AU_K_COUNT; op++) {
+    for (AuKOp op = AU_K_NONE + 1; op < AU_K_COUNT; op++) {
         const AuKOpInfo *info = kernel_op_info(op);
         if (strlen(info->text) != length || memcmp(info->text, text, length) != 0) continue;
         const bool typed = (info->flags & AU_KF_RESULT) && !(info->flags & AU_KF_REGION);

@@ -1,12 +1,11 @@
 #include "cpu_features.h"
 
 #include "../descriptor.h"
+#include "../platform/platform.h"
 
 #if defined(__x86_64__)
 
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { A, B, C, D, TILES = 0x60000 /* of XCR0 */ };
 
@@ -28,17 +27,6 @@ static uint64_t saved_state(void) /* XCR0 */
     return low | (uint64_t)high << 32;
 }
 
-/* Linux's Documentation/arch/x86/xstate.rst: large states are for processes that have asked, once, for all their threads. */
-static bool may_use_tiles(void)
-{
-#ifdef __linux__
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
-#else
-    return false;
-#endif
-}
-
 static bool has(uint32_t leaf, uint32_t subleaf, int where, uint32_t bit, uint64_t state)
 {
     unsigned registers[4];
@@ -46,7 +34,7 @@ static bool has(uint32_t leaf, uint32_t subleaf, int where, uint32_t bit, uint64
                            &registers[D]))
         return false;
     if (!(registers[where] >> bit & 1) || (saved_state() & state) != state) return false;
-    return !(state & TILES) || may_use_tiles();
+    return !(state & TILES) || rt_may_use_tiles();
 }
 
 /* CPUID: the maker's name is in three registers of leaf 0, the family in eax of leaf 1. */
@@ -102,8 +90,6 @@ const char *rt_cpu_family(void) { return "x86-64"; }
 
 #elif defined(__aarch64__)
 
-#include <sys/auxv.h>
-
 static const char *const archs[] = {
 #define ARM_ARCH(id, name) name,
 #include "cpu_features.def"
@@ -112,13 +98,18 @@ static const char *const archs[] = {
 void rt_cpu_features(size_t limit, AuText *words)
 {
     (void)limit;
-    const unsigned long bits[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
-#define ARM(name, word, bit)                                                                       \
-    if (bits[word] >> (bit)&1) rt_text_add(words, "%s" name, words->length ? " " : "");
+#define ARM(name, word, bit, apple)                                                                \
+    if (rt_arm_has(word, bit, apple)) rt_text_add(words, "%s" name, words->length ? " " : "");
 #include "cpu_features.def"
 }
 
-void rt_cpu_name(AuText *name) { rt_text_add(name, "AArch64"); }
+void rt_cpu_name(AuText *name)
+{
+    char text[128];
+    rt_arm_name(text, sizeof text);
+    rt_text_add(name, "%s", text);
+}
+
 const char *rt_cpu_family(void) { return "aarch64"; }
 
 #else

@@ -1,7 +1,6 @@
 #include "pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -9,6 +8,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "../platform/platform.h"
 
 /* A grid that is being run. Lives on its caller's stack: nobody may look at it once it is out of the list and [workers] is 0. */
 typedef struct Job {
@@ -42,6 +43,8 @@ struct AuPool {
 
 /* Of spinning before a thread sleeps: about 20 us, a few times what waking one up takes. */
 enum { SPINS = 400, STACK_MARGIN = 128 * 1024, LEAST_STACK = 512 * 1024 };
+/* Stacks are whole pages, which have up to 64 KB. */
+enum { STACK_PAGE = 65536 };
 
 static void pause_briefly(void)
 {
@@ -129,6 +132,7 @@ static void spin_for_work(AuPool *pool, unsigned seen)
 static void *work(void *argument)
 {
     AuPool *pool = argument;
+    rt_name_thread("aule");
     enter_float_mode();
     pthread_mutex_lock(&pool->lock);
     while (!pool->stop) {
@@ -167,10 +171,8 @@ static bool start_workers(AuPool *pool)
     pthread_attr_setstacksize(&attributes, pool->stack_bytes);
     pool->stop = false;
     while (pool->running < pool->wanted &&
-           pthread_create(&pool->threads[pool->running], &attributes, work, pool) == 0) {
-        pthread_setname_np(pool->threads[pool->running], "aule");
+           pthread_create(&pool->threads[pool->running], &attributes, work, pool) == 0)
         pool->running++;
-    }
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return pool->running == pool->wanted;
@@ -187,14 +189,6 @@ static void stop_workers(AuPool *pool) /* with [resizing] held */
 }
 
 /* ---- the pool */
-
-uint32_t rt_usable_cores(void)
-{
-    cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? (uint32_t)count : 1;
-}
 
 AuPool *rt_pool_new(AuHeap memory, uint32_t threads)
 {
@@ -239,9 +233,9 @@ bool rt_pool_reserve(AuPool *pool, uint32_t stack_bytes)
 {
     if (pool->process != getpid()) return stack_bytes <= AU_CALLER_STACK;
     pthread_mutex_lock(&pool->resizing);
-    uint32_t needed = stack_bytes > UINT32_MAX - STACK_MARGIN - 4096
+    uint32_t needed = stack_bytes > UINT32_MAX - STACK_MARGIN - STACK_PAGE
                           ? UINT32_MAX
-                          : (stack_bytes + STACK_MARGIN + 4095) / 4096 * 4096;
+                          : (stack_bytes + STACK_MARGIN + STACK_PAGE - 1) / STACK_PAGE * STACK_PAGE;
     if (needed < LEAST_STACK) needed = LEAST_STACK;
     if (stack_bytes > AU_CALLER_STACK) pool->wanted = pool->together;
     bool fine = true;

@@ -15,9 +15,6 @@ AuPool *rt_pool_new(AuHeap memory, uint32_t threads);
 void rt_pool_free(AuPool *pool);
 uint32_t rt_pool_threads(const AuPool *pool);
 
-/* Processors that the process may use. */
-uint32_t rt_usable_cores(void);
-
 /* Makes every worker's stack fit kernels that need so many bytes. false: no memory for them. */
 bool rt_pool_reserve(AuPool *pool, uint32_t stack_bytes);
 

@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "../descriptor.h"
-#include "pool.h"
+#include "../platform/platform.h"
 #include "vulkan.h"
 
 enum { MOST_THREADS = 8 };

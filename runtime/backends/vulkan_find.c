@@ -264,7 +264,7 @@ static aule_status found(AuFinder *finder, const AuVulkan *vk, VkPhysicalDevice 
 
 aule_status rt_vulkan_find(AuFinder *finder, AuSink sink)
 {
-    AuVulkan vk = {NULL};
+    AuVulkan vk = {0};
     VkInstance instance = NULL;
     VkPhysicalDevice devices[VULKAN_DEVICES];
     VkResult code;

@@ -209,7 +209,7 @@ static aule_status find_place(AuVulkan *vk, const aule_vulkan_device *given,
 
 aule_status rt_vulkan_find_given(AuFinder *finder, const aule_device_options *options, AuSink sink)
 {
-    AuVulkan vk = {NULL};
+    AuVulkan vk = {0};
     aule_vulkan_device given;
     VkPhysicalDevice devices[VULKAN_DEVICES];
     uint32_t count = 0, place = 0;

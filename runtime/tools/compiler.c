@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char file_name[] = "libaulec.so." AULE_ABI;
+#include "platform/place.h"
+
+static const char file_name[] = AULE_COMPILER;
 
 /* Where the library was looked for, and what came of it. */
 typedef struct Search {
@@ -48,12 +50,10 @@ static void look_in_variable(Search *s)
 /* Beside the tool; as installed; as built; where pip puts the libraries of a package whose tools are in bin/. */
 static void look_around(Search *s)
 {
-    static const char *const folders[] = {"", "/../" AULE_LIBDIR, "/../../compiler/driver",
+    static const char *const folders[] = {"", ("/../" AULE_LIBDIR), "/../../compiler/driver",
                                           "/../lib*/python3*/*-packages/.aule*.mesonpy.libs"};
     char self[2048], pattern[4096];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0) return;
-    self[length] = 0;
+    if (!place_of_program(self, sizeof self)) return;
     *strrchr(self, '/') = 0;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         glob_t found = {0};

@@ -3,8 +3,11 @@
 
 #include "tile_kernel.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static const TileShape tile_512 = {.lanes = 16, .rows = 6, .vectors = 4, .unroll = 4, .depth = 64};
 
@@ -167,6 +170,64 @@ static void test_library(void **state)
     au_arena_free(w.arena);
 }
 
+/* What a loader makes of it: addresses that point into it, in memory that is no longer written to. */
+static void expect_loads(const AuBlob *library, const AuImage *image)
+{
+    char path[] = "/tmp/aule-data-XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, library->bytes, library->length), library->length);
+    close(file);
+    void *loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    if (!loaded) fail_msg("%s", dlerror());
+    const unsigned char *at = dlsym(loaded, "aule_module_v1");
+    assert_non_null(at);
+    assert_int_equal((uintptr_t)at % 64, 0);
+    for (uint32_t n = 0; n < image->fix_count; n++) {
+        const void *target;
+        memcpy(&target, at + image->fixes[n].at, sizeof target);
+        assert_ptr_equal(target, at + image->fixes[n].offset);
+    }
+    const uint64_t last = image->length - 1;
+    if (!image->fix_count) assert_memory_equal(at, image->bytes, image->length);
+    assert_int_equal(at[last], image->bytes[last]);
+    dlclose(loaded);
+}
+
+/* Data alone, without a linker: of lengths around pages, with many addresses and with none. */
+static void test_data_library(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[] = {9, 24, 4095, 4097, 65535, 65536, 65537, 300001};
+    for (uint32_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
+        World w = open_world();
+        unsigned char *bytes = AU_NEW_ARRAY(w.arena, unsigned char, lengths[n]);
+        for (uint64_t i = 0; i < lengths[n]; i++) bytes[i] = (unsigned char)(i * 7 + 1);
+        AuImageFix fixes[200] = {{0, NULL, 0}};
+        AuImage image = {bytes, lengths[n], fixes, 0};
+        for (uint64_t at = 0; at + 16 < lengths[n] && image.fix_count < 200; at += 8 * n)
+            fixes[image.fix_count++] = (AuImageFix){at, NULL, lengths[n] - at};
+        if (n == 0) image.fix_count = 0;
+        AuBlob library, again;
+        const char *name = "";
+        assert_true(au_data_library(w.arena, w.diags, &image, "aule_module_v1", &library));
+        assert_int_equal(symbols(&library, SHT_DYNSYM, true, &name), 0);
+        assert_int_equal(symbols(&library, SHT_DYNSYM, false, &name), 1);
+        assert_string_equal(name, "aule_module_v1");
+        assert_false(needs_library(&library));
+        expect_loads(&library, &image);
+        assert_true(au_data_library(w.arena, w.diags, &image, "aule_module_v1", &again));
+        assert_int_equal(library.length, again.length);
+        assert_memory_equal(library.bytes, again.bytes, library.length);
+        fixes[0] = (AuImageFix){0, "tile", 0};
+        image.fix_count = 1;
+        assert_false(au_data_library(w.arena, w.diags, &image, "aule_module_v1", &again));
+        assert_non_null(strstr(complaints(&w), "'tile' is no data"));
+        au_arena_free(w.arena);
+    }
+}
+
 static void test_faults_are_diagnostics(void **state)
 {
     (void)state;
@@ -281,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_objects_need_nothing),
                                        cmocka_unit_test(test_library),
+                                       cmocka_unit_test(test_data_library),
                                        cmocka_unit_test(test_faults_are_diagnostics),
                                        cmocka_unit_test(test_texts_explain_themselves),
                                        cmocka_unit_test(test_tiles_stay_in_registers),

@@ -9,6 +9,6 @@ command -v $cc >/dev/null && command -v qemu-aarch64 >/dev/null || exit 77
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 "$aulec" "$root/tests/front/examples/mha.attn" --target cpu --arch aarch64 --width D=64 -o "$dir/mha.so"
-$cc -std=c17 -D_GNU_SOURCE -O1 -DAULE_VERSION_TEXT='"test"' -I"$root/include" "$root"/runtime/*.c "$root"/runtime/backends/*.c \
+$cc -std=c17 -D_GNU_SOURCE -O1 -DAULE_VERSION_TEXT='"test"' -I"$root/include" "$root"/runtime/*.c "$root"/runtime/backends/*.c "$root"/runtime/platform/linux.c \
     "$root/tests/exec/call_main.c" -o "$dir/call" -lm -lpthread -ldl
 qemu-aarch64 -L /usr/aarch64-linux-gnu "$dir/call" "$dir/mha.so"

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 from contextlib import redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 import aule
 from aule.__main__ import main
@@ -81,6 +82,13 @@ class Modules(unittest.TestCase):
         named = set(re.findall(r"^### aule\.(\w+)", page, re.M))
         self.assertEqual(set(aule.__all__) - named, {"flash_attention"})  # another name of attention
         self.assertEqual(named - set(aule.__all__), {"Compiled", "serving", "transformers", "vllm"})
+
+    def test_names_of_libraries(self):
+        """As meson calls them on each system; tests/macos has the files."""
+        from aule import _libraries
+        for platform, name in (("linux", "libaulec.so.0"), ("darwin", "libaulec.0.dylib")):
+            with mock.patch.object(sys, "platform", platform):
+                self.assertEqual(_libraries._file_name("aulec"), name)
 
     def test_library_that_is_not_there(self):
         with tempfile.TemporaryDirectory() as folder:

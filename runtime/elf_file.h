@@ -1,0 +1,55 @@
+/* elf_file.h - steps through a file of ELF, which may be anything: nothing is read beyond its end. */
+#ifndef AU_RUNTIME_ELF_FILE_H
+#define AU_RUNTIME_ELF_FILE_H
+
+#include "aule/elf64.h"
+
+#include "base.h"
+
+typedef struct AuElfFile {
+    const char *path; /* for messages */
+    const unsigned char *bytes;
+    size_t length;
+} AuElfFile;
+
+/* Structures are copied out: nothing says that they are aligned. */
+bool rt_elf_read(const AuElfFile *file, uint64_t offset, void *to, size_t bytes);
+bool rt_elf_part(const AuElfFile *file, const Elf64_Ehdr *head, uint32_t n, Elf64_Phdr *part);
+/* Where the loaded address [at] is in the file, and how many bytes of the file follow it there. */
+bool rt_elf_place(const AuElfFile *file, const Elf64_Ehdr *head, uint64_t at, uint64_t *offset,
+                  uint64_t *left);
+
+/* Machines that artifacts are made for. Their relocations: an address of the file's own, what a function of the file says, and those of
+ * symbols, which are all that there are in a library without variables of threads. */
+typedef struct AuElfMachine {
+    uint16_t number; /* EM_ */
+    const char *name;
+    uint32_t relative, called, of_symbols[3];
+} AuElfMachine;
+const AuElfMachine *rt_elf_machine(unsigned number); /* NULL: none of them */
+bool rt_elf_names_symbol(const AuElfMachine *machine, uint32_t kind);
+static inline uint32_t rt_elf_kind(const Elf64_Rela *r) { return (uint32_t)r->r_info; }
+static inline uint32_t rt_elf_row_of(const Elf64_Rela *r) { return (uint32_t)(r->r_info >> 32); }
+
+/* A table at a loaded address; nothing of it is read beyond its segment in the file. */
+typedef struct AuElfTable {
+    const AuElfFile *file;
+    uint64_t offset, bytes;
+} AuElfTable;
+bool rt_elf_table(const AuElfFile *file, const Elf64_Ehdr *head, uint64_t at, AuElfTable *table);
+bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes);
+
+/* What the file's dynamic section says. */
+typedef struct AuElfDynamic {
+    AuElfTable symbols, names, hash, gnu_hash;
+    uint64_t at[ELF_TAGS]; /* values by tag */
+    uint64_t relative;     /* so many relocations, the first, are of the file's own addresses */
+    bool threads;          /* it has variables of threads */
+    bool ends, filters; /* its entries have an end; names are looked for in another library first */
+} AuElfDynamic;
+bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, AuElfDynamic *d);
+
+/* The symbol of that name, if the file defines it. */
+bool rt_elf_symbol(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found);
+
+#endif
