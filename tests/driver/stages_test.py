@@ -360,7 +360,7 @@ class Stages(Case):
         made = aulec(self.mha, *options, "--emit=shapes")
         self.expect(made, 0)
         parts = made.stdout.decode().split("// ==== ")[1:]
-        self.assertEqual(len(parts), 9)  # few queries in three forms
+        self.assertEqual(len(parts), 10)  # few queries in three forms, and more of them by groups
         ranked = [part for part in parts if "// for tables: sm_90a bf16 128 128 causal long;" in part]
         self.assertEqual([re.search(r"sm_90a: (\w+):", part)[1] for part in ranked], ["group_forward", "group_backward"])
         self.assertTrue(all("// no ranking: only groups of warps on sm_90a" in part for part in parts if part not in ranked))
@@ -464,6 +464,16 @@ class Stages(Case):
         programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if "group_wide" in text.splitlines()[0]]
         self.assertEqual([" start=" in text.splitlines()[0] for text in programs], [True, False, False])
         self.assertEqual("// ==== " + programs[1].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/wide.tile").read_text())
+
+    def test_rows_of_heads_by_groups(self):
+        """A golden text: more than few rows of the heads that share keys, over pages, by groups of warps that have parts of the keys."""
+        root = EXAMPLES.parents[2]
+        options = ["--target=cuda", "--arch=sm_90a", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=T=paged", "--emit=tiled-ir"]
+        made = aulec(root / "attn_scripts/gqa.attn", *options, "-o", "-")
+        self.expect(made, 0)
+        programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if "group_packed" in text.splitlines()[0]]
+        self.assertEqual([" start=" in text.splitlines()[0] for text in programs], [True, False])
+        self.assertEqual("// ==== " + programs[1].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/chunk.tile").read_text())
 
     def test_gradients_of_padded_queries(self):
         """A golden text: kernels of gradients of padded queries and keys, and of a slope."""

@@ -4,6 +4,7 @@
  * or the rung of that name */
 #include "ladder_cases.h"
 #include "ladder_far.h"
+#include "ladder_latent.h"
 #include "ladder_mixed.h"
 #include "ladder_chunk.h"
 #include "ladder_neighbours.h"
