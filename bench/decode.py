@@ -61,7 +61,7 @@ DENSE = [Decode(1, 1024), Decode(1, 8192), Decode(1, 65536), Decode(8, 8192), De
          Decode(8, 8192, H=8), Decode(8, 8192, H=40, S=2)]
 PAGED = [Decode(1, 1024), Decode(1, 8192), Decode(1, 65536), Decode(8, 8192), Decode(64, 1024), Decode(64, 8192), Decode(256, 8192), Decode(64, 65536)]
 FEW = [Decode(B, T, S=S) for B, T in ((1, 65536), (8, 8192), (64, 1024), (64, 8192)) for S in (4, 8)]  # in pages of the first size
-FEW += [Decode(B, T, S=S) for B, T in ((1, 65536), (16, 8192)) for S in (16, 17, 32, 64)] + [Decode(1, 16384, S=S, Hk=2) for S in (1, 5)]
+FEW += [Decode(B, T, S=S) for B, T in ((1, 65536), (16, 8192), (64, 1024)) for S in (16, 17, 32, 64, 128)] + [Decode(1, 16384, S=S, Hk=2) for S in (1, 5)]
 HOST_DENSE = [Decode(B, T) for B in (1, 8) for T in (8192, 32768)]
 HOST_DENSE += [Decode(1, 8192, S=4), Decode(1, 8192, H=8), Decode(1, 32768, D=64), Decode(1, 65536, H=1, Hk=1), Decode(1, 65536, H=1, Hk=1, D=64)]
 HOST_PAGED = [Decode(1, 32768), Decode(8, 8192)]
