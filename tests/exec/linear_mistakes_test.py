@@ -1,6 +1,6 @@
 """Planted mistakes: schedules of recurrences by matrix units with one line changed make kernels that `linear_test` finds wrong.
 
-    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|further|lanes|back|wide|groups|gradients|append|stored|codes|matrices|texts]
+    linear_mistakes_test.py SOURCE BUILD [tenth|rows|few|further|lanes|back|wide|chunk|groups|gradients|append|stored|codes|matrices|texts]
 
 The changed file is linked before the library that has the right one. tenth: every tenth of them; rows, few, wide, groups, gradients: those of packed rows, of
 few queries that are packed or padded, of values that no warp holds, of keys that sequences share and of gradients of packed rows, which `ladder_test` finds; append: of new rows in caches, which `append_test` does; lanes: of few queries without matrix units; stored:
@@ -359,6 +359,18 @@ APPEND = [
     ("what is no number is a code", "append_codes.c", '"where(%s == %s, clamp', '"where(%s == %s || true, clamp'),
 ]
 
+CHUNK = [
+    ("queries are those of another head", "group_packed.c", 'lanes_rows(x, lanes_changed_name(x, 0), "h", ":")', 'lanes_rows(x, lanes_changed_name(x, 0), "max(h - 1, 0)", ":")'),
+    ("both groups have the first one's rows", "group_packed.c", '"mb * %d + self * %d"', '"mb * %d + 0 * self * %d"'),
+    ("queries behind the last are read as they lie", "group_packed.c", 'pad 0 when i < %s', 'pad 0 when i + 1 < %s'),
+    ("rows behind the last are written", "group_packed.c", '*when = tile_text(x->t, "i < %s"', '*when = tile_text(x->t, "i < %s + 1"'),
+    ("groups begin anew before others have ended", "group_packed.c", 'if (starts_anew(x)) tile_sync(t, "all");', ""),
+    ("sums of a part are those of the first rows", "group_packed.c", '"[%s, %s +: %d"', '"[%s, 0 * (%s) +: %d"'),
+    ("all rows see what the first block's do", "warps_decode_parts.c", '"key_range(b, 0, mb * %d / max(group, 1), min((mb * %d + %d)', '"key_range(b, 0, 0 * mb * %d / max(group, 1), min((0 * mb * %d + %d)'),
+    ("the first tile of a part is another's", "warps_decode_parts.c", 'TILE_DOWN, "full_tile", "first_tile"', 'TILE_DOWN, "full_tile", "max(first_tile - 1, 0)"'),
+    ("the last tile of a part is left out", "warps_decode_parts.c", 'TILE_DOWN, "last_tile", "first_tile"', 'TILE_DOWN, "max(last_tile - 1, first_tile)", "first_tile"'),
+]
+
 BACK = [
     ("blocks of a head have the rows of the head before", "warps_whole.c", '"head %% group"', '"max(head %% group - 1, 0)"'),
     ("rows are of the first block's queries", "warps_whole.c", '"mb * %d + "', '"0 * mb * %d + "'),
@@ -427,7 +439,7 @@ def main():
     source, build = (Path(x).resolve() for x in sys.argv[1:3])
     folder = source / "compiler/schedule"
     if sys.argv[3:] == ["texts"]:
-        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LINES + LANES + SHARES + WIDE + BACK + GROUPS + ORDERED + GRADIENTS + STORED + CODES + APPEND + MATRICES + FURTHER, folder)
+        return planted.all_stand(MISTAKES + ROWS + PAGES + FEW + LINES + LANES + SHARES + WIDE + CHUNK + BACK + GROUPS + ORDERED + GRADIENTS + STORED + CODES + APPEND + MATRICES + FURTHER, folder)
     recurrences = ["tests/exec/linear_test", "tiled-ir:sm_90", source / "tests/exec/linear", "planted"]
     scripts = ["tests/exec/ladder_test", source / "tests/front/examples", "all"]
     mistakes, (test, *words), seconds = {
@@ -442,6 +454,7 @@ def main():
         "back": (BACK, [*scripts, "keyed"], 120),
         "shares": (SHARES, [*scripts, "balanced lists"], 300),
         "wide": (WIDE, [*scripts[:2], "latent"], 300),  # not all: each case on half of the rungs
+        "chunk": (CHUNK, [*scripts, "chunk forward"], 300),
         "ordered": (ORDERED, [*scripts, "ordered"], 300),
         "gradients": (GRADIENTS, [*scripts, "planted"], 600),
         "further": (FURTHER, [*scripts, "further seeded"], 300),
