@@ -196,7 +196,6 @@ FEW = [
     ("tiles of rows meet where they were joined", "warps_decode_parts.c", 'if (x->only) tile_sync(x->t, "all");', ''),
     ("blocks of multiply-adds beside many are all the first", "warps_decode_parts.c", '"first_block + turn_of_block * %s"', '"first_block + 0 * turn_of_block * %s"'),
     ("blocks ask the first heads for their ranges", "lanes_rows.c", 'tile_text(t, "mb * %d", x->block), NULL', 'tile_text(t, "0 * mb * %d", x->block), NULL'),
-    ("blocks of all rows go by the range of their first heads", "lanes_rows.c", '"0", tile_text(t, "group <= %d", x->block)', '"0", tile_text(t, "group <= %d", 10 * x->block)'),
     ("values are those of the keys' head", "forward_parts.c", 'lanes_groups(x), lanes_axis(x, n + 1, 1)', 'lanes_groups(x), lanes_axis(x, n * 0 + 1, 1)'),
     ("the one part of a row is the first row's", "warps_decode_parts.c", '"part_acc[0, %s, %s]", at', '"part_acc[0, %s, %s]", "b, 0, 0 +: 1"'),
     ("processors: heads have as many rows as a sequence may", "lanes_decode.c", 's = lanes_query_end(x);\n    if (x->of_group)', 's = lanes_most_queries(x);\n    if (x->of_group)'),
