@@ -9,6 +9,7 @@
 #include "ladder_chunk.h"
 #include "ladder_neighbours.h"
 #include "ladder_stored.h"
+#include "ladder_waves.h"
 
 #include <stdio.h>
 #include <string.h>
