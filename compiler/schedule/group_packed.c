@@ -108,6 +108,8 @@ static const char *refusal(AuArena *arena, const AuProblem *p)
     if (p->hooks->dot_count) return "further products";
     if (lanes_mask_by_head(&(Lanes){.p = p})) return "a mask that depends on the head";
     if (!schedule_joins_parts(p)) return "an online function whose parts cannot be joined";
+    if (p->e % p->caps->lanes) /* which the kernel that joins has along its lanes */
+        return au_format(arena, "values of %d channels, no multiple of %d", p->e, p->caps->lanes);
     const char *why = warps_packed_refusal(arena, p);
     return why ? why : group_refusal_of_problem(arena, p);
 }

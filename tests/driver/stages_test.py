@@ -474,6 +474,9 @@ class Stages(Case):
         programs = [text for text in made.stdout.decode().split("// ==== ")[1:] if "group_packed" in text.splitlines()[0]]
         self.assertEqual([" start=" in text.splitlines()[0] for text in programs], [True, False])
         self.assertEqual("// ==== " + programs[1].split("// ---- hooks inlined")[0], (root / "tests/golden/tiled-ir/chunk.tile").read_text())
+        made = aulec(root / "attn_scripts/gqa.attn", *options[:3], "--width=D=80", *options[4:], "-o", "-")
+        self.expect(made, 0)  # rows that are no multiple of a warp's lanes
+        self.assertNotIn(b"group_packed", made.stdout)
 
     def test_gradients_of_padded_queries(self):
         """A golden text: kernels of gradients of padded queries and keys, and of a slope."""
