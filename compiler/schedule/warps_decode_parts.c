@@ -87,12 +87,21 @@ static const char *parts_with_tiles(Lanes *x, const char *most)
     return tile_text(x->t, "cdiv(%s, cdiv(%s, %s))", tiles, tiles, most);
 }
 
+/* As many as are joined while a block has the tiles of one: a round of eight parts takes as long as a tile of the keys of groups of warps. */
+static const char *parts_of_rounds(Lanes *x, const char *blocks)
+{
+    enum { SOME = 32, TILES = 8 };
+    return tile_text(x->t, "min(%s, max(cdiv(%s, %d), %d))", warps_parts_for(x, blocks),
+                     lanes_key_room(x), TILES * x->shape->key_tile, SOME);
+}
+
 static const char *parts(Lanes *x)
 {
     if (!schedule_joins_parts(x->p)) return "1";
     if (x->p->invariant) return own_parts(x, lanes_key_room(x));
     const char *blocks =
         tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_groups(x), warps_row_blocks(x));
+    if (x->p->queries == AU_CHUNK_QUERIES) return parts_of_rounds(x, blocks);
     if (x->p->form != AU_FEW_NARROW || x->p->balanced) return warps_parts_for(x, blocks);
     const char *most = parts_of_turns(x, blocks);
     return x->p->attn->keys.layout || x->p->hooks->range_begins ? most : parts_with_tiles(x, most);
