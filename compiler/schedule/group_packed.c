@@ -16,6 +16,8 @@
 #include "key_layout.h"
 #include "warps_decode.h"
 
+enum { HEAVY_KEYS = 96 }; /* of a tile, where pairs hold more than their scores: of 128 they spill */
+
 static const char *first_row(Lanes *x)
 {
     return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
@@ -128,6 +130,7 @@ bool schedule_group_packed_shape(AuArena *arena, const AuProblem *p, AuShape *ou
     static const int32_t groups[] = {2, 1};
     *why = refusal(arena, p);
     if (*why || !group_shape_of(arena, p, groups, 2, out, why)) return false;
+    if (group_pairs_are_heavy(p) && out->key_tile > HEAVY_KEYS) out->key_tile = HEAVY_KEYS;
     out->persistent = p->attn->mask.i ? 0 : 1;
     out->part_start = warps_part_start(p);
     return true;
