@@ -16,7 +16,9 @@
 #include "key_layout.h"
 #include "warps_decode.h"
 
-enum { HEAVY_KEYS = 96 }; /* of a tile, where pairs hold more than their scores: of 128 they spill */
+enum {
+    HEAVY_KEYS = 96
+}; /* of a tile, where pairs hold more than their scores: of 128 they spill */
 
 static const char *first_row(Lanes *x)
 {
