@@ -231,6 +231,8 @@ const char *schedule_warps_back_refusal(AuArena *arena, const AuProblem *p, cons
     if (!why && warps_atom(p)->by_place && !warps_atom(p)->joins)
         why = "gradients' operands by way of memory";
     if (!why) why = warps_back_refusal(arena, p);
+    if (!why && warps_atom(p)->of_block && attn_has_layout(p->attn))
+        why = "matrices of a block beside rows in a layout"; /* as of forward (warps_shape.c) */
     if (why) return why;
     Lanes x = warps_back_begin(arena, NULL, p, &scratch);
     return refusal(&x);

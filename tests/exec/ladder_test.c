@@ -251,16 +251,9 @@ static const char *of_direct(const void *of, unsigned n, unsigned turn)
     return dtypes[1 + (n + r->number) % 2];
 }
 
-/* Gradients of rows in a layout on matrices that a block holds: no target with these has layouts yet (E0601), and that row of machines alone has no kernels of them. */
-static bool is_of_rows(const Rung *r, const ExecCase *c)
-{
-    return strstr(r->name, "nv_blocks") && c->how && strstr(c->how, "laid");
-}
-
 static const char *of_far(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
-    if (is_of_rows(r, &far_cases[n])) return NULL;
     if (turn || (r->quick && n > 1) || !wants(r->only, r->name, &far_cases[n])) return NULL;
     return dtypes[1 + (n + r->number) % 2];
 }
@@ -268,7 +261,6 @@ static const char *of_far(const void *of, unsigned n, unsigned turn)
 static const char *of_own(const void *of, unsigned n, unsigned turn)
 {
     const Rung *r = of;
-    if (is_of_rows(r, &own_cases[n])) return NULL;
     if (turn || (r->quick && n) || !wants(r->only, r->name, &own_cases[n])) return NULL;
     return dtypes[1 + (n + r->number) % 2];
 }
