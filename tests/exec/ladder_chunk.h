@@ -36,6 +36,10 @@ static const ExecCase chunk_cases[] = {
     {"mha.attn", "B=2 H=128 Hk=1 S=1 T=290 D=32 E=32", NULL, "chunk forward"}, /* rows of a block are a box */
     {"mha.attn", "B=2 H=4 Hk=2 S=20 T=290 D=32 E=32 slots=16", NULL, "chunk forward paged rows"},
     {"../../../attn_scripts/differential.attn", "B=2 H=4 Hv=2 S=70 T=230 D=32 E=64 slots=16", NULL, "chunk forward paged nan"},
+    /* without a mask: blocks that stay, each with several blocks of rows */
+    {"../../../attn_scripts/cosine.attn", "B=3 H=4 S=140 T=290 D=32 E=32", NULL, "chunk forward many"},
+    {"../../exec/scripts/two_caps.attn", "B=3 H=4 Hk=2 S=75 T=290 D=64 E=64 slots=16", NULL, "chunk forward paged many nan"},
+    {"../../exec/scripts/two_caps.attn", "B=9 H=4 Hk=2 S=35 T=190 D=32 E=32 slots=32", NULL, "chunk forward paged balanced many"},
     {"gemma_local.attn", "B=9 H=80 Hk=40 S=33 T=270 D=32 E=32", "window=50", "chunk forward slow"}, /* more blocks than processors */
 };
 // clang-format on
