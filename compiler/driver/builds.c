@@ -97,8 +97,7 @@ static bool add_balanced(AuJob *job, AuAttentionBuild *build, const AuVariant *v
 {
     AuVariant several = *v;
     several.balanced = true;
-    const bool packs = v->queries == AU_DECODE_QUERIES || v->queries == AU_SOME_QUERIES ||
-                       v->queries == AU_CHUNK_QUERIES;
+    const bool packs = schedule_counts_groups(v->queries) || v->queries == AU_SOME_QUERIES;
     return !packs || v->balanced || v->invariant || add_variant(job, build, &several);
 }
 

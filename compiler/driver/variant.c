@@ -408,8 +408,8 @@ static bool set_condition(AuArena *arena, AuDiags *diags, AuVariant *v, const Fe
                   : v->queries == AU_CHUNK_QUERIES  ? has_chunk(a)
                   : v->queries == AU_DECODE_QUERIES ? has_few_rows(a, few, v->invariant)
                                                     : at_most(a, most_queries(a), few->queries);
-    const bool of_groups = v->queries == AU_DECODE_QUERIES || v->queries == AU_CHUNK_QUERIES;
-    if ((of_groups || v->queries == AU_MIXED_QUERIES) && schedule_has_value_heads(a))
+    if ((schedule_counts_groups(v->queries) || v->queries == AU_MIXED_QUERIES) &&
+        schedule_has_value_heads(a))
         test = attn_op2(a, AU_OP_AND, test, have_one_value_head(a), at);
     if (v->form == AU_FEW_CROWDED || v->form == AU_FEW_TALL)
         test = attn_op2(a, AU_OP_AND, test, has_form(a, v->form), at);

@@ -20,11 +20,6 @@ enum {
     HEAVY_KEYS = 96
 }; /* of a tile, where pairs hold more than their scores: of 128 they spill */
 
-static const char *first_row(Lanes *x)
-{
-    return tile_text(x->t, "mb * %d + self * %d", x->block, x->rows);
-}
-
 /* Without a pipeline of queries nobody keeps a group from taking turns for its next rows before another has ended them. */
 static bool starts_anew(const Lanes *x)
 {
@@ -37,30 +32,6 @@ static void memories(Lanes *x)
     if (!x->shape->turns) return;
     tile_barrier(x->t, "turn", x->shape->executors, 2);
     if (starts_anew(x)) tile_barrier(x->t, "all", 0, x->shape->executors);
-}
-
-static void store_rows(Lanes *x)
-{
-    const char *place = lanes_row_place(x, LANES_QUERIES, "h", "i"),
-               *when = tile_text(x->t, "i < %s", lanes_query_end(x));
-    lanes_end(x, "acc");
-    tile_store(x->t, "%s(out) -> o[%s, :] as [q, e] when %s", x->operand, place, when);
-    lanes_store_finals_when(x, place, when);
-}
-
-static void store_part(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const char *rows = tile_text(t, "[%s, %s +: %d", warps_part_place(x), first_row(x), x->rows);
-    if (x->ends_rows) {
-        tile_if(t, "%s", warps_is_whole_part(x));
-        store_rows(x);
-        tile_else(t);
-    }
-    tile_store(t, "acc -> part_acc%s, :] clip", rows);
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_store(t, "state%u -> part_state%u%s] clip", n, n, rows);
-    if (x->ends_rows) tile_end(t);
 }
 
 static void hold_queries(Lanes *x)
@@ -85,13 +56,13 @@ static void roles(Lanes *x)
     group_begin_rows(x);
     group_forward_fragments(x);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    warps_name_rows(x, first_row(x));
+    warps_name_rows(x, warps_own_first_row(x));
     lanes_begin_states(x);
     hold_queries(x);
     group_forward_tiles(x);
     if (!held) tile_release(t, "x");
     if (starts_anew(x)) tile_sync(t, "all");
-    store_part(x);
+    warps_store_part(x);
     group_end_rows(x);
     tile_end(t);
 }
@@ -126,7 +97,7 @@ const char *schedule_group_packed_fit(AuArena *arena, const AuProblem *p, AuShap
 }
 
 /* Two groups: what 128 rows multiply takes little longer than reading the keys. Where no mask makes some blocks
- * shorter than others, a block a processor, so that the first tiles of its next rows come while its rows end (docs/dev/performance-notes.md). */
+ * shorter than others, a block a processor, so that the first tiles of its next rows come while its rows end (docs/dev/hopper.md). */
 bool schedule_group_packed_shape(AuArena *arena, const AuProblem *p, AuShape *out, const char **why)
 {
     static const int32_t groups[] = {2, 1};

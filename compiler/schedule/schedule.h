@@ -67,10 +67,16 @@ typedef struct AuProblem {
     const AuShapeRow **row; /* where it is said which row was taken or refused; NULL: nowhere */
 } AuProblem;
 
+/* Are rows of all heads that share keys counted together? */
+static inline bool schedule_counts_groups(AuQueries queries)
+{
+    return queries == AU_DECODE_QUERIES || queries == AU_CHUNK_QUERIES;
+}
+
 /* Of queries in a layout: are the kernels those for few, whose blocks have a sequence's rows of all heads that share keys? */
 static inline bool schedule_packs_rows(const AuProblem *p)
 {
-    return p->queries == AU_DECODE_QUERIES || p->queries == AU_CHUNK_QUERIES ||
+    return schedule_counts_groups(p->queries) ||
            (p->queries == AU_SOME_QUERIES && !p->caps->has_private);
 }
 
@@ -265,7 +271,7 @@ enum {
         2048 /* of all heads and sequences, which leave processors to others; twice as many where blocks are tall */
 };
 /* AU_CHUNK_QUERIES: more rows than so many of the heads that share keys. Up to so many queries of a head that have twice as many keys; or so many rows of all
- * heads and sequences, too few blocks for all processors, that have eight times as many keys as queries (docs/dev/performance-notes.md). */
+ * heads and sequences, too few blocks for all processors, that have eight times as many keys as queries (docs/dev/hopper.md). */
 enum { SCHEDULE_CHUNK_ROWS = 32, SCHEDULE_CHUNK_QUERIES = 128, SCHEDULE_CHUNK_ALL = 1 << 15 };
 enum { SCHEDULE_MOST_GROUPS = 4096 }; /* of sequences that share keys (key_groups.c) */
 enum { SCHEDULE_PAGE_ROWS = 16 };     /* of which pages that come by boxes must be multiples */

@@ -27,13 +27,19 @@ static void fragments(Lanes *x)
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, lanes_keys(x), x->atom->name));
     tile_frag(t, "acc", "f32[q:%d, e:%d] @ %s = 0.0", x->rows, x->p->e, warps_sums_layout(x));
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
-    warps_name_rows(x, tile_text(t, "mb * %d", x->rows));
+    warps_name_rows(x, warps_own_first_row(x));
 }
 
-/* The block's rows, in tensors of parts. */
+const char *warps_own_first_row(Lanes *x)
+{
+    const char *first = tile_text(x->t, "mb * %d", x->block);
+    return x->block == x->rows ? first : tile_text(x->t, "%s + self * %d", first, x->rows);
+}
+
+/* The executor's rows, in tensors of parts. */
 static const char *rows_of_part(Lanes *x)
 {
-    return tile_text(x->t, "[%s, mb * %d +: %d", warps_part_place(x), x->rows, x->rows);
+    return tile_text(x->t, "[%s, %s +: %d", warps_part_place(x), warps_own_first_row(x), x->rows);
 }
 
 static void store_states(Lanes *x)

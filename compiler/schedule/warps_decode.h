@@ -32,7 +32,9 @@ void warps_store_whole_finals(Lanes *x);
 /* warps_decode.c: kernels for a few queries of values that a warp holds; before them those of their lists. */
 void warps_decode_lists(Lanes *x);
 void warps_decode_kernels(Lanes *x);
-/* Sums and states of the block: of its one warp, or joined, each warp's channels of them; results where Lanes.ends_rows. */
+/* The first of the executor's rows: of the block's, or where executors have some each, of its own. */
+const char *warps_own_first_row(Lanes *x);
+/* Sums and states of the executor's rows: of one executor, or joined, each warp's channels of them; results where Lanes.ends_rows. */
 void warps_store_part(Lanes *x);
 /* The same of one warp whose sums are acc0, acc1 .., so many channels each. */
 void warps_store_cuts(Lanes *x, int32_t width);

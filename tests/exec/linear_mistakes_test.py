@@ -360,11 +360,11 @@ APPEND = [
 
 CHUNK = [
     ("queries are those of another head", "group_packed.c", 'lanes_rows(x, lanes_changed_name(x, 0), "h", ":")', 'lanes_rows(x, lanes_changed_name(x, 0), "max(h - 1, 0)", ":")'),
-    ("both groups have the first one's rows", "group_packed.c", '"mb * %d + self * %d"', '"mb * %d + 0 * self * %d"'),
+    ("both groups have the first one's rows", "warps_decode.c", '"%s + self * %d", first', '"%s + 0 * self * %d", first'),
     ("queries behind the last are read as they lie", "group_packed.c", 'pad 0 when i < %s', 'pad 0 when i + 1 < %s'),
-    ("rows behind the last are written", "group_packed.c", '*when = tile_text(x->t, "i < %s"', '*when = tile_text(x->t, "i < %s + 1"'),
+    ("rows behind the last are written", "warps_decode.c", '*when = tile_text(t, "i < %s"', '*when = tile_text(t, "i < %s + 1"'),
     ("groups begin anew before others have ended", "group_packed.c", 'if (starts_anew(x)) tile_sync(t, "all");', ""),
-    ("sums of a part are those of the first rows", "group_packed.c", '"[%s, %s +: %d"', '"[%s, 0 * (%s) +: %d"'),
+    ("sums of a part are those of the first rows", "warps_decode.c", '"[%s, %s +: %d"', '"[%s, 0 * (%s) +: %d"'),
     ("all rows see what the first block's do", "warps_decode_parts.c", '"key_range(b, 0, mb * %d / max(group, 1), min((mb * %d + %d)', '"key_range(b, 0, 0 * mb * %d / max(group, 1), min((0 * mb * %d + %d)'),
     ("the first tile of a part is another's", "warps_decode_parts.c", 'TILE_DOWN, "full_tile", "first_tile"', 'TILE_DOWN, "full_tile", "max(first_tile - 1, 0)"'),
     ("the last tile of a part is left out", "warps_decode_parts.c", 'TILE_DOWN, "last_tile", "first_tile"', 'TILE_DOWN, "max(last_tile - 1, first_tile)", "first_tile"'),

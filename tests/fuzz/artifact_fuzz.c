@@ -2,6 +2,7 @@
  * runtime refuses or plans and runs, on the mock device (no kernel is run), forward and backward; it never reads outside of what the
  * descriptor has. Pointers to wild memory and counts beyond what is there cannot be told by a reader, and are not tried. */
 #include "driver.h"
+#include "source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,18 +163,6 @@ static void copy_sample(Bent *b)
 }
 
 /* ---- the input */
-
-typedef struct Source {
-    const uint8_t *at;
-    size_t size;
-} Source;
-
-static uint64_t take(Source *s, size_t bytes)
-{
-    uint64_t value = 0;
-    for (; bytes > 0 && s->size > 0; bytes--, s->size--) value = value << 8 | *s->at++;
-    return value;
-}
 
 /* Small numbers, numbers at the ends, and the words of expressions. */
 static uint64_t take_value(Source *s)

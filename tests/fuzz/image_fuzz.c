@@ -2,6 +2,7 @@
  * relocations, then the descriptor. It refuses, or what it read can be described; nothing outside of the file and of the image is touched.
  * Places are drawn from the tables for loaders more often than from the rest. */
 #include "driver.h"
+#include "source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,18 +21,6 @@ static size_t read_artifact(unsigned char *bytes)
     const size_t length = fread(bytes, 1, MOST, file);
     fclose(file);
     return length;
-}
-
-typedef struct Source {
-    const uint8_t *at;
-    size_t size;
-} Source;
-
-static uint64_t take(Source *s, size_t bytes)
-{
-    uint64_t value = 0;
-    for (; bytes > 0 && s->size > 0; bytes--, s->size--) value = value << 8 | *s->at++;
-    return value;
 }
 
 /* A word of 2, 4 or 8 bytes: small, at an end, near the file's own numbers, or any. */
