@@ -19,7 +19,7 @@ typedef struct Item {
     Reads reads;
     AuSpaces spaces; /* registers it runs over */
     bool looped, stored, emitted;
-    bool updates;         /* reads the variable that it defines */
+    bool updates;         /* it, or one before it in a loop, reads the variable that it defines */
     uint32_t level, loop; /* of a looped item the number of its loop, from 1 on */
     AuMem mem;            /* of a reduction: accumulators */
     AuMem odd; /* of a sum in two halves: of every second element; `mem` again: there is none */

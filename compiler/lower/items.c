@@ -51,8 +51,8 @@ static bool has_all_axes(const AuSpaces *of, const AuSpaces *in)
     return true;
 }
 
-/* May they stand in one loop? What makes a variable anew from what it was must not come by once more for each register of
- * an axis that is the other's alone. */
+/* May they stand in one loop? What makes a variable anew from what it was, or what others read before, must not come by once
+ * more for each register of an axis that is the other's alone: there it was overwritten. */
 static bool can_share(const Item *a, const Item *b)
 {
     return lower_same_loops(&a->spaces, &b->spaces) &&
@@ -90,6 +90,8 @@ static void add_item(Run *run, Item item)
     add_reads(run->l, &item.reads, item.expr);
     if (item.branch) add_reads(run->l, &item.reads, item.branch->branch.test->args.at[0]);
     item.updates = reads(&item, &item);
+    for (uint32_t n = 0; item.var && n < run->count; n++)
+        item.updates |= run->items[n].looped && reads(&run->items[n], &item);
     set_level(run, &item, run->count);
     AU_PUSH(run->l->arena, run->items, run->count, run->capacity, item);
 }

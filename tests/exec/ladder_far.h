@@ -10,6 +10,7 @@
 static const char *const far_rungs[] = {"kernel-ir:xe2", "passed-ir:xe2", "tiled-ir:xe2"};
 static const ExecCase far_cases[] = {
     {"mha.attn", "B=1 H=2 Hk=1 S=3 T=300 D=128 E=128", NULL, "few nan forward"},
+    {"mha.attn", "B=1 H=1 Hk=1 S=2 T=100 D=128 E=128", NULL, "few forward"}, /* factors of a join, of rows, and two columns */
     {"mha.attn", "B=1 H=2 Hk=1 S=8 T=137 D=64 E=64", NULL, "few odd dfinals forward"},
     {"mha.attn", "B=1 H=1 Hk=1 S=9 T=290 D=64 E=64", NULL, "few huge forward"},
     {"gemma_local.attn", "B=1 H=2 Hk=1 S=7 T=300 D=64 E=32", "window=20", "few forward"},
