@@ -273,8 +273,12 @@ static void store_row(Lanes *x)
     const char *place = lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1");
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, %s]", x->operand, place, own_columns(x));
-    if (cuts(x) > 1) tile_if(t, "self %% %d == 0", cuts(x));
-    lanes_store_finals_at(x, place);
+    if (cuts(x) > 1)
+        tile_if(t, "%s == 0", joining(x) > 1 ? tile_text(t, "self %% %d", cuts(x)) : "self");
+    if (joining(x) > 1)
+        lanes_store_finals_at(x, place);
+    else
+        lanes_store_finals(x);
     if (cuts(x) > 1) tile_end(t);
 }
 
