@@ -508,13 +508,25 @@ class AttentionFunction(Schedules):
 
     def _for_layout(self, layout: str, given: Collection[str]) -> "AttentionFunction":
         """The attention for a layout, whose inputs are [given]."""
-        if set(given) <= set(self._names.inputs):
-            return self
         for one in spellings(layout):
             if one in self._others:
                 return self._others[one]
+        if set(given) <= set(self._names.inputs) and self._lies_so(layout):
+            return self
         there = f"; it has {', '.join(self._others)}" if self._others else ""
         raise Error(f"{self.name}: the artifact was compiled without --layout {layout}{there}", "unsupported")
+
+    def _lies_so(self, layout: str) -> bool:
+        """Whether the layout that the attention's name tells is of the same kind, and of modified rows where these are: their tensors do not say it."""
+        name = self.name.partition("@")[2]
+        own = dict(axis.split("=") for axis in name.split(",") if axis)
+        if not name and not self._others:
+            return True  # of one layout, which its artifact does not tell
+        for axis, how in (one.split("=") for one in layout.split(",") if one):
+            words, mine = how.split(":"), own.get(axis, "dense").split(":")
+            if words[0] != mine[0] or ("modified" in words) != ("modified" in mine):
+                return False
+        return True
 
     def _params(self, named: dict[str, Any], operation: str = "combine") -> dict[str, int | float]:
         """Parameters alone, of an operation that takes its tensors otherwise."""
