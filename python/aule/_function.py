@@ -91,6 +91,7 @@ class AttentionFunction(Schedules):
 
     def __init__(self, loaded: Loaded, key: str, remake: tuple[Callable[..., Any], tuple]) -> None:
         self._loaded = loaded
+        self._modified = loaded.is_modified()
         self._remake = remake
         self.name: str = loaded.descriptor.name.decode()
         self.formula: str = (loaded.descriptor.formula or b"").decode()
@@ -517,14 +518,16 @@ class AttentionFunction(Schedules):
         raise Error(f"{self.name}: the artifact was compiled without --layout {layout}{there}", "unsupported")
 
     def _lies_so(self, layout: str) -> bool:
-        """Whether the layout that the attention's name tells is of the same kind, and of modified rows where these are: their tensors do not say it."""
+        """Whether rows lie as [layout] says, as far as their tensors do not show it: the kind, which the name of one of several layouts tells, and
+        whether keys are modified."""
         name = self.name.partition("@")[2]
         own = dict(axis.split("=") for axis in name.split(",") if axis)
-        if not name and not self._others:
-            return True  # of one layout, which its artifact does not tell
+        keys = next(str(spec.axes[2]).removesuffix("_slots") for spec in self.tensors if spec.role == "k")
         for axis, how in (one.split("=") for one in layout.split(",") if one):
-            words, mine = how.split(":"), own.get(axis, "dense").split(":")
-            if words[0] != mine[0] or ("modified" in words) != ("modified" in mine):
+            words = how.split(":")
+            if (name or self._others) and words[0] != own.get(axis, "dense").partition(":")[0]:
+                return False
+            if axis == keys and self._modified not in (None, "modified" in words):
                 return False
         return True
 

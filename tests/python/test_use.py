@@ -141,6 +141,12 @@ class Loads(unittest.TestCase):
         for f, axis in ((one, aule.paged(c.table, c.lengths, modified=True)), (both, aule.dense(modified=True))):
             with self.assertRaisesRegex(aule.Error, "without --layout T=.*:modified"):
                 f(q, k[:3], v[:3], axes={"T": axis})
+        # Where there is one layout no name tells it, but k does
+        for how in (False, True):
+            f = aule.load(compiled(self.folder.name, twice, "D=16", layout="T=paged" + ":modified" * how))
+            self.near(f(q, 2 * k if how else k, v, axes={"T": aule.paged(c.table, c.lengths, modified=how)}), plain)
+            with self.assertRaisesRegex(aule.Error, "small: the artifact was compiled without --layout T=paged" + ":modified" * (not how)):
+                f(q, k, v, axes={"T": aule.paged(c.table, c.lengths, modified=not how)})
 
 
 class Uses(unittest.TestCase):
