@@ -56,13 +56,15 @@ def products(q, rows):
 
 
 class Own:
-    """aule's artifact."""
+    """aule's artifact; [lists]: which is given its lists, made once for a step, as peers' plans are."""
 
-    def __init__(self, name: str, function) -> None:
-        self.name, self.function = name, function
+    def __init__(self, name: str, function, lists: bool = False) -> None:
+        self.name, self.function, self.lists = f"{name}, lists given" if lists else name, function, lists
 
     def calls(self, case: Latent, batch: Batch, q, caches, pools) -> list:
-        return [lambda x=x: self.function(q, x, T_table=batch.table, T_lengths=batch.lengths) for x in pools]
+        given = {"T_table": batch.table, "T_lengths": batch.lengths}
+        work = {"schedule": self.function.schedule(q, pools[0], **given)} if self.lists else {}
+        return [lambda x=x: self.function(q, x, **given, **work) for x in pools]
 
 
 class Products:
@@ -123,7 +125,7 @@ def main() -> None:
     artifacts = [Path(s) for s in a.artifacts.split(",") if s]
     own = {f"aule {path.stem}" if len(artifacts) > 1 else "aule": aule.load(path) for path in artifacts} or {"aule": aule.compile(SCRIPT, layout="T=paged")}
     asked = [name for name in a.peers.split(",") if name]
-    columns = [Own(name, f) for name, f in own.items()] + [Other(p) for p in peers_of(",".join(n for n in asked if n != "products"))] + [Products()] * ("products" in asked)
+    columns = [Own(name, f, lists) for name, f in own.items() for lists in (False, True)] + [Other(p) for p in peers_of(",".join(n for n in asked if n != "products"))] + [Products()] * ("products" in asked)
     lines = [f"| case | {' | '.join(c.name for c in columns)} |", "|---|" + "---|" * len(columns)]
     for case in CASES:
         if a.filter not in case.name:

@@ -285,6 +285,22 @@ void lanes_mask_scores(Lanes *x)
              x->p->hooks->has_mask ? " && mask(b, h, i, j)" : "");
 }
 
+/* In tiles of a segment that may be cut, or of those where one is. */
+static void mask_cut_tiles(Lanes *x, const char *tile)
+{
+    AuTileBuild *t = x->t;
+    const int32_t keys = x->shape->key_tile;
+    tile_on_segment(t, "partial");
+    if (x->rows_know_cuts) {
+        tile_set(t, "cut", "uncut_low > %s * %d || uncut_high < %s * %d + %d", tile, keys, tile,
+                 keys, keys);
+        tile_if(t, "anywhere(cut)");
+    }
+    lanes_mask_scores(x);
+    if (x->rows_know_cuts) tile_end(t);
+    tile_end(t);
+}
+
 void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
 {
     AuTileBuild *t = x->t;
@@ -300,10 +316,10 @@ void lanes_scores_of(Lanes *x, const char *tile, AuLanesMasked masked)
         for (uint32_t n = 0; n < x->p->hooks->dot_count; n++) au_text_add(&dots, ", dot%u", n);
         tile_set(t, "score", "score_mod(score, b, h, i, j%s)", au_text_str(&dots));
     }
-    if (masked == LANES_MASK_NOWHERE) return;
-    if (masked == LANES_MASK_PARTIAL) tile_on_segment(t, "partial");
-    lanes_mask_scores(x);
-    if (masked == LANES_MASK_PARTIAL) tile_end(t);
+    if (masked == LANES_MASK_PARTIAL)
+        mask_cut_tiles(x, tile);
+    else if (masked != LANES_MASK_NOWHERE)
+        lanes_mask_scores(x);
 }
 
 void lanes_scores(Lanes *x) { lanes_scores_of(x, "n", LANES_MASK_PARTIAL); }

@@ -4,7 +4,10 @@
 #include "key_layout.h"
 #include "warps_decode.h"
 
-enum { TOGETHER = 4 }; /* rows of queries that are brought in a turn */
+enum {
+    TOGETHER = 4, /* rows of queries that are brought in a turn, */
+    OF_HEADS = 8  /* in a box */
+};
 
 Lanes group_begin(Lanes of_warps)
 {
@@ -86,18 +89,23 @@ void group_store_rows(Lanes *x, const char *rows, const char *tile, const char *
     if (none) tile_end(t);
 }
 
-/* A box, where the block's rows are of one query. */
+/* A box for each so many heads of a query, where a group of heads is a multiple of them, or where there is one query. Rows behind the last query are
+ * that one's once more. */
 static void bring_heads(Lanes *x, const char *channels)
 {
     AuTileBuild *t = x->t;
-    const LanesRows heads = lanes_rows(x, lanes_changed_name(x, 0),
-                                       tile_text(t, "%s * group + %s %% group +: %d",
-                                                 lanes_group_name(x), warps_first_row(x), x->block),
-                                       channels);
-    tile_async_copy(t, NULL, "%v as [q, d] -> x.Q pad 0",
-                    lanes_at(x, heads,
-                             tile_text(t, "%s%s%s / group", lanes_row_start(x, LANES_QUERIES),
-                                       warps_first_query(x), warps_first_row(x))));
+    for (int32_t n = 0; n < x->block; n += OF_HEADS) {
+        const char *row = n ? tile_text(t, "(%s + %d)", warps_first_row(x), n) : warps_first_row(x);
+        const LanesRows heads = lanes_rows(
+            x, lanes_changed_name(x, 0),
+            tile_text(t, "%s * group + %s %% group +: %d", lanes_group_name(x), row, OF_HEADS),
+            channels);
+        const char *query =
+            tile_text(t, "%smin(%s%s / group, max(%s, 1) - 1)", lanes_row_start(x, LANES_QUERIES),
+                      warps_first_query(x), row, lanes_query_end(x));
+        tile_async_copy(t, NULL, "%v as [q, d] -> x.Q[%d +: %d, :] pad 0",
+                        lanes_at(x, heads, query), n, OF_HEADS);
+    }
 }
 
 void group_bring_packed(Lanes *x, const char *channels)
@@ -105,9 +113,9 @@ void group_bring_packed(Lanes *x, const char *channels)
     AuTileBuild *t = x->t;
     const int32_t rows = TOGETHER;
     if (warps_is_whole(x))
-        tile_if(t, "group %% %d == 0", x->block);
+        tile_if(t, "group %% %d == 0", OF_HEADS);
     else
-        tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
+        tile_if(t, "group %% %d == 0 || %s == 1", OF_HEADS, lanes_most_queries(x));
     tile_acquire(t, "x", "queries");
     bring_heads(x, channels);
     tile_commit(t, "x");

@@ -71,6 +71,8 @@ typedef struct Lanes {
     bool in_role;               /* names are set, not let (key_groups.h) */
     bool lists_groups;          /* which group a sequence is of say lists (key_groups.h) */
     bool of_group;              /* keys are those that a group of sequences shares (key_groups.h) */
+    bool
+        rows_know_cuts; /* rows say which keys they see all of: uncut_low, uncut_high; a tile that cuts none of a warp's is not masked */
     int32_t shared_tile; /* of so many keys are whole tiles of them; 0: each sequence has its own */
     const char
         *share_least; /* so many keys that are read again at least; NULL: groups of two share any */

@@ -223,7 +223,7 @@ static void let_end(Lanes *x, const char *name, int32_t n, const char *whole)
         tile_let(x->t, name, "%s", whole);
 }
 
-/* The part's run of tiles. Without a kernel of ranges any may be cut by a mask, as a causal one, which takes little to ask. */
+/* The part's run of tiles. Without a kernel of ranges any may be cut by a mask: rows say (ask_rows). */
 static void let_tiles(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -239,7 +239,7 @@ static void let_tiles(Lanes *x)
     tile_let(t, "part_end", "min(k_high, last_tile * %d)", keys);
     tile_let(t, "full_tile", "clamp(cdiv(k_full_low, %d), first_tile, last_tile)", keys);
     tile_let(t, "rest_tile", "clamp(k_full_high / %d, full_tile, last_tile)", keys);
-    /* Without a kernel of ranges all tiles are tested, or, where there is no mask, none; a list has a segment of those that are, though. */
+    /* Without a kernel of ranges all tiles may be cut, or, where there is no mask, none; a list has a segment of those that are, though. */
     const bool ranges = has_ranges(x);
     warps_part_tiles(x, &(WarpsSegments){.before = ranges || masked,
                                          .full = ranges || !masked,
@@ -274,6 +274,19 @@ void warps_prefix_store_cuts(Lanes *x, int32_t width)
 
 /* ---- the kernel */
 
+/* Of a mask that has no kernel of ranges each row asks for its own: most tiles of a causal one are seen by all. */
+static void ask_rows(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    if (!x->p->attn->mask.i || has_ranges(x)) return;
+    tile_set(t, "low, high, full_low, full_high", "key_range(b, h, i, i + 1)");
+    tile_frag(t, "uncut_low", "i32[q:%d] like score = 0", x->rows);
+    tile_frag(t, "uncut_high", "i32[q:%d] like score = 0", x->rows);
+    tile_set(t, "uncut_low", "full_low");
+    tile_set(t, "uncut_high", "min(full_high, prefix_end)");
+    x->rows_know_cuts = true;
+}
+
 static void walk(Lanes *x)
 {
     AuTileBuild *t = x->t;
@@ -285,6 +298,7 @@ static void walk(Lanes *x)
     warps_forward_issue_packed_rows(x);
     lanes_begin_states(x);
     warps_pages_begin(x);
+    ask_rows(x);
     warps_forward_loop(x);
     lanes_scale_values(x);
     warps_prefix_store(x);

@@ -28,6 +28,9 @@ static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
     {"gemma_local.attn", "B=2 H=1 Hk=1 S=33 T=430 D=16 E=384 slots=16", "window=270", "some forward latent paged invariant"},
     {"../../../attn_scripts/mla_decode.attn", "B=2 H=64 S=1 T=330 slots=5", NULL, "some forward latent paged invariant"},
     {"mha.attn", "B=9 H=1 Hk=1 S=35 T=290 D=16 E=384 slots=32", NULL, "some forward latent paged balanced"},
+    {"mha.attn", "B=2 H=32 Hk=2 S=3 T=190 D=64 E=384 slots=16", NULL, "some forward latent paged boxes"}, /* queries by boxes of some heads of each */
+    {"mha.attn", "B=3 H=8 Hk=1 S=9 T=150 D=16 E=384", NULL, "some forward latent padded nan boxes"},
+    {"mha.attn", "B=3 H=24 Hk=1 S=5 T=90 D=16 E=384", NULL, "forward latent whole packed nan boxes"},
     /* any number of queries: rows of a block are of all heads that share keys, of some queries or of a part of one */
     {"../../../attn_scripts/mla_decode.attn", "B=1 H=3 S=67 T=90", NULL, "forward latent whole"},
     {"mha.attn", "B=2 H=4 Hk=2 S=66 T=150 D=16 E=384", NULL, "forward latent whole"},
