@@ -39,7 +39,15 @@ void warps_store_part(Lanes *x);
 /* The same of one warp whose sums are acc0, acc1 .., so many channels each. */
 void warps_store_cuts(Lanes *x, int32_t width);
 enum { WARPS_PROCESSORS = 132 }; /* that blocks are made for: an H200 */
-/* How often a row waits for parts that are loaded together, of so many. */
+enum { WARPS_WIDE = 256 };       /* channels, above which several warps have each some of a row's */
+/* Of the kernels that decode_parts makes: parts of a row; where they do not depend on the batch, of so many keys; what a block leaves of each; does each
+ * row know by itself that its block has ended it? */
+const char *warps_parts(Lanes *x);
+const char *warps_own_parts(Lanes *x, const char *keys);
+void warps_part_arguments(Lanes *x, AuTileMode mode);
+bool warps_ends_by_data(const Lanes *x);
+/* warps_row_parts.c: the kernel that joins them, `forward`, or beside many `few`; how often a row waits for parts that are loaded together, of so many. */
+void warps_join_kernel(Lanes *given);
 const char *warps_rounds_of(Lanes *x, const char *parts);
 /* Are all rows ended by the block that has all of their keys, since nobody could join parts (schedule_joins_parts)? */
 bool warps_ends_all_rows(const Lanes *x);

@@ -1,22 +1,15 @@
 /* warps_decode_parts.c - what kernels for a few queries have in common, whose blocks have each a part of the keys of one head and of all query
- * heads that share it (warps_decode.c, warps_wide.c): grids, parts, and the kernel that joins a row's parts in their order. */
+ * heads that share it (warps_decode.c, warps_wide.c): grids and parts, which another kernel joins (warps_row_parts.c). */
 #include "key_groups.h"
 #include "warps_decode.h"
 
 enum {
-    HALF = 2,              /* bytes */
-    MOST_SIDE_BY_SIDE = 4, /* channels: 16 bytes of f32 */
-    AT_ONCE = 8, /* parts of a row whose loads are under way together; of wide rows half */
-    WIDE = 256,  /* channels, from which on several warps have each some of them */
-    CUT = 128,   /* so many */
     WIDE_PART =
-        256, /* keys of a part of these at least: a row's parts are joined one after the other */
+        256, /* keys of a part of values that no warp holds at least: a row's parts are joined in turns */
     OWN_PART = 1024,       /* keys of a part that does not depend on the batch, to whole tiles */
     MOST_OPERATIONS = 512, /* of the script, and what its gradients add to them */
     MOST_PARTS =
         1 << 16, /* of a sequence, more than a list has: what one says that a call brought */
-    ROWS_BESIDE =
-        4, /* of a sequence that is one of few rows beside others: as many blocks join its rows */
 };
 
 /* Rows of the query heads of a group. */
@@ -46,7 +39,7 @@ static int32_t least_part(const Lanes *x)
 {
     const int32_t tile = x->shape->key_tile;
     if (x->part_least) return x->part_least;
-    return x->p->e > WIDE && tile < WIDE_PART ? WIDE_PART : tile;
+    return x->p->e > WARPS_WIDE && tile < WIDE_PART ? WIDE_PART : tile;
 }
 
 const char *warps_parts_for(Lanes *x, const char *blocks)
@@ -59,7 +52,7 @@ const char *warps_parts_for(Lanes *x, const char *blocks)
 static int32_t own_tiles(const Lanes *x) { return OWN_PART / x->shape->key_tile; }
 
 /* How many such parts so many keys have. */
-static const char *own_parts(Lanes *x, const char *keys)
+const char *warps_own_parts(Lanes *x, const char *keys)
 {
     return tile_text(x->t, "max(cdiv(%s, %d), 1)", keys, own_tiles(x) * x->shape->key_tile);
 }
@@ -95,10 +88,10 @@ static const char *parts_of_rounds(Lanes *x, const char *blocks)
                      lanes_key_room(x), TILES * x->shape->key_tile, SOME);
 }
 
-static const char *parts(Lanes *x)
+const char *warps_parts(Lanes *x)
 {
     if (!schedule_joins_parts(x->p)) return "1";
-    if (x->p->invariant) return own_parts(x, lanes_key_room(x));
+    if (x->p->invariant) return warps_own_parts(x, lanes_key_room(x));
     const char *blocks =
         tile_text(x->t, "%s * %s * %s", lanes_axis(x, 0, 0), lanes_groups(x), warps_row_blocks(x));
     if (x->p->queries == AU_CHUNK_QUERIES) return parts_of_rounds(x, blocks);
@@ -110,25 +103,25 @@ static const char *parts(Lanes *x)
 /* Of a list, or of keys that neighbours may share, lengths say it; else shapes do. */
 const char *warps_is_whole_part(Lanes *x)
 {
-    const char *one = tile_text(x->t, "%s == 1", x->p->balanced ? "parts" : parts(x));
+    const char *one = tile_text(x->t, "%s == 1", x->p->balanced ? "parts" : warps_parts(x));
     return lanes_shares_keys(x) ? tile_text(x->t, "%s && own_low == 0", one) : one;
 }
 
 /* Rows of one part, whatever the call is, that its block ends: nothing is left to join. */
 bool warps_ends_all_rows(const Lanes *x) { return x->ends_rows && !schedule_joins_parts(x->p); }
 
-static bool ends_by_data(const Lanes *x)
+bool warps_ends_by_data(const Lanes *x)
 {
     return x->ends_rows && (x->p->balanced || lanes_shares_keys(x));
 }
 
 /* What a block leaves of each row. */
-static void part_arguments(Lanes *x, AuTileMode mode)
+void warps_part_arguments(Lanes *x, AuTileMode mode)
 {
     AuTileBuild *t = x->t;
     const char *places = x->p->balanced
                              ? tile_text(t, "slot:%s", warps_share_slots(x))
-                             : tile_text(t, "part:%s, b:%s", parts(x), lanes_axis(x, 0, 0));
+                             : tile_text(t, "part:%s, b:%s", warps_parts(x), lanes_axis(x, 0, 0));
     const char *axes = tile_text(t, "%s, h:%s, q:%s", places, lanes_groups(x), packed_rows(x));
     tile_arg(t, "part_acc", mode, "f32[%s, e:%d]", axes, x->p->e);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
@@ -200,7 +193,7 @@ static void key_tiles(Lanes *x)
         tile_let(t, "first_tile", "clamp(span * %d, n_low, n_high)", share);
         tile_let(t, "last_tile", "clamp(span * %d + %d, n_low, n_high)", share, share);
     } else
-        warps_let_share(x, x->p->balanced ? "parts" : parts(x));
+        warps_let_share(x, x->p->balanced ? "parts" : warps_parts(x));
     tile_let(t, "part_end", "min(%s, last_tile * %d)",
              x->p->attn->mask.i ? "k_high" : lanes_key_end(x), x->shape->key_tile);
     tile_let(t, "full_tile", "clamp(f_low, first_tile, last_tile)");
@@ -237,15 +230,15 @@ static void keys_head(Lanes *x)
     lanes_changed_arguments(x, 0);
     lanes_members_argument(x);
     if (x->p->balanced) warps_share_arguments(x, TILE_IN);
-    if (!warps_ends_all_rows(x)) part_arguments(x, TILE_OUT);
+    if (!warps_ends_all_rows(x)) warps_part_arguments(x, TILE_OUT);
     if (x->ends_rows) lanes_result_arguments(x);
     if (x->p->balanced) {
         grid_of_list(x);
     } else if (has_all_rows(x)) {
-        tile_grid(t, "span: %s, %s: %s, b: %s", parts(x), lanes_group_name(x), lanes_groups(x),
-                  lanes_axis(x, 0, 0));
+        tile_grid(t, "span: %s, %s: %s, b: %s", warps_parts(x), lanes_group_name(x),
+                  lanes_groups(x), lanes_axis(x, 0, 0));
     } else {
-        tile_grid(t, "turn: (%s) * %s, %s: %s, b: %s", parts(x), warps_row_blocks(x),
+        tile_grid(t, "turn: (%s) * %s, %s: %s, b: %s", warps_parts(x), warps_row_blocks(x),
                   lanes_group_name(x), lanes_groups(x), lanes_axis(x, 0, 0));
         tile_let(t, x->only ? "first_block" : "mb", "turn %% %s",
                  warps_row_blocks(x)); /* neighbours read the same keys */
@@ -256,207 +249,6 @@ static void keys_head(Lanes *x)
     lanes_let_own_keys(x);
     lanes_let_heads_of_keys(x);
     key_tiles(x);
-}
-
-/* ---- the parts of a row: a warp, channels along its lanes */
-
-/* Channels of the warp. An out_mod may look at all. */
-static int32_t columns(const Lanes *x)
-{
-    const bool cut = x->p->e > WIDE && x->p->e % CUT == 0 && !x->p->hooks->has_out_mod;
-    return cut ? CUT : x->p->e;
-}
-
-static int32_t at_once(const Lanes *x) { return columns(x) > WIDE ? AT_ONCE / 2 : AT_ONCE; }
-
-const char *warps_rounds_of(Lanes *x, const char *parts)
-{
-    return tile_text(x->t, "cdiv(%s, %d)", parts, at_once(x));
-}
-
-static const char *own_columns(Lanes *x)
-{
-    const int32_t own = columns(x);
-    return own == x->p->e ? ":" : tile_text(x->t, "self * %d +: %d", own, own);
-}
-
-/* Parts of a row: tensors `NAME_acc`, `NAME_state0`.., where the row is behind the part, and the name of their number. */
-typedef struct Parts {
-    const char *name, *at, *count, *before; /* the number of the first one: "first + ", or "" */
-} Parts;
-
-/* Of part round * at_once(x) + n; of none behind the last. */
-static void load_part(Lanes *x, const Parts *of, int32_t n)
-{
-    AuTileBuild *t = x->t;
-    const char *at = tile_text(t, "%smin(round * %d + %d, %s - 1), %s", of->before, at_once(x), n,
-                               of->count, of->at);
-    tile_load(t, tile_numbered(t, "further", (uint32_t)n), "%s_acc[%s, %s] @ row_by_lanes",
-              of->name, at, own_columns(x));
-    for (uint32_t s = 0; s < x->p->hooks->state_count; s++)
-        tile_load(t, tile_text(t, "other%u_%d", s, n), "%s_state%u[%s] like row_like", of->name, s,
-                  at);
-}
-
-/* Part [n], or what the row has so far, is joined with part [other]. */
-static void join_pair(Lanes *x, const char *acc, const char *states, int32_t n, int32_t other)
-{
-    AuTileBuild *t = x->t;
-    AuText all = {.arena = x->arena}, others = {.arena = x->arena};
-    for (uint32_t s = 0; s < x->p->hooks->state_count; s++) {
-        au_text_add(&others, ", other%u_%d", s, other);
-        if (!states) au_text_add(&all, ", other%u_%d", s, n);
-    }
-    if (!states) states = au_text_str(&all), acc = tile_text(t, "further%d", n);
-    tile_set(t, tile_text(t, "before, behind%s", states), "online_join(b, h, i%s%s)", states,
-             au_text_str(&others));
-    tile_set(t, acc, "%s * before + further%d * behind", acc, other);
-}
-
-/* The first [count] parts of a round, of which [sure] are there: neighbours, then pairs of these, so that what one waits for is a few joins and not all. */
-static void join_round(Lanes *x, const Parts *of, int32_t count, int32_t sure)
-{
-    AuTileBuild *t = x->t;
-    for (int32_t apart = 1; apart < count; apart *= 2)
-        for (int32_t n = 0; n + apart < count; n += 2 * apart) {
-            const bool may_be_none = n + apart >= sure;
-            if (may_be_none) tile_if(t, "round * %d + %d < %s", at_once(x), n + apart, of->count);
-            join_pair(x, NULL, NULL, n, n + apart);
-            if (may_be_none) tile_end(t);
-        }
-    join_pair(x, "acc", lanes_states(x), 0, 0);
-}
-
-/* All loads of a round stand before what is made of them. Most rows have a few parts: loads of parts that are none would be most of what the kernel takes. */
-static void join_parts(Lanes *x, const Parts *of)
-{
-    AuTileBuild *t = x->t;
-    const int32_t all = at_once(x), some = all / 2;
-    tile_for_range(t, "round", "0", warps_rounds_of(x, of->count));
-    tile_if(t, "round * %d + %d < %s", all, some, of->count);
-    for (int32_t n = 0; n < all; n++) load_part(x, of, n);
-    join_round(x, of, all, some + 1);
-    tile_else(t);
-    for (int32_t n = 0; n < some; n++) load_part(x, of, n);
-    join_round(x, of, some, 1);
-    tile_end(t);
-    tile_end(t);
-}
-
-/* The one part of a row of which nobody could join two. */
-static void take_part(Lanes *x, const char *at)
-{
-    tile_load(x->t, "acc", "part_acc[0, %s, %s]", at, own_columns(x));
-    for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
-        tile_load(x->t, tile_text(x->t, "state%u", n), "part_state%u[0, %s] like row_like", n, at);
-}
-
-/* Lets how many parts a row has, and of what its sequence shares. Of a list, which a call may have brought, those that there is room for. */
-static void let_parts(Lanes *x)
-{
-    if (x->p->balanced) {
-        const char *slots = warps_share_slots(x);
-        tile_let(x->t, "parts", "clamp(share_at[1, b], 0, %s)", slots);
-        tile_let(x->t, "first_part", "clamp(share_at[0, b], 0, %s - parts)", slots);
-    } else
-        tile_let(x->t, "parts", "%s", x->p->invariant ? own_parts(x, lanes_key_end(x)) : parts(x));
-    lanes_let_own_keys(x);
-    if (lanes_shares_keys(x)) tile_let(x->t, "shared_parts", "%s", warps_prefix_parts(x));
-}
-
-/* Beside sequences of many rows most have one, and blocks that leave at once take as long to begin as others, so a sequence has some blocks,
- * with all of its rows in turns. */
-static void begin_turns(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    tile_for_range(t, "turn_of_row", "0",
-                   tile_text(t, "cdiv(q_length - first_row, %d)", ROWS_BESIDE));
-    tile_set(t, "mb", "first_row + turn_of_row * %d", ROWS_BESIDE);
-    tile_set(t, "row", "mb * group + h %% group");
-    if (lanes_shares_keys(x)) tile_set(t, "place", "%s", lanes_group_place(x, "row"));
-}
-
-static void row_grid(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const char *rows = lanes_most_queries(x), *name = x->only ? "first_row" : "mb";
-    if (x->only) rows = tile_text(t, "min(%s, %d)", rows, ROWS_BESIDE);
-    if (x->ends_rows && !ends_by_data(x)) /* none, where no row has two parts */
-        rows = tile_text(t, "%s * min(%s - 1, 1)", rows, parts(x));
-    tile_grid(t, "%s: %s, h: %s, b: %s", name, rows, lanes_axis(x, 0, 1), lanes_axis(x, 0, 0));
-}
-
-/* The row's channels: neighbours of a lane in one access, where lanes of such roles have accesses of several numbers. */
-static void row_layout(Lanes *x)
-{
-    const int32_t lanes = x->p->caps->lanes;
-    int32_t side_by_side = x->atom->m > 1 ? MOST_SIDE_BY_SIDE : 1;
-    while (side_by_side > 1 && columns(x) % (side_by_side * lanes)) side_by_side /= 2;
-    tile_layout(x->t, "row_by_lanes", "reg",
-                side_by_side == 1 ? tile_text(x->t, "lane:%d@1", lanes)
-                                  : tile_text(x->t, "reg:%d lane:%d@1", side_by_side, lanes));
-}
-
-/* All parts of the block's row, first those of keys that its sequence shares. */
-static void join_row(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    const char *group = lanes_group_name(x), *row = tile_text(t, "%s, row +: 1", group),
-               *own = tile_text(t, "b, %s", row);
-    if (!schedule_joins_parts(x->p)) {
-        take_part(x, own);
-        return;
-    }
-    if (lanes_shares_keys(x))
-        join_parts(x,
-                   &(Parts){"shared", tile_text(t, "%s, place +: 1", group), "shared_parts", ""});
-    join_parts(x, x->p->balanced ? &(Parts){"part", row, "parts", "first_part + "}
-                                 : &(Parts){"part", own, "parts", ""});
-}
-
-static void join_kernel(Lanes *given)
-{
-    AuTileBuild *t = given->t;
-    Lanes one = *given, *x = &one;
-    row_layout(x);
-    tile_kernel(t, x->only ? "few" : "forward");
-    if (tile_elem(x->p->operand)->bytes == HALF && x->atom->m > 1)
-        tile_coarse(t); /* as beside it */
-    lanes_arguments(x);
-    lanes_members_argument(x);
-    if (x->p->balanced) warps_share_arguments(x, TILE_IN);
-    part_arguments(x, TILE_IN);
-    warps_prefix_arguments(x, TILE_IN);
-    lanes_result_arguments(x);
-    const int32_t cuts = x->p->e / columns(x);
-    row_grid(x);
-    tile_let(t, "group", "%s", lanes_heads_of_group(x));
-    tile_let(t, lanes_group_name(x), "h / group");
-    lanes_let_key_length(x);
-    if (!x->only) tile_let(t, "row", "mb * group + h %% group");
-    let_parts(x);
-    if (!x->only && lanes_shares_keys(x)) tile_let(t, "place", "%s", lanes_group_place(x, "row"));
-    tile_role(t, "core", cuts > 1 ? cuts : 0, TILE_ON_WARP, 0);
-    if (x->is_exact) tile_role_exact(t);
-    x->rows = x->block = 1;
-    if (ends_by_data(x)) tile_if(t, "parts != 1%s", lanes_shares_keys(x) ? " || own_low > 0" : "");
-    if (x->only) begin_turns(x);
-    tile_frag(t, "acc", "f32[q:1, e:%d] @ row_by_lanes = 0.0", columns(x));
-    tile_frag(t, "row_like", "f32[q:1] like acc = 0.0");
-    tile_set(t, "i", "mb + iota(q:1)");
-    if (!x->only) lanes_begin_own_row(x);
-    lanes_begin_states(x);
-    join_row(x);
-    lanes_results(x);
-    tile_store(t, "%s(out) -> o[%s, %s]", x->operand,
-               lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1"), own_columns(x));
-    if (cuts > 1) tile_if(t, "self == 0");
-    lanes_store_finals(x);
-    if (cuts > 1) tile_end(t);
-    lanes_end_own_row(x, own_columns(x), cuts > 1 ? "self == 0" : NULL);
-    if (ends_by_data(x)) tile_end(t);
-    tile_end(t);
-    tile_end(t);
 }
 
 /* Of a sequence that has no row in the block nothing is done. Where most have few a block has all tiles of rows, one after the other: blocks that
@@ -527,7 +319,7 @@ void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*rol
     roles(x);
     tile_end(x->t);
     if (warps_ends_all_rows(x)) return;
-    join_kernel(x);
+    warps_join_kernel(x);
     if (lanes_shares_keys(x)) lanes_part_regions(x, "shared");
     lanes_part_regions(x, "part");
 }

@@ -226,6 +226,9 @@ static const ExecCase packed_cases[] = {
     {"mha.attn", "B=1 H=4 Hk=2 S=3 T=700 D=64 E=32", NULL, "decode"},
     {"mha.attn", "B=2 H=3 Hk=1 S=7 T=1037 D=16 E=32", NULL, "decode nan odd"},
     {"mha.attn", "B=1 H=5 Hk=1 S=1 T=1 D=32 E=32", NULL, "decode dfinals"},
+    {"mha.attn", "B=1 H=5 Hk=1 S=1 T=2300 D=32 E=32", NULL, "decode forward nan rounds"}, /* warps that share a row's rounds: of two rows a block, of one */
+    {"mha.attn", "B=1 H=3 Hk=1 S=2 T=4300 D=16 E=16 slots=64", NULL, "decode forward paged rounds"},
+    {"gemma_local.attn", "B=2 H=2 Hk=1 S=3 T=1200 D=32 E=32", "window=1100", "decode forward rounds"},
     {"mha.attn", "B=1 H=7 Hk=1 S=9 T=0 D=16 E=32", NULL, "decode"},
     {"mha.attn", "B=3 H=12 Hk=2 S=2 T=257 D=16 E=64", NULL, "decode poison"},
     {"mha.attn", "B=1 H=2 Hk=2 S=5 T=3 D=64 E=64", NULL, "decode unseen dfinals"},

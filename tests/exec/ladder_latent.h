@@ -19,6 +19,7 @@ static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
     {EMPTY, "B=1 H=1 S=16 T=30 D=32 E=512", NULL, "decode forward"},
     {"dropout.attn", "B=1 H=2 Hk=1 S=4 T=130 D=64 E=384", "rate=0.25 seed=987654321", "decode forward"},
     {LATENT, "B=3 H=7 S=1 T=200 D=416 slots=32", NULL, "decode forward paged csr"},
+    {LATENT, "B=1 H=3 S=1 T=4700 D=400", NULL, "decode forward nan rounds"}, /* warps with some of the channels share a row's rounds */
     {LATENT, "B=2 H=9 S=4 T=390 D=448", NULL, "some forward padded"},
     {HEAD_WINDOWS, "B=2 H=4 Hk=2 Hv=1 S=3 T=190 D=64 E=384", NULL, "decode forward by_head nan"},
     {HEAD_ENDS, "B=2 H=12 Hk=1 Hv=2 S=3 T=230 D=64 E=384 slots=16", NULL, "some forward paged by_head"},
