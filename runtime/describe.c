@@ -31,8 +31,9 @@ static void add_tensor(AuText *text, const aule_attention_v1 *a, const aule_tens
     _Static_assert(sizeof roles / sizeof *roles == AULE_ROLES, "a word for each role");
     rt_text_add(text, "  %-6s %s: %s ", roles[t->role], t->name, rt_dtype_name(t->dtype));
     add_axes(text, a, t);
-    rt_text_add(text, "%s%s%s%s\n", t->flags & AULE_TENSOR_GRAD ? " grad" : "",
+    rt_text_add(text, "%s%s%s%s%s\n", t->flags & AULE_TENSOR_GRAD ? " grad" : "",
                 t->flags & AULE_TENSOR_IN_K ? ", a part of k" : "",
+                t->flags & AULE_TENSOR_MODIFIED ? ", modified" : "",
                 t->flags & AULE_TENSOR_JOINED ? ", for combine too" : "",
                 t->flags & AULE_TENSOR_APPENDED ? ", which append writes"
                 : t->flags & AULE_TENSOR_CACHED ? ", for append too"

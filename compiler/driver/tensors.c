@@ -351,6 +351,7 @@ AuTensorRow *driver_tensors(AuArena *arena, AuAttn *a, const AuGrads *g, uint32_
         const AuTensor *t = &a->tensors[n];
         const uint32_t flags = (t->grad && (g || !attn_is_for_calls(a)) ? AULE_TENSOR_GRAD : 0) |
                                (n == 2 && a->v_in_k ? AULE_TENSOR_IN_K : 0) |
+                               (n == 1 && a->keys.modified ? AULE_TENSOR_MODIFIED : 0) |
                                driver_layout_flags(a, n) | driver_storage_flags(a, n) |
                                driver_append_flags(a, n);
         add_like(&r, n, n < 3 ? names[n] : t->name, n < 3 ? names[n] : hooks_name(arena, t->name),

@@ -134,7 +134,9 @@ static void kernels(Lanes *x)
  * out_mod looks at channels of other warps. */
 static bool ends_rows(const Lanes *x)
 {
-    return !x->p->invariant && !x->p->hooks->has_out_mod && !x->p->attn->queries.layout;
+    const bool joins =
+        x->p->invariant && schedule_joins_parts(x->p); /* as many as there are keys */
+    return !joins && !x->p->hooks->has_out_mod && !x->p->attn->queries.layout;
 }
 
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,

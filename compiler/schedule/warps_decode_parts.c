@@ -304,9 +304,16 @@ void warps_wide_kernels(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lane
     warps_kernels_behind_lists(x, memories, roles);
 }
 
+/* Does how many parts a row has depend on the batch, or, where it is one, whether these kernels are taken: beside many (are_mixed), of more rows
+ * (has_few_rows)? */
+static bool depends_on_batch(const Lanes *x)
+{
+    return schedule_joins_parts(x->p) || x->only || schedule_takes_more_rows(x->arena, x->p);
+}
+
 void warps_kernels_behind_lists(Lanes *x, void (*memories)(Lanes *x), void (*roles)(Lanes *x))
 {
-    x->out->by_batch = !x->p->invariant && schedule_joins_parts(x->p);
+    x->out->by_batch = !x->p->invariant && depends_on_batch(x);
     keys_head(x);
     memories(x);
     roles(x);

@@ -19,7 +19,7 @@ extern "C" {
 
 #define AULE_MAGIC         "aule\x1a\r\n" /* 7 characters and the NUL: 8 bytes */
 #define AULE_VERSION_MAJOR 1
-#define AULE_VERSION_MINOR 23
+#define AULE_VERSION_MINOR 24
 
 /* What an artifact has at most: aulec refuses a script that needs more, a reader an artifact that has more. They bound
  * what a run keeps on its stack. */
@@ -162,6 +162,8 @@ typedef struct aule_tensor_v1 {
 /* Inputs that append takes, too (since 1.13); and of these, what it writes: the scales of tokens, which then spread along no axis. */
 #define AULE_TENSOR_CACHED   4096u
 #define AULE_TENSOR_APPENDED 8192u
+/* Of k (since 1.24): rows of k and v lie as k_mod and v_mod make them. */
+#define AULE_TENSOR_MODIFIED 4194304u
 #define AULE_TENSOR_LISTS                                                                          \
     (AULE_TENSOR_LENGTHS | AULE_TENSOR_TABLE | AULE_TENSOR_ROWS | AULE_TENSOR_STARTS_Q |           \
      AULE_TENSOR_STARTS_K)

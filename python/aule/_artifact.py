@@ -116,6 +116,13 @@ class Loaded:
     def source_hash(self) -> int:
         return int(self._library.module_descriptor(self._module).contents.source_hash)
 
+    def is_modified(self) -> bool | None:
+        """Do rows of k and v lie as the script's mods make them? None: of before 1.24, which do not tell."""
+        d = self.descriptor
+        if any(abi.step(d.tensors, n, abi.TensorV1).flags & abi.TENSOR_MODIFIED for n in range(d.tensor_count)):
+            return True
+        return False if self._library.module_descriptor(self._module).contents.version_minor >= 24 else None
+
     def size_names(self) -> list[str]:
         d = self.descriptor
         return [d.sizes[n].name.decode() for n in range(d.size_count)]
@@ -150,7 +157,7 @@ class Loaded:
         sizes, d = self.size_names(), self.descriptor
         tensors = [abi.step(d.tensors, n, abi.TensorV1) for n in range(d.tensor_count)]
         given = [t for t in tensors if ROLES[t.role] in (*INPUTS, "output", "final", "work")]
-        return [(t.name, t.role, t.dtype, bool(t.flags & abi.TENSOR_IN_K), *(_words(t.axes[a], sizes) for a in range(t.rank))) for t in given]
+        return [(t.name, t.role, t.dtype, t.flags & (abi.TENSOR_IN_K | abi.TENSOR_MODIFIED), *(_words(t.axes[a], sizes) for a in range(t.rank))) for t in given]
 
     def has_kernels(self, operation: str, target: str, features: Collection[str], dtype: str, widths: Mapping[str, int], invariant: bool) -> bool:
         """Are there some of that operation for such a device, that operand type and those widths; where results must not depend on the batch, none but such?"""

@@ -91,6 +91,7 @@ class AttentionFunction(Schedules):
 
     def __init__(self, loaded: Loaded, key: str, remake: tuple[Callable[..., Any], tuple]) -> None:
         self._loaded = loaded
+        self._modified = loaded.is_modified()
         self._remake = remake
         self.name: str = loaded.descriptor.name.decode()
         self.formula: str = (loaded.descriptor.formula or b"").decode()
@@ -508,13 +509,27 @@ class AttentionFunction(Schedules):
 
     def _for_layout(self, layout: str, given: Collection[str]) -> "AttentionFunction":
         """The attention for a layout, whose inputs are [given]."""
-        if set(given) <= set(self._names.inputs):
-            return self
         for one in spellings(layout):
             if one in self._others:
                 return self._others[one]
+        if set(given) <= set(self._names.inputs) and self._lies_so(layout):
+            return self
         there = f"; it has {', '.join(self._others)}" if self._others else ""
         raise Error(f"{self.name}: the artifact was compiled without --layout {layout}{there}", "unsupported")
+
+    def _lies_so(self, layout: str) -> bool:
+        """Whether rows lie as [layout] says, as far as their tensors do not show it: the kind, which the name of one of several layouts tells, and
+        whether keys are modified."""
+        name = self.name.partition("@")[2]
+        own = dict(axis.split("=") for axis in name.split(",") if axis)
+        keys = next(str(spec.axes[2]).removesuffix("_slots") for spec in self.tensors if spec.role == "k")
+        for axis, how in (one.split("=") for one in layout.split(",") if one):
+            words = how.split(":")
+            if (name or self._others) and words[0] != own.get(axis, "dense").partition(":")[0]:
+                return False
+            if axis == keys and self._modified not in (None, "modified" in words):
+                return False
+        return True
 
     def _params(self, named: dict[str, Any], operation: str = "combine") -> dict[str, int | float]:
         """Parameters alone, of an operation that takes its tensors otherwise."""

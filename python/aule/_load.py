@@ -18,7 +18,7 @@ def load(path: str | os.PathLike[str], attention: str | None = None, *, invarian
     Args:
         path: the ``.so``.
         attention: which of its attentions; not needed if there is only one, or one with several layouts (``aulec --serve``), among which ``axes=`` of
-            calls chooses then; "mha@T=paged" is one of these.
+            calls chooses then (without ``axes=`` it is the dense one, or where there is none the first); "mha@T=paged" is one of these.
         invariant: as of :func:`aule.compile`; few queries over long caches are then faster with an artifact of ``aulec --invariant``.
 
     Raises:
@@ -32,10 +32,21 @@ def load(path: str | os.PathLike[str], attention: str | None = None, *, invarian
         raise Error("an artifact is given as its path; this is empty", "file")
     place = os.path.abspath(os.fsdecode(name))
     try:
-        made = AttentionFunction(Loaded(place, attention), f"{place} {stamp(place)}{' invariant' * invariant}", (partial(load, invariant=invariant), (place, attention)))
+        first = _first_layout(place, attention)
+        made = AttentionFunction(Loaded(place, first or attention), f"{place} {stamp(place)}{' invariant' * invariant}", (partial(load, invariant=invariant), (place, attention)))
         made._ask_invariant(invariant)
-        if "@" not in made.name:
-            made._others = {spelled(name.partition("@")[2]): load(place, name, invariant=invariant) for name in names_in(place) if name.startswith(f"{made.name}@")}
+        if first or "@" not in made.name:
+            other = f"{made.name.partition('@')[0]}@"
+            made._others = {spelled(name.partition("@")[2]): load(place, name, invariant=invariant) for name in names_in(place) if name.startswith(other)}
         return made
     except UnicodeDecodeError as e:
         raise Error(f"{place} is damaged: a name in it is no text", "artifact") from e
+
+
+def _first_layout(place: str, attention: str | None) -> str | None:
+    """Of an attention that an artifact has in layouts alone, none of them dense, the first one: it stands for all, among which ``axes=`` chooses."""
+    names = names_in(place)
+    mine = [name for name in names if attention is None or name.partition("@")[0] == attention]
+    if not mine or attention in names or len({name.partition("@")[0] for name in mine}) > 1 or any("@" not in name for name in mine):
+        return None
+    return mine[0]

@@ -30,6 +30,7 @@ static const ExecCase mixed_cases[] = {
     {HEAD_ENDS, "B=6 H=40 Hk=1 Hv=2 S=8 T=90 D=32 E=32 slots=16", NULL, "mixed packed most forward paged by_head"},
     {HEAD_WINDOWS, "B=2 H=18 Hk=1 Hv=1 S=4 T=540 D=16 E=32 slots=16", NULL, "mixed packed most forward paged by_head"}, /* more heads of a group than a tile has rows */
     {UNJOINED, "B=6 H=6 Hk=2 Hv=2 S=40 T=90 D=32 E=32 slots=16", "window=50", "mixed packed most forward paged work"},
+    {UNJOINED, "B=6 H=6 Hk=2 Hv=2 S=40 T=90 D=32 E=32 slots=16", NULL, "mixed packed most forward paged invariant"},
     {SHARED_FURTHER, "B=6 H=6 Hk=2 S=40 T=70 D=32 E=64 P=32 slots=7", NULL, "mixed packed most forward paged further"},
     {FURTHER_HEADS, "B=6 H=6 Hk=1 Hv=2 S=20 T=90 D=32 E=32 P=32 slots=16", NULL, "mixed packed most forward paged further"},
     {KEPT, "B=6 H=4 Hk=2 S=40 T=70 D=32 E=32 slots=16", NULL, "mixed packed most forward paged unequal work"},

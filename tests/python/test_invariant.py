@@ -3,6 +3,8 @@ processors cannot show, how kernels for CUDA share out keys, is read in their te
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 import tempfile
 import unittest
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import aule
+from aule import _libaule as abi
 from support import DEVICE, OTHERS, ROOT, torch
 
 LENGTHS = np.array([70, 0, 1, 1024, 1025, 2600, 17, 2048], np.int32)
@@ -178,6 +181,23 @@ class Invariant(unittest.TestCase):
                 self.assertEqual(len(variants), 3 if depends else 4)  # of many sequences, any, of more rows; and the one that does not depend
                 body = [line for line in variants[-1].split("\n") if not re.match(r"(kernel|grid)", line)]
                 self.assertEqual(any(re.search(r"\$B\b", line) for line in body), depends)
+
+    def test_what_is_chosen_does_not_depend_on_the_batch(self):
+        """Conditions of the kernels that an invariant call may have ask neither how many sequences there are nor, of packed rows, how many rows all have."""
+        layouts = "T=dense;T=paged;S=packed:most,T=paged"
+        scripts = [(ROOT / f"{name}.attn").read_bytes() for name in ("attn_scripts/gqa", "tests/exec/scripts/unjoined")]
+        for script, (target, arch, dtype) in itertools.product(scripts, (("cuda", "sm_90a", "bf16"), ("cpu", "x86-64-v3", "f32"))):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "x.so")
+                with open(path, "wb") as file:
+                    file.write(aule._compiler.compiler().run("x.attn", script, targets=target, archs=arch, dtypes=dtype, widths="D=64", layout=layouts, invariant=1, no_gradients=1, optimize=0))
+                for name in aule._artifact.names_in(path):
+                    loaded = aule._artifact.Loaded(path, name)
+                    batch = {"B"} | ({"S", "S_ends"} if "S=packed" in name else set()) | ({"T", "T_ends"} if "T=packed" in name else set())
+                    for v in loaded._variants():
+                        if v.operation == b"forward" and not v.flags & abi.VARIANT_BY_BATCH:
+                            words = aule._artifact._words(v.condition, loaded.size_names())
+                            self.assertFalse(batch & {w for w in words if isinstance(w, str)}, f"{name} {arch}: {v.schedule.decode()}")
 
     def test_kernels_of_packed_rows_for_cuda(self):
         """Of few rows alone and beside many: parts of so many keys of their own, in the same kernels."""

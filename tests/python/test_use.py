@@ -21,11 +21,12 @@ SCRIPT = """attention small {
 """
 
 
-def compiled(folder, text, widths, storage=None):
-    """As `aulec x.attn --serve` makes it."""
+def compiled(folder, text, widths, storage=None, layout=None):
+    """As `aulec x.attn --serve` makes it, or with --layout."""
     handle, made = tempfile.mkstemp(".so", dir=folder)  # another one each time: what is loaded must not change
+    how = {"layout": layout} if layout else {"serve": 1}
     with os.fdopen(handle, "wb") as file:
-        file.write(aule._compiler.compiler().run("x.attn", text.encode(), targets="cpu", dtypes="f32", optimize=1, serve=1, widths=widths, storage=storage))
+        file.write(aule._compiler.compiler().run("x.attn", text.encode(), targets="cpu", dtypes="f32", optimize=1, widths=widths, storage=storage, **how))
     return made
 
 
@@ -109,6 +110,43 @@ class Loads(unittest.TestCase):
             aule.load(self.path, "small@T=no")
         paged = aule.load(self.path, "small@T=paged")
         self.assertIn("T_table", str(paged))
+        with self.assertRaisesRegex(aule.Error, "small@T=paged: the artifact was compiled without --layout T=padded"):
+            paged(c.q[:3][:, None].swapaxes(1, 2), c.k[:3].swapaxes(1, 2), c.v[:3].swapaxes(1, 2), axes={"T": aule.padded(c.lengths)})
+
+    def test_layouts_of_which_none_is_dense(self):
+        c = self.case
+        keys = {"T": aule.paged(c.table, c.lengths)}
+        k, v = c.k.swapaxes(1, 2), c.v.swapaxes(1, 2)
+        path = compiled(self.folder.name, SCRIPT, "D=16", layout="T=paged;S=packed:most,T=paged")
+        for name in (None, "small"):
+            f = aule.load(path, name)
+            self.near(f(c.q.swapaxes(0, 1)[None], k, v, axes={"S": aule.packed(c.starts), **keys})[0].swapaxes(0, 1), c.want())
+            self.near(f(c.q[[4, 5, 6]][:, None].swapaxes(1, 2), k, v, axes=keys)[:, :, 0], c.want()[[4, 5, 6]])
+            with self.assertRaisesRegex(aule.Error, "without --layout T=dense; it has T=paged, S=packed:most,T=paged"):
+                f(c.q[:5][None].swapaxes(1, 2), k[:1], v[:1], axes={"T": aule.dense()})
+        with self.assertRaisesRegex(aule.Error, "there is no attention 'large'"):
+            aule.load(path, "large")
+
+    def test_modified_rows_are_another_layout(self):
+        """Their tensors are those of rows as they come: the name of the attention tells."""
+        c = self.case
+        k, v = c.k.swapaxes(1, 2), c.v.swapaxes(1, 2)
+        q = c.q[[4, 5, 6]][:, None].swapaxes(1, 2)
+        twice = SCRIPT.replace("score_mod", "k_mod(x) = 2.0 * x;\n    score_mod", 1)
+        both = aule.load(compiled(self.folder.name, twice, "D=16", layout="T=dense;T=paged;T=paged:modified"))
+        plain = both(q, k, v, axes={"T": aule.paged(c.table, c.lengths)})
+        self.near(both(q, 2 * k, v, axes={"T": aule.paged(c.table, c.lengths, modified=True)}), plain)
+        one = aule.load(compiled(self.folder.name, twice, "D=16", layout="T=dense;T=paged"), "small@T=paged")
+        self.near(one(q, k, v, axes={"T": aule.paged(c.table, c.lengths)}), plain)
+        for f, axis in ((one, aule.paged(c.table, c.lengths, modified=True)), (both, aule.dense(modified=True))):
+            with self.assertRaisesRegex(aule.Error, "without --layout T=.*:modified"):
+                f(q, k[:3], v[:3], axes={"T": axis})
+        # Where there is one layout no name tells it, but k does
+        for how in (False, True):
+            f = aule.load(compiled(self.folder.name, twice, "D=16", layout="T=paged" + ":modified" * how))
+            self.near(f(q, 2 * k if how else k, v, axes={"T": aule.paged(c.table, c.lengths, modified=how)}), plain)
+            with self.assertRaisesRegex(aule.Error, "small: the artifact was compiled without --layout T=paged" + ":modified" * (not how)):
+                f(q, k, v, axes={"T": aule.paged(c.table, c.lengths, modified=not how)})
 
 
 class Uses(unittest.TestCase):

@@ -95,7 +95,7 @@ static void test_describes(void **state)
     assert_int_equal(aule_module_open(whole, NULL, &module, NULL), AULE_OK);
     assert_int_equal(aule_describe_module(module, &text, NULL), AULE_OK);
     static const char *const lines[] = {
-        "artifact of sample.attn by by hand, version 1.23, source hash 0000000000001234\n",
+        "artifact of sample.attn by by hand, version 1.24, source hash 0000000000001234\n",
         "attention sample\n",
         "  query  q: operand [B, H, S, D] grad\n",
         "  input  lengths: i32 [B]\n",
@@ -380,7 +380,7 @@ static void test_newer(void **state)
     (void)state;
     expect_open_error(
         newer, AULE_ERROR_VERSION,
-        "artifact of version 2.23, this libaule reads version 1: a newer libaule is needed");
+        "artifact of version 2.24, this libaule reads version 1: a newer libaule is needed");
 }
 
 int main(int count, char **arguments)
