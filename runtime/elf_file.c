@@ -3,6 +3,7 @@
 bool rt_elf_read(const AuElfFile *file, uint64_t offset, void *to, size_t bytes)
 {
     if (offset > file->length || bytes > file->length - offset) return false;
+    if (!file->bytes) return file->read && file->read(file->user, offset, to, bytes);
     memcpy(to, file->bytes + offset, bytes);
     return true;
 }
@@ -39,26 +40,35 @@ bool rt_elf_names_symbol(const AuElfMachine *machine, uint32_t kind)
 
 /* ---- the table of dynamic symbols, as the loader finds it: by program headers, since a file may do without others */
 
-bool rt_elf_place(const AuElfFile *file, const Elf64_Ehdr *head, uint64_t at, uint64_t *offset,
-                  uint64_t *left)
+bool rt_elf_loads(const AuElfFile *file, const Elf64_Ehdr *head, AuElfLoads *loads)
 {
     Elf64_Phdr segment;
+    loads->count = 0;
     for (unsigned i = 0; i < head->e_phnum; i++) {
         if (!rt_elf_part(file, head, i, &segment)) return false;
-        if (segment.p_type != PT_LOAD || at < segment.p_vaddr ||
-            at - segment.p_vaddr >= segment.p_filesz)
-            continue;
-        *offset = segment.p_offset + (at - segment.p_vaddr);
-        *left = segment.p_filesz - (at - segment.p_vaddr);
+        if (segment.p_type != PT_LOAD) continue;
+        if (loads->count == AU_SEGMENTS_MOST) return false;
+        loads->of[loads->count++] = segment;
+    }
+    return true;
+}
+
+bool rt_elf_place(const AuElfLoads *loads, uint64_t at, uint64_t *offset, uint64_t *left)
+{
+    for (uint32_t i = 0; i < loads->count; i++) {
+        const Elf64_Phdr *segment = &loads->of[i];
+        if (at < segment->p_vaddr || at - segment->p_vaddr >= segment->p_filesz) continue;
+        *offset = segment->p_offset + (at - segment->p_vaddr);
+        *left = segment->p_filesz - (at - segment->p_vaddr);
         return true;
     }
     return false;
 }
 
-bool rt_elf_table(const AuElfFile *file, const Elf64_Ehdr *head, uint64_t at, AuElfTable *table)
+bool rt_elf_table(const AuElfFile *file, const AuElfLoads *loads, uint64_t at, AuElfTable *table)
 {
     table->file = file;
-    return at != 0 && rt_elf_place(file, head, at, &table->offset, &table->bytes);
+    return at != 0 && rt_elf_place(loads, at, &table->offset, &table->bytes);
 }
 
 bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes)
@@ -67,7 +77,8 @@ bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes)
            rt_elf_read(table->file, table->offset + row * bytes, to, bytes);
 }
 
-bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, AuElfDynamic *d)
+bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfLoads *loads,
+                    AuElfDynamic *d)
 {
     Elf64_Phdr segment = {0};
     Elf64_Dyn entry;
@@ -88,10 +99,10 @@ bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, AuElfDynamic 
         if (entry.d_tag == DT_GNU_HASH) gnu_hash = entry.d_val;
         if (entry.d_tag == DT_RELACOUNT) d->relative = entry.d_val;
     }
-    rt_elf_table(file, head, d->at[DT_HASH], &d->hash);
-    rt_elf_table(file, head, gnu_hash, &d->gnu_hash);
-    return rt_elf_table(file, head, d->at[DT_SYMTAB], &d->symbols) &&
-           rt_elf_table(file, head, d->at[DT_STRTAB], &d->names);
+    rt_elf_table(file, loads, d->at[DT_HASH], &d->hash);
+    rt_elf_table(file, loads, gnu_hash, &d->gnu_hash);
+    return rt_elf_table(file, loads, d->at[DT_SYMTAB], &d->symbols) &&
+           rt_elf_table(file, loads, d->at[DT_STRTAB], &d->names);
 }
 
 /* Does row [row] of the symbols define [symbol]? */
@@ -109,7 +120,7 @@ static bool defines(const AuElfDynamic *d, uint32_t row, const char *symbol, Elf
            memcmp(name, symbol, length) == 0;
 }
 
-/* Symbols that hash alike are a chain; no chain is longer than the table. */
+/* Symbols that hash alike are a chain; no chain is longer than the table, whose head may say that it is longer than the file. */
 static bool in_hash(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found)
 {
     uint32_t h = 0, buckets, count, row;
@@ -121,6 +132,7 @@ static bool in_hash(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found)
         !rt_elf_row(&d->hash, 1, &count, sizeof count) ||
         !rt_elf_row(&d->hash, 2 + h % buckets, &row, sizeof row))
         return false;
+    if (count > d->hash.bytes / sizeof row) return false;
     for (uint32_t n = 0; n < count && row != 0; n++) {
         if (defines(d, row, symbol, found)) return true;
         if (!rt_elf_row(&d->hash, 2 + (uint64_t)buckets + row, &row, sizeof row)) return false;

@@ -134,10 +134,9 @@ aule_status aule_module_open(const char *path, const aule_options *options, aule
     aule_module *made = NULL;
     status = rt_library_open(path, symbol, &library, &descriptor, &segments, sink);
     if (status) return status;
-    status = make_module(descriptor, &segments, path, &made, sink);
-    if (!status) status = rt_library_seal(&library, descriptor, sink);
+    status = rt_library_seal(&library, path, descriptor, &segments, sink);
+    if (!status) status = make_module(descriptor, &segments, path, &made, sink);
     if (status) {
-        aule_module_close(made);
         rt_library_close(&library);
         return status;
     }

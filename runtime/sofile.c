@@ -67,38 +67,36 @@ static aule_status check_whole(const AuElfFile *file, const Elf64_Ehdr *head, Au
 /* ---- what a loader takes as it stands, and dies of where it is wrong */
 
 /* Is [bytes] at a loaded address within a segment that has all of [flags]? */
-static bool is_within(const AuElfFile *file, const Elf64_Ehdr *head, uint64_t at, uint64_t bytes,
-                      uint32_t flags)
+static bool is_within(const AuElfLoads *loads, uint64_t at, uint64_t bytes, uint32_t flags)
 {
-    Elf64_Phdr segment;
-    for (unsigned i = 0; i < head->e_phnum; i++)
-        if (rt_elf_part(file, head, i, &segment) && segment.p_type == PT_LOAD &&
-            (segment.p_flags & flags) == flags && at >= segment.p_vaddr &&
-            bytes <= segment.p_memsz && at - segment.p_vaddr <= segment.p_memsz - bytes)
+    for (uint32_t i = 0; i < loads->count; i++) {
+        const Elf64_Phdr *segment = &loads->of[i];
+        if ((segment->p_flags & flags) == flags && at >= segment->p_vaddr &&
+            bytes <= segment->p_memsz && at - segment->p_vaddr <= segment->p_memsz - bytes)
             return true;
+    }
     return false;
 }
 
 /* Is what a header speaks of besides the segments, the loader's own tables among it, where a segment has it? */
-static bool is_in_segments(const AuElfFile *file, const Elf64_Ehdr *head, const Elf64_Phdr *part)
+static bool is_in_segments(const AuElfLoads *loads, const Elf64_Phdr *part)
 {
     uint64_t offset, left;
     const bool read = part->p_type == PT_DYNAMIC || part->p_type == PT_PHDR;
     if (!read && part->p_type != PT_GNU_RELRO && part->p_type != PT_TLS) return true;
-    if (!is_within(file, head, part->p_vaddr, part->p_memsz, 0)) return false;
-    return !read || (rt_elf_place(file, head, part->p_vaddr, &offset, &left) &&
+    if (!is_within(loads, part->p_vaddr, part->p_memsz, 0)) return false;
+    return !read || (rt_elf_place(loads, part->p_vaddr, &offset, &left) &&
                      offset == part->p_offset && part->p_filesz <= left);
 }
 
 /* Segments ascend, lie in pages as their bytes in the file do, and are not longer there than in memory. */
-static bool segments_fit(const AuElfFile *file, const Elf64_Ehdr *head)
+static bool segments_fit(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfLoads *loads)
 {
     enum { PAGE = 4096 };
     uint64_t end = 0, last;
     Elf64_Phdr segment;
     for (unsigned i = 0; i < head->e_phnum; i++) {
-        if (!rt_elf_part(file, head, i, &segment) || !is_in_segments(file, head, &segment))
-            return false;
+        if (!rt_elf_part(file, head, i, &segment) || !is_in_segments(loads, &segment)) return false;
         if (segment.p_type != PT_LOAD) continue;
         if (!(segment.p_flags & PF_R) || segment.p_vaddr < end ||
             segment.p_filesz > segment.p_memsz || (segment.p_vaddr - segment.p_offset) % PAGE ||
@@ -110,32 +108,32 @@ static bool segments_fit(const AuElfFile *file, const Elf64_Ehdr *head)
     return end < (uint64_t)1 << 47;
 }
 
-static bool relocation_fits(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfDynamic *d,
-                            const Elf64_Rela *r)
+static bool relocation_fits(const AuElfLibrary *l, const Elf64_Rela *r)
 {
-    const AuElfMachine *machine = rt_elf_machine(head->e_machine);
+    const AuElfMachine *machine = rt_elf_machine(l->head.e_machine);
+    const AuElfDynamic *d = &l->dynamic;
     const uint32_t kind = rt_elf_kind(r);
     const uint32_t written = d->at[DT_TEXTREL] ? 0 : PF_W;
     Elf64_Sym symbol;
-    if (!is_within(file, head, r->r_offset, sizeof(uint64_t), written)) return false;
-    if (kind == machine->relative) return is_within(file, head, (uint64_t)r->r_addend, 0, 0);
-    if (kind == machine->called) return is_within(file, head, (uint64_t)r->r_addend, 1, PF_X);
+    if (!is_within(&l->loads, r->r_offset, sizeof(uint64_t), written)) return false;
+    if (kind == machine->relative) return is_within(&l->loads, (uint64_t)r->r_addend, 0, 0);
+    if (kind == machine->called) return is_within(&l->loads, (uint64_t)r->r_addend, 1, PF_X);
     return (d->threads || rt_elf_names_symbol(machine, kind)) &&
            rt_elf_row(&d->symbols, rt_elf_row_of(r), &symbol, sizeof symbol) &&
            symbol.st_name < d->names.bytes;
 }
 
-static bool table_fits(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfDynamic *d,
-                       uint64_t at, uint64_t bytes, uint64_t relative)
+static bool table_fits(const AuElfFile *file, const AuElfLibrary *l, uint64_t at, uint64_t bytes,
+                       uint64_t relative)
 {
     AuElfTable table;
     Elf64_Rela r;
     if (!bytes) return true;
-    if (bytes % sizeof r || !rt_elf_table(file, head, at, &table) || bytes > table.bytes)
+    if (bytes % sizeof r || !rt_elf_table(file, &l->loads, at, &table) || bytes > table.bytes)
         return false;
     for (uint64_t n = 0; n < bytes / sizeof r; n++)
-        if (!rt_elf_row(&table, n, &r, sizeof r) || !relocation_fits(file, head, d, &r) ||
-            (n < relative && rt_elf_kind(&r) != rt_elf_machine(head->e_machine)->relative))
+        if (!rt_elf_row(&table, n, &r, sizeof r) || !relocation_fits(l, &r) ||
+            (n < relative && rt_elf_kind(&r) != rt_elf_machine(l->head.e_machine)->relative))
             return false;
     return true;
 }
@@ -153,7 +151,7 @@ static bool entries_fit(const AuElfDynamic *d)
 }
 
 /* Functions that run when it is loaded and unloaded. */
-static bool functions_fit(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfDynamic *d)
+static bool functions_fit(const AuElfLoads *loads, const AuElfDynamic *d)
 {
     static const struct {
         int array, bytes;
@@ -161,17 +159,19 @@ static bool functions_fit(const AuElfFile *file, const Elf64_Ehdr *head, const A
     for (int n = 0; n < 2; n++)
         if (!d->at[lists[n].array] != !d->at[lists[n].bytes] ||
             (d->at[lists[n].array] &&
-             !is_within(file, head, d->at[lists[n].array], d->at[lists[n].bytes], 0)))
+             !is_within(loads, d->at[lists[n].array], d->at[lists[n].bytes], 0)))
             return false;
-    return (!d->at[DT_INIT] || is_within(file, head, d->at[DT_INIT], 1, PF_X)) &&
-           (!d->at[DT_FINI] || is_within(file, head, d->at[DT_FINI], 1, PF_X));
+    return (!d->at[DT_INIT] || is_within(loads, d->at[DT_INIT], 1, PF_X)) &&
+           (!d->at[DT_FINI] || is_within(loads, d->at[DT_FINI], 1, PF_X));
 }
 
-static bool loads(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfDynamic *d)
+static bool loads(const AuElfFile *file, const AuElfLibrary *l)
 {
-    return segments_fit(file, head) && entries_fit(d) && functions_fit(file, head, d) &&
-           table_fits(file, head, d, d->at[DT_RELA], d->at[DT_RELASZ], d->relative) &&
-           table_fits(file, head, d, d->at[DT_JMPREL], d->at[DT_PLTRELSZ], 0);
+    const uint64_t *at = l->dynamic.at;
+    return segments_fit(file, &l->head, &l->loads) && entries_fit(&l->dynamic) &&
+           functions_fit(&l->loads, &l->dynamic) &&
+           table_fits(file, l, at[DT_RELA], at[DT_RELASZ], l->dynamic.relative) &&
+           table_fits(file, l, at[DT_JMPREL], at[DT_PLTRELSZ], 0);
 }
 
 aule_status rt_check_library(const AuElfFile *file, const char *symbol, AuElfLibrary *found,
@@ -180,12 +180,16 @@ aule_status rt_check_library(const AuElfFile *file, const char *symbol, AuElfLib
     aule_status status = check_head(file, &found->head, sink);
     if (!status) status = check_whole(file, &found->head, sink);
     if (status) return status;
-    if (!rt_elf_dynamic(file, &found->head, &found->dynamic) ||
+    if (!rt_elf_loads(file, &found->head, &found->loads))
+        return rt_fail(sink, AULE_ERROR_ARTIFACT,
+                       "%s: damaged: its ELF headers make no sense: more than %d segments",
+                       file->path, AU_SEGMENTS_MOST);
+    if (!rt_elf_dynamic(file, &found->head, &found->loads, &found->dynamic) ||
         !rt_elf_symbol(&found->dynamic, symbol, &found->symbol))
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
                        "%s: not an aule artifact: a shared library without the symbol %s",
                        file->path, symbol);
-    if (!loads(file, &found->head, &found->dynamic))
+    if (!loads(file, found))
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
                        "%s: damaged: its tables for the loader speak of what is not in it",
                        file->path);

@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint64_t how = take(&s, 1);
     if (how % 8 == 7) length = take(&s, 3) % (length + 1);
     /* Half of them are changed after the file was looked at, as a file may be. */
-    AuElfFile file = {"fuzz", bytes, length};
+    AuElfFile file = {.path = "fuzz", .bytes = bytes, .length = length};
     bool checked = how % 2 && rt_check_library(&file, "aule_module_v1", &library, sink) == AULE_OK;
     for (uint64_t n = how / 8 % CHANGES; n > 0; n--) change(bytes, length, &s);
     if (!checked) checked = rt_check_library(&file, "aule_module_v1", &library, sink) == AULE_OK;
