@@ -70,6 +70,17 @@ static bool bad_text(Check *check, const char *text)
     return !text || !rt_is_loaded_text(check->segments, text) || too_much(check, strlen(text) + 1);
 }
 
+/* Of what programs say by name, on terminals and as files: aule run writes outputs to DIR/NAME.npy. */
+static bool bad_name(Check *check, const char *name)
+{
+    enum { LAST_OF_CONTROLS = 31, DELETE = 127 };
+    if (bad_text(check, name)) return true;
+    for (; *name; name++)
+        if ((unsigned char)*name <= LAST_OF_CONTROLS || *name == DELETE || *name == '/')
+            return true;
+    return false;
+}
+
 static bool bad_expr(Check *check, const aule_expr *expr)
 {
     return !expr->code || expr->length == 0 || (uintptr_t)expr->code % sizeof *expr->code ||
@@ -140,12 +151,12 @@ static aule_status check_signature(Check *check, const aule_attention_v1 *a)
     if (bad_array(check, a->sizes, a->size_count, AULE_MAX_SIZES, ITEM(aule_size_v1)))
         return damaged(check, "the table of sizes");
     for (uint32_t i = 0; i < a->size_count; i++)
-        if (bad_text(check, a->sizes[i].name)) return damaged(check, "a size without a name");
+        if (bad_name(check, a->sizes[i].name)) return damaged(check, "a size without a name");
     if (bad_rows(check, a->tensors, a->tensor_count, AULE_MAX_TENSORS, sizeof *a->tensors))
         return damaged(check, "the table of tensors");
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
-        if (bad_text(check, t->name) || t->role >= AULE_ROLES || !rt_dtype_is_known(t->dtype) ||
+        if (bad_name(check, t->name) || t->role >= AULE_ROLES || !rt_dtype_is_known(t->dtype) ||
             bad_array(check, t->axes, t->rank, AULE_MAX_RANK, ITEM(aule_expr)) || bad_list(a, t))
             return damaged(check, "a tensor of the signature");
         for (uint32_t axis = 0; axis < t->rank; axis++) {
@@ -161,7 +172,7 @@ static aule_status check_signature(Check *check, const aule_attention_v1 *a)
         const aule_param_v1 *p = rt_param(a, i);
         bool known = p->dtype == AULE_F32 || p->dtype == AULE_I32 || p->dtype == AULE_I64 ||
                      p->dtype == AULE_BOOL;
-        if (bad_text(check, p->name) || !known || bad_option(check, &p->default_value))
+        if (bad_name(check, p->name) || !known || bad_option(check, &p->default_value))
             return damaged(check, "a parameter of the signature");
     }
     if (bad_array(check, a->requires_, a->require_count, UINT16_MAX, ITEM(aule_require_v1)))
@@ -352,7 +363,7 @@ static aule_status check_variant(Check *check, const aule_attention_v1 *a, const
 static aule_status check_attention(Check *check, const aule_attention_v1 *a)
 {
     check->attention = "";
-    if (bad_text(check, a->name) || bad_text(check, a->formula))
+    if (bad_name(check, a->name) || bad_text(check, a->formula))
         return damaged(check, "an attention without a name");
     check->attention = a->name;
     aule_status status = check_signature(check, a);

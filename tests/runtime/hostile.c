@@ -56,15 +56,6 @@ void hostile_point(Hostile *h, size_t at, size_t to)
 
 void hostile_u32(Hostile *h, size_t at, uint32_t value) { memcpy(h->at + at, &value, 4); }
 
-void hostile_one(Hostile *h, size_t at)
-{
-    const size_t code = hostile_place(h, 12);
-    hostile_u32(h, code, AULE_E_CONST_INT);
-    hostile_u32(h, code + 4, 1);
-    hostile_point(h, at, code);
-    hostile_u32(h, at + offsetof(aule_expr, length), 3);
-}
-
 size_t hostile_module(Hostile *h, uint32_t attentions)
 {
     const size_t text = hostile_text(h, "hostile"),

@@ -29,8 +29,6 @@ size_t hostile_text(Hostile *h, const char *text);
 /* The eight bytes at [at] become the address of [to]. */
 void hostile_point(Hostile *h, size_t at, size_t to);
 void hostile_u32(Hostile *h, size_t at, uint32_t value);
-/* An expression at [at] that is the number 1. */
-void hostile_one(Hostile *h, size_t at);
 /* A module with so many attentions without anything in them; where they are. */
 size_t hostile_module(Hostile *h, uint32_t attentions);
 /* Tables for the loader. Then it is whole. */

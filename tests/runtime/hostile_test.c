@@ -61,18 +61,22 @@ static void set_variants(Hostile *h, size_t attention, uint32_t variants, size_t
 
 /* The pointer to a launch's host kernel is the name of the first size, its grid's first words are the name of the second: so when a host kernel is
  * taken out, a size is left without a name. Unless [apart]. */
-static void make_overlap(Hostile *h, bool apart)
+static void make_overlap(Hostile *h, bool apart, const char *tensor_name)
 {
     hostile_begin(h, 0);
-    const size_t attention = hostile_module(h, 1), name = hostile_text(h, "\1"),
+    const size_t attention = hostile_module(h, 1), name = hostile_text(h, "name"),
                  launch = hostile_place(h, sizeof(aule_launch_v1)),
                  host = launch + offsetof(aule_launch_v1, host);
     const size_t sizes = apart ? hostile_place(h, 16) : host;
     hostile_u32(h, launch, sizeof(aule_launch_v1));
     hostile_point(h, launch + offsetof(aule_launch_v1, entry), name);
     hostile_point(h, host, name);
-    for (size_t n = 0; n < 3; n++)
-        hostile_one(h, launch + offsetof(aule_launch_v1, grid) + n * sizeof(aule_expr));
+    /* Words of expressions are looked at when they are computed: these are a name. */
+    for (size_t n = 0; n < 3; n++) {
+        const size_t grid = launch + offsetof(aule_launch_v1, grid) + n * sizeof(aule_expr);
+        hostile_point(h, grid, name);
+        hostile_u32(h, grid + offsetof(aule_expr, length), 1);
+    }
     if (apart) hostile_point(h, sizes, name);
     if (apart) hostile_point(h, sizes + 8, name);
     hostile_u32(h, attention + offsetof(aule_attention_v1, size_count), 2);
@@ -84,7 +88,7 @@ static void make_overlap(Hostile *h, bool apart)
     hostile_point(h, axis, code);
     hostile_u32(h, axis + offsetof(aule_expr, length), 1);
     hostile_u32(h, tensor, sizeof(aule_tensor_v1));
-    hostile_point(h, tensor + offsetof(aule_tensor_v1, name), name);
+    hostile_point(h, tensor + offsetof(aule_tensor_v1, name), hostile_text(h, tensor_name));
     hostile_u32(h, tensor + offsetof(aule_tensor_v1, rank), 1);
     hostile_point(h, tensor + offsetof(aule_tensor_v1, axes), axis);
     hostile_u32(h, attention + offsetof(aule_attention_v1, tensor_count), 1);
@@ -100,11 +104,29 @@ static void test_overlap(void **state)
 {
     (void)state;
     Hostile h = {0};
-    make_overlap(&h, true);
+    make_overlap(&h, true, "q");
     expect_open(&h, AULE_OK, NULL);
     hostile_free(&h);
-    make_overlap(&h, false);
+    make_overlap(&h, false, "q");
     expect_open(&h, AULE_ERROR_ARTIFACT, "a size without a name");
+    hostile_free(&h);
+}
+
+/* Names that would be files elsewhere, or orders to a terminal. */
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"../o", "/o", "a/b", "o\n", "\x1b[2J", "o\x7f"};
+    Hostile h = {0};
+    for (size_t n = 0; n < sizeof bad / sizeof *bad; n++) {
+        make_overlap(&h, true, bad[n]);
+        expect_open(&h, AULE_ERROR_ARTIFACT, "a tensor of the signature");
+        hostile_free(&h);
+    }
+    make_overlap(&h, true,
+                 "gr\xc3\xb6\xc3\x9f"
+                 "e.2");
+    expect_open(&h, AULE_OK, NULL);
     hostile_free(&h);
 }
 
@@ -215,7 +237,7 @@ static void test_cut_after(void **state)
 {
     (void)state;
     Hostile h = {0};
-    make_overlap(&h, true);
+    make_overlap(&h, true, "q");
     Counted all = {&h, 0, UINT64_MAX};
     AuElfImage image = {.memory = NULL};
     assert_int_equal(check_counted(&all, &image, NULL), AULE_OK);
@@ -257,7 +279,7 @@ static int write_one(const char *kind, const char *path)
 {
     Hostile h = {0};
     if (strcmp(kind, "overlap") == 0)
-        make_overlap(&h, false);
+        make_overlap(&h, false, "q");
     else if (strcmp(kind, "shared") == 0)
         make_shared(&h, 60000, 60000);
     else {
@@ -275,9 +297,10 @@ int main(int count, char **arguments)
 {
     if (count == 3) return write_one(arguments[1], arguments[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_overlap),   cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_segments),  cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_cut_after), cmocka_unit_test(test_cut_file),
+        cmocka_unit_test(test_overlap),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_shared),   cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_ring),     cmocka_unit_test(test_cut_after),
+        cmocka_unit_test(test_cut_file),
     };
     const int file = mkstemp(scratch);
     if (file < 0) return 2;
