@@ -1,11 +1,5 @@
 #include "sofile.h"
 
-static const char *machine_name(unsigned machine)
-{
-    const AuElfMachine *known = rt_elf_machine(machine);
-    return known ? known->name : machine == EM_386 ? "i386" : "another";
-}
-
 static bool is_script(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -29,8 +23,8 @@ static aule_status check_head(const AuElfFile *file, Elf64_Ehdr *head, AuSink si
                        "%s: not an aule artifact: not 64-bit little-endian ELF", file->path);
     if (!rt_elf_machine(head->e_machine))
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
-                       "%s: for %s machines, artifacts are for x86-64 and AArch64", file->path,
-                       machine_name(head->e_machine));
+                       "%s: for %s machines (%u in ELF), artifacts are for x86-64 and AArch64",
+                       file->path, head->e_machine == EM_386 ? "i386" : "other", head->e_machine);
     if (head->e_type != ET_DYN)
         return rt_fail(sink, AULE_ERROR_ARTIFACT,
                        "%s: not an aule artifact: an ELF file of type %u, not a shared library",

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #if defined(__aarch64__)
-enum { HERE = EM_AARCH64, HERE_RELATIVE = R_AARCH64_RELATIVE };
 enum { OTHER = EM_X86_64, OTHER_RELATIVE = R_X86_64_RELATIVE };
 #else
-enum { HERE = EM_X86_64, HERE_RELATIVE = R_X86_64_RELATIVE };
 enum { OTHER = EM_AARCH64, OTHER_RELATIVE = R_AARCH64_RELATIVE };
 #endif
 #define SYMBOL "aule_module_v1"
@@ -50,8 +48,7 @@ void hostile_point(Hostile *h, size_t at, size_t to)
     void *rows = h->pointers;
     grow(&rows, h->pointer_count + 1, &h->pointer_room, sizeof *h->pointers);
     h->pointers = rows;
-    h->pointers[h->pointer_count++] =
-        (Elf64_Rela){at, h->here ? HERE_RELATIVE : OTHER_RELATIVE, (int64_t)to};
+    h->pointers[h->pointer_count++] = (Elf64_Rela){at, OTHER_RELATIVE, (int64_t)to};
 }
 
 void hostile_u32(Hostile *h, size_t at, uint32_t value) { memcpy(h->at + at, &value, 4); }
@@ -102,7 +99,7 @@ static void add_heads(Hostile *h, size_t dynamic, size_t dynamic_bytes)
                               .p_memsz = dynamic_bytes};
     const Elf64_Ehdr head = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                              .e_type = ET_DYN,
-                             .e_machine = h->here ? HERE : OTHER,
+                             .e_machine = OTHER,
                              .e_version = EV_CURRENT,
                              .e_phoff = sizeof head,
                              .e_ehsize = sizeof head,

@@ -3,7 +3,6 @@
 #ifndef HOSTILE_H
 #define HOSTILE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +18,6 @@ typedef struct Hostile {
     uint32_t segments; /* empty ones in front of the one that has everything */
     uint32_t
         chain; /* what the table of names says of its length; 0: the truth. Else symbols are a ring */
-    bool here; /* for this machine */
 } Hostile;
 
 /* All that follows is zero, at multiples of 8. */

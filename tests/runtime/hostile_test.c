@@ -37,10 +37,10 @@ static void expect_open(const Hostile *h, aule_status status, const char *text)
 /* Variants of an attention, which are nothing yet; where they are. */
 static size_t place_variants(Hostile *h, uint32_t variants)
 {
+    char arch[32];
     static const size_t texts[] = {
         offsetof(aule_variant_v1, operation), offsetof(aule_variant_v1, target),
-        offsetof(aule_variant_v1, arch), offsetof(aule_variant_v1, features),
-        offsetof(aule_variant_v1, schedule)};
+        offsetof(aule_variant_v1, features), offsetof(aule_variant_v1, schedule)};
     const size_t text = hostile_text(h, "cpu"),
                  rows = hostile_place(h, variants * sizeof(aule_variant_v1));
     for (uint32_t n = 0; n < variants; n++) {
@@ -49,6 +49,8 @@ static size_t place_variants(Hostile *h, uint32_t variants)
         hostile_u32(h, at + offsetof(aule_variant_v1, dtype), AULE_F32);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             hostile_point(h, at + texts[i], text);
+        snprintf(arch, sizeof arch, "arch%u", n);
+        hostile_point(h, at + offsetof(aule_variant_v1, arch), hostile_text(h, arch));
     }
     return rows;
 }
@@ -151,6 +153,41 @@ static void test_shared(void **state)
     hostile_free(&h);
     make_shared(&h, 4000, 4000);
     expect_open(&h, AULE_ERROR_ARTIFACT, "damaged artifact");
+    hostile_free(&h);
+}
+
+/* The name that needs no word behind it, of as many as there may be: "name", last. */
+static void test_many_names(void **state)
+{
+    (void)state;
+    enum { MANY = 65535 };
+    Hostile h = {0};
+    hostile_begin(&h, 0);
+    const size_t first = hostile_module(&h, MANY), layout = hostile_text(&h, "name@layout"),
+                 plain = hostile_text(&h, "name"), other = hostile_text(&h, "other");
+    for (uint32_t n = 0; n < MANY; n++)
+        hostile_point(&h, first + n * sizeof(aule_attention_v1) + offsetof(aule_attention_v1, name),
+                      n + 1 < MANY ? layout : plain);
+    const size_t length = h.length, pointers = h.pointer_count;
+    for (int round = 0; round < 2; round++) { /* then with one of another name */
+        aule_module *module;
+        aule_attention *found = NULL;
+        aule_error *error = NULL;
+        h.length = length;
+        h.pointer_count = pointers;
+        if (round) hostile_point(&h, first + offsetof(aule_attention_v1, name), other);
+        hostile_end(&h);
+        hostile_write(&h, scratch);
+        assert_int_equal(aule_module_open(scratch, NULL, &module, NULL), AULE_OK);
+        const aule_status status = aule_module_find(module, NULL, &found, &error);
+        if (round)
+            expect_error(status, &error, AULE_ERROR_NAME,
+                         "several attentions, name one of other, ");
+        else
+            assert_int_equal(status, AULE_OK);
+        assert_ptr_equal(found, round ? NULL : aule_module_attention(module, MANY - 1));
+        aule_module_close(module);
+    }
     hostile_free(&h);
 }
 
@@ -282,6 +319,8 @@ static int write_one(const char *kind, const char *path)
         make_overlap(&h, false, "q");
     else if (strcmp(kind, "shared") == 0)
         make_shared(&h, 60000, 60000);
+    else if (strcmp(kind, "variants") == 0)
+        make_shared(&h, 1, 65535);
     else {
         const bool ring = strcmp(kind, "ring") == 0;
         if (ring) h.chain = UINT32_MAX;
@@ -297,10 +336,10 @@ int main(int count, char **arguments)
 {
     if (count == 3) return write_one(arguments[1], arguments[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_overlap),  cmocka_unit_test(test_names),
-        cmocka_unit_test(test_shared),   cmocka_unit_test(test_segments),
-        cmocka_unit_test(test_ring),     cmocka_unit_test(test_cut_after),
-        cmocka_unit_test(test_cut_file),
+        cmocka_unit_test(test_overlap),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_shared),    cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_segments),  cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_cut_after), cmocka_unit_test(test_cut_file),
     };
     const int file = mkstemp(scratch);
     if (file < 0) return 2;
