@@ -132,6 +132,34 @@ static void test_names(void **state)
     hostile_free(&h);
 }
 
+/* What else files say goes to terminals as it is, but for orders to them. */
+static void test_said(void **state)
+{
+    (void)state;
+    Hostile h = {0};
+    hostile_begin(&h, 0);
+    const size_t first = hostile_module(&h, 1), variants = place_variants(&h, 1);
+    hostile_point(&h, h.module + offsetof(aule_module_v1, producer), hostile_text(&h, "a\x1b[2Jb"));
+    hostile_point(&h, variants + offsetof(aule_variant_v1, schedule),
+                  hostile_text(&h, "c\rd\te\x7f"));
+    set_variants(&h, first, 1, variants);
+    hostile_end(&h);
+    hostile_write(&h, scratch);
+    hostile_free(&h);
+    aule_module *module;
+    char *text;
+    assert_int_equal(aule_module_open(scratch, NULL, &module, NULL), AULE_OK);
+    assert_int_equal(aule_describe_module(module, &text, NULL), AULE_OK);
+    assert_non_null(strstr(text, " by a?[2Jb, "));
+    assert_non_null(strstr(text, "'c?d\te?'"));
+    aule_text_free(text);
+    aule_module_close(module);
+    aule_error *error = NULL;
+    assert_int_equal(aule_module_open("/\x1b[2J", NULL, &module, &error), AULE_ERROR_FILE);
+    assert_non_null(strstr(aule_error_message(error), "/?[2J: cannot be read"));
+    aule_error_free(error);
+}
+
 /* ---- endless work */
 
 /* All attentions have the same variants. */
@@ -336,10 +364,11 @@ int main(int count, char **arguments)
 {
     if (count == 3) return write_one(arguments[1], arguments[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_overlap),   cmocka_unit_test(test_names),
-        cmocka_unit_test(test_shared),    cmocka_unit_test(test_many_names),
-        cmocka_unit_test(test_segments),  cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_cut_after), cmocka_unit_test(test_cut_file),
+        cmocka_unit_test(test_overlap),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_said),       cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_many_names), cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_ring),       cmocka_unit_test(test_cut_after),
+        cmocka_unit_test(test_cut_file),
     };
     const int file = mkstemp(scratch);
     if (file < 0) return 2;
