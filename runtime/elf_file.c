@@ -91,13 +91,16 @@ bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfLo
         d->threads |= next.p_type == PT_TLS;
     }
     if (segment.p_type != PT_DYNAMIC) return false;
-    const AuElfTable dynamic = {file, segment.p_offset, segment.p_filesz};
-    for (uint64_t n = 0; !d->ends && rt_elf_row(&dynamic, n, &entry, sizeof entry); n++) {
+    d->entries = (AuElfTable){file, segment.p_offset, segment.p_filesz};
+    for (uint64_t n = 0; !d->ends && rt_elf_row(&d->entries, n, &entry, sizeof entry); n++) {
         d->ends = entry.d_tag == DT_NULL;
         d->filters |= entry.d_tag == DT_FILTER || entry.d_tag == DT_AUXILIARY;
         if (entry.d_tag > 0 && entry.d_tag < ELF_TAGS) d->at[entry.d_tag] = entry.d_val;
         if (entry.d_tag == DT_GNU_HASH) gnu_hash = entry.d_val;
         if (entry.d_tag == DT_RELACOUNT) d->relative = entry.d_val;
+        if (entry.d_tag == DT_VERSYM) d->versions = entry.d_val;
+        if (entry.d_tag == DT_VERNEED) d->needs = entry.d_val;
+        if (entry.d_tag == DT_VERDEF) d->definitions = entry.d_val;
     }
     rt_elf_table(file, loads, d->at[DT_HASH], &d->hash);
     rt_elf_table(file, loads, gnu_hash, &d->gnu_hash);
@@ -163,4 +166,37 @@ bool rt_elf_symbol(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found)
 {
     return d->gnu_hash.file && d->gnu_hash.bytes ? in_gnu_hash(d, symbol, found)
                                                  : in_hash(d, symbol, found);
+}
+
+bool rt_elf_same_name(const AuElfDynamic *d, uint32_t a, uint32_t b)
+{
+    enum { LONGEST = 256 };
+    char x, y;
+    for (uint64_t n = 0; n < LONGEST; n++) {
+        if (!rt_elf_row(&d->names, a + n, &x, 1) || !rt_elf_row(&d->names, b + n, &y, 1) || x != y)
+            return false;
+        if (!x) return true;
+    }
+    return false;
+}
+
+/* By the table that is asked: the first table says how many symbols there are, the second where its last chain begins. */
+bool rt_elf_found_by_name(const AuElfDynamic *d, uint32_t *first, uint32_t *end)
+{
+    uint32_t head[3], row, hash = 0;
+    *first = *end = 0;
+    if (!d->gnu_hash.file || !d->gnu_hash.bytes)
+        return rt_elf_row(&d->hash, 1, end, sizeof *end) && *end <= d->hash.bytes / sizeof *end;
+    for (uint64_t n = 0; n < 3; n++)
+        if (!rt_elf_row(&d->gnu_hash, n, &head[n], sizeof head[n])) return false;
+    const uint64_t buckets = 4 + 2 * (uint64_t)head[2], chains = buckets + head[0];
+    for (uint32_t n = 0; n < head[0]; n++) {
+        if (!rt_elf_row(&d->gnu_hash, buckets + n, &row, sizeof row)) return false;
+        if (row > *end) *end = row;
+    }
+    *first = head[1];
+    if (*end < *first) return *end == 0;
+    for (; !(hash & 1); ++*end)
+        if (!rt_elf_row(&d->gnu_hash, chains + (*end - *first), &hash, sizeof hash)) return false;
+    return true;
 }

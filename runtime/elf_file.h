@@ -53,15 +53,20 @@ bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes);
 
 /* What the file's dynamic section says. */
 typedef struct AuElfDynamic {
-    AuElfTable symbols, names, hash, gnu_hash;
+    AuElfTable symbols, names, hash, gnu_hash, entries;
     uint64_t at[ELF_TAGS]; /* values by tag */
     uint64_t relative;     /* so many relocations, the first, are of the file's own addresses */
-    bool threads;          /* it has variables of threads */
+    uint64_t versions, needs, definitions; /* addresses of tables of versions; 0: none */
+    bool threads;                          /* it has variables of threads */
     bool ends, filters; /* its entries have an end; names are looked for in another library first */
 } AuElfDynamic;
 bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfLoads *loads,
                     AuElfDynamic *d);
 
+/* Are two names of the table the same? */
+bool rt_elf_same_name(const AuElfDynamic *d, uint32_t a, uint32_t b);
+/* The symbols that may be found by name: from [first] on, before [end]. */
+bool rt_elf_found_by_name(const AuElfDynamic *d, uint32_t *first, uint32_t *end);
 /* The symbol of that name, if the file defines it. */
 bool rt_elf_symbol(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found);
 

@@ -61,7 +61,8 @@ static aule_status check_whole(const AuElfFile *file, const Elf64_Ehdr *head, Au
 /* ---- what a loader takes as it stands, and dies of where it is wrong */
 
 /* Is [bytes] at a loaded address within a segment that has all of [flags]? */
-static bool is_within(const AuElfLoads *loads, uint64_t at, uint64_t bytes, uint32_t flags)
+static __attribute__((noinline)) bool is_within(const AuElfLoads *loads, uint64_t at,
+                                                uint64_t bytes, uint32_t flags)
 {
     for (uint32_t i = 0; i < loads->count; i++) {
         const Elf64_Phdr *segment = &loads->of[i];
@@ -72,15 +73,37 @@ static bool is_within(const AuElfLoads *loads, uint64_t at, uint64_t bytes, uint
     return false;
 }
 
+/* What is only read once it is relocated: linkers round its end up to that of a page, where the segment may end before. */
+static bool relro_fits(const AuElfLoads *loads, const Elf64_Phdr *part)
+{
+    enum { PAGE = 4096, LARGEST_PAGE = 65536 };
+    for (uint32_t n = 0; n < loads->count; n++) {
+        const Elf64_Phdr *s = &loads->of[n];
+        const uint64_t page = s->p_align > PAGE && s->p_align <= LARGEST_PAGE ? s->p_align : PAGE,
+                       skipped = part->p_vaddr - s->p_vaddr;
+        if (part->p_vaddr >= s->p_vaddr && skipped < s->p_memsz)
+            return part->p_memsz <=
+                   s->p_memsz - skipped + (page - (s->p_vaddr + s->p_memsz) % page) % page;
+    }
+    return false;
+}
+
 /* Is what a header speaks of besides the segments, the loader's own tables among it, where a segment has it? */
 static bool is_in_segments(const AuElfLoads *loads, const Elf64_Phdr *part)
 {
     uint64_t offset, left;
     const bool read = part->p_type == PT_DYNAMIC || part->p_type == PT_PHDR;
-    if (!read && part->p_type != PT_GNU_RELRO && part->p_type != PT_TLS) return true;
+    if (part->p_type == PT_GNU_RELRO) return relro_fits(loads, part);
+    if (!read && part->p_type != PT_TLS) return true;
     if (!is_within(loads, part->p_vaddr, part->p_memsz, 0)) return false;
     return !read || (rt_elf_place(loads, part->p_vaddr, &offset, &left) &&
                      offset == part->p_offset && part->p_filesz <= left);
+}
+
+/* Code is in the file; only what is written may begin as zeros. */
+static bool lacks_code(const Elf64_Phdr *segment)
+{
+    return (segment->p_flags & (PF_X | PF_W)) == PF_X && segment->p_filesz != segment->p_memsz;
 }
 
 /* Segments ascend, lie in pages as their bytes in the file do, and are not longer there than in memory. */
@@ -93,13 +116,31 @@ static bool segments_fit(const AuElfFile *file, const Elf64_Ehdr *head, const Au
         if (!rt_elf_part(file, head, i, &segment) || !is_in_segments(loads, &segment)) return false;
         if (segment.p_type != PT_LOAD) continue;
         if (!(segment.p_flags & PF_R) || segment.p_vaddr < end ||
-            segment.p_filesz > segment.p_memsz || (segment.p_vaddr - segment.p_offset) % PAGE ||
+            segment.p_filesz > segment.p_memsz || lacks_code(&segment) ||
+            (segment.p_vaddr - segment.p_offset) % PAGE ||
             (segment.p_align & (segment.p_align - 1)) ||
             __builtin_add_overflow(segment.p_vaddr, segment.p_memsz, &last))
             return false;
         end = last;
     }
     return end < (uint64_t)1 << 47;
+}
+
+/* Is that a place of the lists of functions that run when it is loaded and unloaded? */
+static bool is_called(const AuElfDynamic *d, uint64_t at)
+{
+    return at - d->at[DT_INIT_ARRAY] < d->at[DT_INIT_ARRAYSZ] ||
+           at - d->at[DT_FINI_ARRAY] < d->at[DT_FINI_ARRAYSZ];
+}
+
+/* Who asks for a symbol by name means another library's or one that is there. Else it is the file's first byte to the loader, and is called. */
+static bool symbol_fits(const AuElfLibrary *l, const Elf64_Sym *symbol)
+{
+    const unsigned how = symbol->st_info >> 4, what = symbol->st_info & 15u;
+    if (how != STB_GLOBAL && how != STB_WEAK && how != STB_GNU_UNIQUE) return false;
+    return symbol->st_shndx == SHN_UNDEF ||
+           (symbol->st_value &&
+            is_within(&l->loads, symbol->st_value, 0, what == STT_FUNC ? PF_X : 0));
 }
 
 static bool relocation_fits(const AuElfLibrary *l, const Elf64_Rela *r)
@@ -110,11 +151,14 @@ static bool relocation_fits(const AuElfLibrary *l, const Elf64_Rela *r)
     const uint32_t written = d->at[DT_TEXTREL] ? 0 : PF_W;
     Elf64_Sym symbol;
     if (!is_within(&l->loads, r->r_offset, sizeof(uint64_t), written)) return false;
-    if (kind == machine->relative) return is_within(&l->loads, (uint64_t)r->r_addend, 0, 0);
+    if (kind == machine->relative)
+        return is_within(&l->loads, (uint64_t)r->r_addend, 0, is_called(d, r->r_offset) ? PF_X : 0);
     if (kind == machine->called) return is_within(&l->loads, (uint64_t)r->r_addend, 1, PF_X);
-    return (d->threads || rt_elf_names_symbol(machine, kind)) &&
+    const bool named = rt_elf_names_symbol(machine, kind);
+    return (d->threads || named) &&
            rt_elf_row(&d->symbols, rt_elf_row_of(r), &symbol, sizeof symbol) &&
-           symbol.st_name < d->names.bytes;
+           (!named || symbol_fits(l, &symbol)) && symbol.st_name < d->names.bytes &&
+           rt_elf_has_version(&l->versions, rt_elf_row_of(r));
 }
 
 static bool table_fits(const AuElfFile *file, const AuElfLibrary *l, uint64_t at, uint64_t bytes,
@@ -159,11 +203,13 @@ static bool functions_fit(const AuElfLoads *loads, const AuElfDynamic *d)
            (!d->at[DT_FINI] || is_within(loads, d->at[DT_FINI], 1, PF_X));
 }
 
-static bool loads(const AuElfFile *file, const AuElfLibrary *l)
+static bool loads(const AuElfFile *file, AuElfLibrary *l)
 {
     const uint64_t *at = l->dynamic.at;
     return segments_fit(file, &l->head, &l->loads) && entries_fit(&l->dynamic) &&
            functions_fit(&l->loads, &l->dynamic) &&
+           rt_elf_versions(file, &l->loads, &l->dynamic, &l->versions) &&
+           rt_elf_have_versions(&l->versions, &l->dynamic) &&
            table_fits(file, l, at[DT_RELA], at[DT_RELASZ], l->dynamic.relative) &&
            table_fits(file, l, at[DT_JMPREL], at[DT_PLTRELSZ], 0);
 }

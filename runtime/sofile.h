@@ -3,12 +3,13 @@
 #ifndef AU_RUNTIME_SOFILE_H
 #define AU_RUNTIME_SOFILE_H
 
-#include "elf_file.h"
+#include "elf_versions.h"
 
 typedef struct AuElfLibrary {
     Elf64_Ehdr head;
     AuElfLoads loads;
     AuElfDynamic dynamic;
+    AuElfVersions versions;
     Elf64_Sym symbol;
 } AuElfLibrary;
 
