@@ -352,16 +352,53 @@ static bool takes(const unsigned char *bytes, size_t length, AuElfLibrary *libra
     return rt_check_library(&file, "aule_module_v1", library, sink) == AULE_OK;
 }
 
-static void test_versions(void **state)
+static unsigned char *read_linked(size_t *length)
 {
-    (void)state;
     enum { MOST = 1 << 22 };
     unsigned char *bytes = malloc(MOST);
     FILE *file = fopen(linked, "rb");
     assert_non_null(bytes);
     assert_non_null(file);
-    const size_t length = fread(bytes, 1, MOST, file);
+    *length = fread(bytes, 1, MOST, file);
     fclose(file);
+    return bytes;
+}
+
+/* What is only read ends with its segment, or with the page in which that ends, as some linkers have it. */
+static void test_relro(void **state)
+{
+    (void)state;
+    enum { PAGE = 4096 };
+    size_t length;
+    unsigned char *bytes = read_linked(&length);
+    AuElfLibrary library, other;
+    assert_true(takes(bytes, length, &library));
+    for (unsigned n = 0; n < library.head.e_phnum; n++) {
+        unsigned char *at = bytes + library.head.e_phoff + n * sizeof(Elf64_Phdr);
+        Elf64_Phdr part;
+        memcpy(&part, at, sizeof part);
+        if (part.p_type != PT_GNU_RELRO) continue;
+        for (uint32_t i = 0; i < library.loads.count; i++) {
+            const Elf64_Phdr *s = &library.loads.of[i];
+            const uint64_t page = s->p_align > PAGE ? s->p_align : PAGE,
+                           end = (s->p_vaddr + s->p_memsz + page - 1) / page * page;
+            if (part.p_vaddr < s->p_vaddr || part.p_vaddr >= s->p_vaddr + s->p_memsz) continue;
+            part.p_memsz = end - part.p_vaddr;
+            memcpy(at, &part, sizeof part);
+            assert_true(takes(bytes, length, &other));
+            part.p_memsz++;
+            memcpy(at, &part, sizeof part);
+            assert_false(takes(bytes, length, &other));
+        }
+    }
+    free(bytes);
+}
+
+static void test_versions(void **state)
+{
+    (void)state;
+    size_t length;
+    unsigned char *bytes = read_linked(&length);
     AuElfLibrary library, other;
     assert_true(takes(bytes, length, &library));
     uint64_t needs, left, of_symbols;
@@ -425,6 +462,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_many_names), cmocka_unit_test(test_segments),
         cmocka_unit_test(test_ring),       cmocka_unit_test(test_cut_after),
         cmocka_unit_test(test_cut_file),   cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_relro),
     };
     const int file = mkstemp(scratch);
     if (file < 0) return 2;
