@@ -111,6 +111,14 @@ void rt_text_free(AuText *text)
     *text = (AuText){.memory = text->memory};
 }
 
+void rt_text_plain(char *text)
+{
+    enum { DELETE = 127 };
+    for (; text && *text; text++)
+        if (((unsigned char)*text < ' ' && *text != '\n' && *text != '\t') || *text == DELETE)
+            *text = '?';
+}
+
 aule_status rt_text_give(AuText *text, char **out, AuSink sink)
 {
     if (text->length == 0) rt_text_add(text, "%s", "");
@@ -157,6 +165,7 @@ aule_status rt_fail(AuSink sink, aule_status status, const char *format, ...)
     va_start(arguments, format);
     if (length >= 0) vsnprintf((char *)(error + 1), (size_t)length + 1, format, arguments);
     va_end(arguments);
+    rt_text_plain((char *)(error + 1));
     error->status = status;
     error->message = (const char *)(error + 1);
     *sink.error = error;

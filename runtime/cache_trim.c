@@ -116,7 +116,7 @@ static void trim(int folder, Listing *all, uint64_t most, aule_cache_use *left)
     for (size_t n = 0; n < all->count; n++) {
         const Kept *kept = &all->at[n];
         const bool goes =
-            kept->is_part ? kept->used.tv_sec + FORSAKEN_SECONDS < now.tv_sec : all->bytes > most;
+            kept->is_part ? kept->used.tv_sec < now.tv_sec - FORSAKEN_SECONDS : all->bytes > most;
         if (goes && unlinkat(folder, kept->name, 0) == 0)
             all->bytes -= kept->bytes;
         else

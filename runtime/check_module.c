@@ -11,8 +11,28 @@ typedef struct Check {
     const char *where;     /* the file */
     const char *attention; /* "" before one is known */
     const AuSegments *segments;
+    uint64_t left; /* bytes that may still be looked at */
     AuSink sink;
 } Check;
+
+/* Arrays and texts that many point to are looked at for each: so a small file may speak of endless ones. What is spoken of may be a
+ * few times what the file has, beside a constant that no script comes near; nobody who walks through a module later takes longer. */
+static uint64_t allowance(const AuSegments *segments)
+{
+    enum { TIMES = 8, ANYWAY = 1 << 26 };
+    uint64_t bytes = ANYWAY;
+    if (!segments) return UINT64_MAX;
+    for (uint32_t n = 0; n < segments->count; n++)
+        bytes += (segments->of[n].end - segments->of[n].begin) * TIMES;
+    return bytes;
+}
+
+static bool too_much(Check *check, uint64_t bytes)
+{
+    if (bytes > check->left) return true;
+    check->left -= bytes;
+    return false;
+}
 
 static aule_status damaged(const Check *check, const char *what)
 {
@@ -24,17 +44,17 @@ static aule_status damaged(const Check *check, const char *what)
 #define ITEM(type) sizeof(type), _Alignof(type)
 
 /* Arrays: both empty or both there, not too many, where such items may lie, and all of it in the file. */
-static bool bad_array(const Check *check, const void *items, uint32_t count, uint32_t limit,
-                      size_t bytes, size_t alignment)
+static __attribute__((noinline)) bool bad_array(Check *check, const void *items, uint32_t count,
+                                                uint32_t limit, size_t bytes, size_t alignment)
 {
     return count > limit ||
            (count > 0 && (!items || (uintptr_t)items % alignment ||
-                          !rt_is_loaded(check->segments, items, (uint64_t)count * bytes)));
+                          !rt_is_loaded(check->segments, items, (uint64_t)count * bytes) ||
+                          too_much(check, (uint64_t)count * bytes)));
 }
 
 /* Of structures that begin with their size, which is that of a step, and at least as long as we know them. */
-static bool bad_rows(const Check *check, const void *items, uint32_t count, uint32_t limit,
-                     size_t least)
+static bool bad_rows(Check *check, const void *items, uint32_t count, uint32_t limit, size_t least)
 {
     enum { ROWS_ALIGNMENT = 8 };
     uint32_t size;
@@ -45,19 +65,32 @@ static bool bad_rows(const Check *check, const void *items, uint32_t count, uint
            bad_array(check, items, count, limit, size, ROWS_ALIGNMENT);
 }
 
-static bool bad_text(const Check *check, const char *text)
+static __attribute__((noinline)) bool bad_text(Check *check, const char *text)
 {
-    return !text || !rt_is_loaded_text(check->segments, text);
+    return !text || !rt_is_loaded_text(check->segments, text) || too_much(check, strlen(text) + 1);
 }
 
-static bool bad_expr(const Check *check, const aule_expr *expr)
+/* Of what programs say by name, on terminals and as files: aule run writes outputs to DIR/NAME.npy. */
+static bool bad_name(Check *check, const char *name)
+{
+    enum { LAST_OF_CONTROLS = 31, DELETE = 127 };
+    if (bad_text(check, name)) return true;
+    for (; *name; name++)
+        if ((unsigned char)*name <= LAST_OF_CONTROLS || *name == DELETE || *name == '/')
+            return true;
+    return false;
+}
+
+static __attribute__((noinline)) bool bad_expr(Check *check, const aule_expr *expr)
 {
     return !expr->code || expr->length == 0 || (uintptr_t)expr->code % sizeof *expr->code ||
-           !rt_is_loaded(check->segments, expr->code, (uint64_t)expr->length * sizeof *expr->code);
+           !rt_is_loaded(check->segments, expr->code,
+                         (uint64_t)expr->length * sizeof *expr->code) ||
+           too_much(check, (uint64_t)expr->length * sizeof *expr->code);
 }
 
 /* One that need not be there. */
-static bool bad_option(const Check *check, const aule_expr *expr)
+static bool bad_option(Check *check, const aule_expr *expr)
 {
     return expr->code && bad_expr(check, expr);
 }
@@ -113,17 +146,17 @@ static bool bad_rows_of_lists(const aule_attention_v1 *a)
     return false;
 }
 
-static aule_status check_signature(const Check *check, const aule_attention_v1 *a)
+static aule_status check_signature(Check *check, const aule_attention_v1 *a)
 {
     if (bad_array(check, a->sizes, a->size_count, AULE_MAX_SIZES, ITEM(aule_size_v1)))
         return damaged(check, "the table of sizes");
     for (uint32_t i = 0; i < a->size_count; i++)
-        if (bad_text(check, a->sizes[i].name)) return damaged(check, "a size without a name");
+        if (bad_name(check, a->sizes[i].name)) return damaged(check, "a size without a name");
     if (bad_rows(check, a->tensors, a->tensor_count, AULE_MAX_TENSORS, sizeof *a->tensors))
         return damaged(check, "the table of tensors");
     for (uint32_t i = 0; i < a->tensor_count; i++) {
         const aule_tensor_v1 *t = rt_tensor(a, i);
-        if (bad_text(check, t->name) || t->role >= AULE_ROLES || !rt_dtype_is_known(t->dtype) ||
+        if (bad_name(check, t->name) || t->role >= AULE_ROLES || !rt_dtype_is_known(t->dtype) ||
             bad_array(check, t->axes, t->rank, AULE_MAX_RANK, ITEM(aule_expr)) || bad_list(a, t))
             return damaged(check, "a tensor of the signature");
         for (uint32_t axis = 0; axis < t->rank; axis++) {
@@ -139,7 +172,7 @@ static aule_status check_signature(const Check *check, const aule_attention_v1 *
         const aule_param_v1 *p = rt_param(a, i);
         bool known = p->dtype == AULE_F32 || p->dtype == AULE_I32 || p->dtype == AULE_I64 ||
                      p->dtype == AULE_BOOL;
-        if (bad_text(check, p->name) || !known || bad_option(check, &p->default_value))
+        if (bad_name(check, p->name) || !known || bad_option(check, &p->default_value))
             return damaged(check, "a parameter of the signature");
     }
     if (bad_array(check, a->requires_, a->require_count, UINT16_MAX, ITEM(aule_require_v1)))
@@ -177,7 +210,7 @@ static bool bad_slot(const aule_attention_v1 *a, const aule_variant_v1 *v, const
     return true;
 }
 
-static bool bad_map(const Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
+static bool bad_map(Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
                     const aule_map_v1 *map)
 {
     const aule_slot_v1 from = {.kind = (uint16_t)map->kind, .index = map->index};
@@ -209,7 +242,7 @@ static bool bad_touch(const aule_attention_v1 *a, const aule_variant_v1 *v,
            rt_part(rt_operation(v->operation), rt_tensor(a, slot->index)) != AU_PART_WRITTEN;
 }
 
-static bool bad_touches(const Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
+static bool bad_touches(Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
                         const aule_launch_v1 *launch)
 {
     const uint32_t words = rt_touch_words(launch->slot_count);
@@ -222,12 +255,12 @@ static bool bad_touches(const Check *check, const aule_attention_v1 *a, const au
     return false;
 }
 
-static aule_status check_launch(const Check *check, const aule_attention_v1 *a,
-                                const aule_variant_v1 *v, const aule_launch_v1 *launch)
+static aule_status check_launch(Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
+                                const aule_launch_v1 *launch)
 {
     bool host = v->code_format == AULE_CODE_HOST;
     if (bad_text(check, launch->entry) ||
-        (host && (!launch->host || !rt_is_loaded_code(check->segments, (uintptr_t)launch->host))))
+        (host && !rt_is_loaded_code(check->segments, (uintptr_t)launch->host)))
         return damaged(check, "a kernel without an entry");
     if (bad_array(check, launch->slots, launch->slot_count, AULE_MAX_SLOTS, ITEM(aule_slot_v1)))
         return damaged(check, "a parameter block");
@@ -271,7 +304,7 @@ static bool bad_work(const aule_variant_v1 *v)
     return false;
 }
 
-static bool bad_check(const Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
+static bool bad_check(Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v,
                       const aule_check_v1 *of)
 {
     if (bad_text(check, of->text) || of->tensor >= a->tensor_count) return true;
@@ -285,8 +318,7 @@ static bool bad_check(const Check *check, const aule_attention_v1 *a, const aule
            v->workspaces[of->region].align < sizeof(int32_t) || of->slice >= of->slices;
 }
 
-static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
-                                 const aule_variant_v1 *v)
+static aule_status check_variant(Check *check, const aule_attention_v1 *a, const aule_variant_v1 *v)
 {
     const char *const texts[] = {v->operation, v->target, v->arch, v->features, v->schedule};
     for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -331,7 +363,7 @@ static aule_status check_variant(const Check *check, const aule_attention_v1 *a,
 static aule_status check_attention(Check *check, const aule_attention_v1 *a)
 {
     check->attention = "";
-    if (bad_text(check, a->name) || bad_text(check, a->formula))
+    if (bad_name(check, a->name) || bad_text(check, a->formula))
         return damaged(check, "an attention without a name");
     check->attention = a->name;
     aule_status status = check_signature(check, a);
@@ -349,7 +381,7 @@ static aule_status check_attention(Check *check, const aule_attention_v1 *a)
 aule_status rt_check_module(const aule_module_v1 *module, const AuSegments *segments,
                             const char *where, AuSink sink)
 {
-    Check check = {where, "", segments, sink};
+    Check check = {where, "", segments, allowance(segments), sink};
     if (!rt_is_loaded(segments, module, sizeof *module) || (uintptr_t)module % 8)
         return damaged(&check, "its head is not in it");
     if (memcmp(module->magic, AULE_MAGIC, sizeof module->magic) != 0)

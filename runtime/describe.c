@@ -95,6 +95,7 @@ aule_status aule_describe_module(const aule_module *module, char **text, aule_er
             rt_text_add(&out, "  require %s\n", a->requires_[j].text);
         for (uint32_t j = 0; j < a->variant_count; j++) add_variant(&out, a, rt_variant(a, j));
     }
+    rt_text_plain(out.at);
     return rt_text_give(&out, text, sink);
 }
 
@@ -126,5 +127,6 @@ aule_status aule_describe_devices(const aule_options *options, char **text, aule
     for (size_t i = 0; i < aule_device_list_count(list); i++)
         add_device(&out, aule_device_list_get(list, i));
     aule_device_list_free(list);
+    rt_text_plain(out.at);
     return rt_text_give(&out, text, sink);
 }

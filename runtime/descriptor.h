@@ -1,7 +1,8 @@
 /* descriptor.h - reading artifacts: checks that a descriptor is one we understand (check_module.c), and steps through its arrays.
  * Arrays of structures that carry struct_size step by that of their first element, so that an artifact of a later minor version, with
  * longer structures, is read right. After rt_check_module, counts and pointers may be trusted: of a library all that they speak of lies
- * in what was mapped of its file. Expressions are checked as they are evaluated. A hostile artifact is beyond this: it is code. */
+ * in what was mapped of its file, and is not much more than it has. Expressions are checked as they are evaluated. A hostile artifact that a
+ * loader takes is beyond this: it is code. */
 #ifndef AU_RUNTIME_DESCRIPTOR_H
 #define AU_RUNTIME_DESCRIPTOR_H
 

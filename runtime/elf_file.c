@@ -3,6 +3,7 @@
 bool rt_elf_read(const AuElfFile *file, uint64_t offset, void *to, size_t bytes)
 {
     if (offset > file->length || bytes > file->length - offset) return false;
+    if (!file->bytes) return file->read && file->read(file->user, offset, to, bytes);
     memcpy(to, file->bytes + offset, bytes);
     return true;
 }
@@ -39,26 +40,35 @@ bool rt_elf_names_symbol(const AuElfMachine *machine, uint32_t kind)
 
 /* ---- the table of dynamic symbols, as the loader finds it: by program headers, since a file may do without others */
 
-bool rt_elf_place(const AuElfFile *file, const Elf64_Ehdr *head, uint64_t at, uint64_t *offset,
-                  uint64_t *left)
+bool rt_elf_loads(const AuElfFile *file, const Elf64_Ehdr *head, AuElfLoads *loads)
 {
     Elf64_Phdr segment;
+    loads->count = 0;
     for (unsigned i = 0; i < head->e_phnum; i++) {
         if (!rt_elf_part(file, head, i, &segment)) return false;
-        if (segment.p_type != PT_LOAD || at < segment.p_vaddr ||
-            at - segment.p_vaddr >= segment.p_filesz)
-            continue;
-        *offset = segment.p_offset + (at - segment.p_vaddr);
-        *left = segment.p_filesz - (at - segment.p_vaddr);
+        if (segment.p_type != PT_LOAD) continue;
+        if (loads->count == AU_SEGMENTS_MOST) return false;
+        loads->of[loads->count++] = segment;
+    }
+    return true;
+}
+
+bool rt_elf_place(const AuElfLoads *loads, uint64_t at, uint64_t *offset, uint64_t *left)
+{
+    for (uint32_t i = 0; i < loads->count; i++) {
+        const Elf64_Phdr *segment = &loads->of[i];
+        if (at < segment->p_vaddr || at - segment->p_vaddr >= segment->p_filesz) continue;
+        *offset = segment->p_offset + (at - segment->p_vaddr);
+        *left = segment->p_filesz - (at - segment->p_vaddr);
         return true;
     }
     return false;
 }
 
-bool rt_elf_table(const AuElfFile *file, const Elf64_Ehdr *head, uint64_t at, AuElfTable *table)
+bool rt_elf_table(const AuElfFile *file, const AuElfLoads *loads, uint64_t at, AuElfTable *table)
 {
     table->file = file;
-    return at != 0 && rt_elf_place(file, head, at, &table->offset, &table->bytes);
+    return at != 0 && rt_elf_place(loads, at, &table->offset, &table->bytes);
 }
 
 bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes)
@@ -67,7 +77,8 @@ bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes)
            rt_elf_read(table->file, table->offset + row * bytes, to, bytes);
 }
 
-bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, AuElfDynamic *d)
+bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfLoads *loads,
+                    AuElfDynamic *d)
 {
     Elf64_Phdr segment = {0};
     Elf64_Dyn entry;
@@ -80,18 +91,21 @@ bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, AuElfDynamic 
         d->threads |= next.p_type == PT_TLS;
     }
     if (segment.p_type != PT_DYNAMIC) return false;
-    const AuElfTable dynamic = {file, segment.p_offset, segment.p_filesz};
-    for (uint64_t n = 0; !d->ends && rt_elf_row(&dynamic, n, &entry, sizeof entry); n++) {
+    d->entries = (AuElfTable){file, segment.p_offset, segment.p_filesz};
+    for (uint64_t n = 0; !d->ends && rt_elf_row(&d->entries, n, &entry, sizeof entry); n++) {
         d->ends = entry.d_tag == DT_NULL;
         d->filters |= entry.d_tag == DT_FILTER || entry.d_tag == DT_AUXILIARY;
         if (entry.d_tag > 0 && entry.d_tag < ELF_TAGS) d->at[entry.d_tag] = entry.d_val;
         if (entry.d_tag == DT_GNU_HASH) gnu_hash = entry.d_val;
         if (entry.d_tag == DT_RELACOUNT) d->relative = entry.d_val;
+        if (entry.d_tag == DT_VERSYM) d->versions = entry.d_val;
+        if (entry.d_tag == DT_VERNEED) d->needs = entry.d_val;
+        if (entry.d_tag == DT_VERDEF) d->definitions = entry.d_val;
     }
-    rt_elf_table(file, head, d->at[DT_HASH], &d->hash);
-    rt_elf_table(file, head, gnu_hash, &d->gnu_hash);
-    return rt_elf_table(file, head, d->at[DT_SYMTAB], &d->symbols) &&
-           rt_elf_table(file, head, d->at[DT_STRTAB], &d->names);
+    rt_elf_table(file, loads, d->at[DT_HASH], &d->hash);
+    rt_elf_table(file, loads, gnu_hash, &d->gnu_hash);
+    return rt_elf_table(file, loads, d->at[DT_SYMTAB], &d->symbols) &&
+           rt_elf_table(file, loads, d->at[DT_STRTAB], &d->names);
 }
 
 /* Does row [row] of the symbols define [symbol]? */
@@ -109,7 +123,7 @@ static bool defines(const AuElfDynamic *d, uint32_t row, const char *symbol, Elf
            memcmp(name, symbol, length) == 0;
 }
 
-/* Symbols that hash alike are a chain; no chain is longer than the table. */
+/* Symbols that hash alike are a chain; no chain is longer than the table, whose head may say that it is longer than the file. */
 static bool in_hash(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found)
 {
     uint32_t h = 0, buckets, count, row;
@@ -121,6 +135,7 @@ static bool in_hash(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found)
         !rt_elf_row(&d->hash, 1, &count, sizeof count) ||
         !rt_elf_row(&d->hash, 2 + h % buckets, &row, sizeof row))
         return false;
+    if (count > d->hash.bytes / sizeof row) return false;
     for (uint32_t n = 0; n < count && row != 0; n++) {
         if (defines(d, row, symbol, found)) return true;
         if (!rt_elf_row(&d->hash, 2 + (uint64_t)buckets + row, &row, sizeof row)) return false;
@@ -151,4 +166,37 @@ bool rt_elf_symbol(const AuElfDynamic *d, const char *symbol, Elf64_Sym *found)
 {
     return d->gnu_hash.file && d->gnu_hash.bytes ? in_gnu_hash(d, symbol, found)
                                                  : in_hash(d, symbol, found);
+}
+
+bool rt_elf_same_name(const AuElfDynamic *d, uint32_t a, uint32_t b)
+{
+    enum { LONGEST = 256 };
+    char x, y;
+    for (uint64_t n = 0; n < LONGEST; n++) {
+        if (!rt_elf_row(&d->names, a + n, &x, 1) || !rt_elf_row(&d->names, b + n, &y, 1) || x != y)
+            return false;
+        if (!x) return true;
+    }
+    return false;
+}
+
+/* By the table that is asked: the first table says how many symbols there are, the second where its last chain begins. */
+bool rt_elf_found_by_name(const AuElfDynamic *d, uint32_t *first, uint32_t *end)
+{
+    uint32_t head[3], row, hash = 0;
+    *first = *end = 0;
+    if (!d->gnu_hash.file || !d->gnu_hash.bytes)
+        return rt_elf_row(&d->hash, 1, end, sizeof *end) && *end <= d->hash.bytes / sizeof *end;
+    for (uint64_t n = 0; n < 3; n++)
+        if (!rt_elf_row(&d->gnu_hash, n, &head[n], sizeof head[n])) return false;
+    const uint64_t buckets = 4 + 2 * (uint64_t)head[2], chains = buckets + head[0];
+    for (uint32_t n = 0; n < head[0]; n++) {
+        if (!rt_elf_row(&d->gnu_hash, buckets + n, &row, sizeof row)) return false;
+        if (row > *end) *end = row;
+    }
+    *first = head[1];
+    if (*end < *first) return *end == 0;
+    for (; !(hash & 1); ++*end)
+        if (!rt_elf_row(&d->gnu_hash, chains + (*end - *first), &hash, sizeof hash)) return false;
+    return true;
 }

@@ -4,6 +4,8 @@
 
 /* Artifacts have no memory beyond their bytes but the gaps between segments, which linkers make up to 2 MB long. */
 enum { MOST_GAPS = 64 << 20 };
+/* Code in libraries reaches no further, so linkers make none that are longer. */
+#define MOST ((uint64_t)1 << 31)
 
 typedef struct Reader {
     const AuElfFile *file;
@@ -23,43 +25,38 @@ static bool find(const Reader *r, uint64_t at, uint64_t bytes, uint64_t *offset)
 
 /* ---- segments */
 
-static bool next_segment(const Reader *r, uint32_t *n, Elf64_Phdr *segment)
-{
-    for (; *n < r->library->head.e_phnum; ++*n)
-        if (rt_elf_part(r->file, &r->library->head, *n, segment) && segment->p_type == PT_LOAD)
-            return ++*n, true;
-    return false;
-}
-
 /* Segments ascend. */
 static bool measure(Reader *r, uint64_t *bytes)
 {
     enum { PAGE = 4096 };
-    Elf64_Phdr segment;
+    const AuElfLoads *loads = &r->library->loads;
     uint64_t end = 0;
-    bool any = false;
-    for (uint32_t n = 0; next_segment(r, &n, &segment); any = true) {
-        if (!any) r->first = segment.p_vaddr / PAGE * PAGE;
-        if (segment.p_vaddr < end || __builtin_add_overflow(segment.p_vaddr, segment.p_memsz, &end))
+    for (uint32_t n = 0; n < loads->count; n++) {
+        const Elf64_Phdr *segment = &loads->of[n];
+        if (n == 0) r->first = segment->p_vaddr / PAGE * PAGE;
+        if (segment->p_vaddr < end ||
+            __builtin_add_overflow(segment->p_vaddr, segment->p_memsz, &end))
             return false;
     }
     *bytes = end - r->first;
-    return any && *bytes > 0 && *bytes <= (uint64_t)r->file->length + MOST_GAPS;
+    return loads->count > 0 && *bytes > 0 && *bytes <= MOST &&
+           *bytes <= (uint64_t)r->file->length + MOST_GAPS;
 }
 
 static bool copy_segments(Reader *r)
 {
-    Elf64_Phdr segment;
     AuSegments *known = &r->image->segments;
-    for (uint32_t n = 0; next_segment(r, &n, &segment);) {
+    for (uint32_t n = 0; n < r->library->loads.count; n++) {
+        const Elf64_Phdr *segment = &r->library->loads.of[n];
         uint64_t to;
-        if (segment.p_filesz > segment.p_memsz || !find(r, segment.p_vaddr, segment.p_memsz, &to) ||
-            !rt_elf_read(r->file, segment.p_offset, r->image->memory + to, segment.p_filesz))
+        if (segment->p_filesz > segment->p_memsz ||
+            !find(r, segment->p_vaddr, segment->p_memsz, &to) ||
+            !rt_elf_read(r->file, segment->p_offset, r->image->memory + to, segment->p_filesz))
             return false;
-        if (!(segment.p_flags & PF_R) || known->count == AU_SEGMENTS_MOST) continue;
+        if (!(segment->p_flags & PF_R)) continue;
         known->of[known->count].begin = (uintptr_t)r->image->memory + to;
-        known->of[known->count].end = (uintptr_t)r->image->memory + to + segment.p_memsz;
-        known->of[known->count++].runs = (segment.p_flags & PF_X) != 0;
+        known->of[known->count].end = (uintptr_t)r->image->memory + to + segment->p_memsz;
+        known->of[known->count++].runs = (segment->p_flags & PF_X) != 0;
     }
     return true;
 }
@@ -119,7 +116,8 @@ static bool relocate(const Reader *r, int table_tag, int bytes_tag)
 static bool fill(Reader *r)
 {
     uint64_t offset;
-    r->loaded = (AuElfFile){r->file->path, r->image->memory, r->image->bytes};
+    r->loaded =
+        (AuElfFile){.path = r->file->path, .bytes = r->image->memory, .length = r->image->bytes};
     if (!copy_segments(r) || !relocate(r, DT_RELA, DT_RELASZ) ||
         !relocate(r, DT_JMPREL, DT_PLTRELSZ) ||
         !find(r, r->library->symbol.st_value, r->library->symbol.st_size, &offset))

@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "elf_pages.h"
 #include "platform/platform.h"
 
 /* By the loader if it takes files for that machine; tests have all of them read. */
@@ -33,14 +33,11 @@ static aule_status look_at_file(const char *path, int fd, const char *symbol, Au
         return rt_fail(sink, AULE_ERROR_FILE, "%s: cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(facts.st_mode))
         return rt_fail(sink, AULE_ERROR_FILE, "%s: cannot be read: not a file", path);
-    AuElfFile file = {path, (const unsigned char *)"", (size_t)facts.st_size};
-    if (file.length == 0) return check_or_read(&file, symbol, found, image, sink);
-    void *map = mmap(NULL, file.length, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-        return rt_fail(sink, AULE_ERROR_FILE, "%s: cannot be read: %s", path, strerror(errno));
-    file.bytes = map;
+    AuElfPages *pages = rt_elf_pages(sink.memory, fd);
+    if (!pages) return rt_fail_memory(sink);
+    const AuElfFile file = {path, NULL, (size_t)facts.st_size, rt_elf_read_pages, pages};
     aule_status status = check_or_read(&file, symbol, found, image, sink);
-    munmap(map, file.length);
+    rt_free(pages);
     return status;
 }
 
@@ -81,23 +78,48 @@ aule_status rt_library_open(const char *path, const char *symbol, AuLibrary *lib
     return status;
 }
 
-static void forget_code(const AuElfImage *image, const aule_variant_v1 *variant)
+/* Where host kernels are named. A descriptor may say that such a place is also something else, so that whoever clears one while it
+ * goes through the others would no longer go where the checks went: all are found before the first is cleared. NULL in [found]: they are only counted. */
+static size_t find_code(const AuElfImage *image, const aule_module_v1 *descriptor, size_t *found)
 {
-    static const aule_cpu_kernel none = NULL;
-    for (uint32_t n = 0; n < variant->launch_count; n++) {
-        const size_t at = (size_t)((const unsigned char *)rt_launch(variant, n) - image->memory);
-        memcpy(image->memory + at + offsetof(aule_launch_v1, host), &none, sizeof none);
-    }
-}
-
-aule_status rt_library_seal(AuLibrary *library, const aule_module_v1 *descriptor, AuSink sink)
-{
-    if (!library->image.memory) return AULE_OK;
+    size_t count = 0;
     for (uint32_t a = 0; a < descriptor->attention_count; a++) {
         const aule_attention_v1 *attention = rt_attention(descriptor, a);
-        for (uint32_t n = 0; n < attention->variant_count; n++)
-            forget_code(&library->image, rt_variant(attention, n));
+        for (uint32_t v = 0; v < attention->variant_count; v++) {
+            const aule_variant_v1 *variant = rt_variant(attention, v);
+            for (uint32_t n = 0; n < variant->launch_count; n++, count++) {
+                const unsigned char *launch = (const void *)rt_launch(variant, n);
+                if (found)
+                    found[count] =
+                        (size_t)(launch - image->memory) + offsetof(aule_launch_v1, host);
+            }
+        }
     }
+    return count;
+}
+
+static aule_status forget_code(const AuElfImage *image, const aule_module_v1 *descriptor,
+                               AuSink sink)
+{
+    static const aule_cpu_kernel none = NULL;
+    const size_t count = find_code(image, descriptor, NULL);
+    size_t *found = rt_alloc_array(sink.memory, count, sizeof *found);
+    if (!found) return rt_fail_memory(sink);
+    find_code(image, descriptor, found);
+    for (size_t n = 0; n < count; n++) memcpy(image->memory + found[n], &none, sizeof none);
+    rt_free(found);
+    return AULE_OK;
+}
+
+/* What is cleared may have been something that the checks saw: they are made again, by who makes a module of it, when nobody changes it any more. */
+aule_status rt_library_seal(AuLibrary *library, const char *path, const aule_module_v1 *descriptor,
+                            AuSegments *segments, AuSink sink)
+{
+    if (!library->image.memory) return AULE_OK;
+    aule_status status = rt_check_module(descriptor, segments, path, sink);
+    if (!status) status = forget_code(&library->image, descriptor, sink);
+    if (status) return status;
+    segments->no_code = true;
     return rt_seal_image(&library->image) ? AULE_OK : rt_fail_memory(sink);
 }
 

@@ -13,8 +13,10 @@ typedef struct AuLibrary {
 /* Checks the file, then takes it into memory, with the descriptor in it. AULE_ERROR_FILE, AULE_ERROR_ARTIFACT. */
 aule_status rt_library_open(const char *path, const char *symbol, AuLibrary *library,
                             const aule_module_v1 **descriptor, AuSegments *segments, AuSink sink);
-/* Once the descriptor was checked: of what was only read, host kernels are taken out of it, since they cannot be called. */
-aule_status rt_library_seal(AuLibrary *library, const aule_module_v1 *descriptor, AuSink sink);
+/* Of what was only read, host kernels are taken out, since they cannot be called, and nobody writes to it any more. The descriptor is then to be
+ * checked as it is, by the [segments] as they are. */
+aule_status rt_library_seal(AuLibrary *library, const char *path, const aule_module_v1 *descriptor,
+                            AuSegments *segments, AuSink sink);
 void rt_library_close(AuLibrary *library);
 
 #endif

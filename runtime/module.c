@@ -134,10 +134,9 @@ aule_status aule_module_open(const char *path, const aule_options *options, aule
     aule_module *made = NULL;
     status = rt_library_open(path, symbol, &library, &descriptor, &segments, sink);
     if (status) return status;
-    status = make_module(descriptor, &segments, path, &made, sink);
-    if (!status) status = rt_library_seal(&library, descriptor, sink);
+    status = rt_library_seal(&library, path, descriptor, &segments, sink);
+    if (!status) status = make_module(descriptor, &segments, path, &made, sink);
     if (status) {
-        aule_module_close(made);
         rt_library_close(&library);
         return status;
     }
@@ -179,9 +178,24 @@ static bool is_plain(const aule_module *module, const char *name)
     return true;
 }
 
-static bool is_meant(const aule_module *module, const char *name, const char *found)
+static aule_attention *find_name(const aule_module *module, const char *name)
 {
-    return name ? strcmp(found, name) == 0 : is_plain(module, found);
+    for (uint32_t i = 0; i < module->descriptor->attention_count; i++)
+        if (strcmp(module->attentions[i].descriptor->name, name) == 0)
+            return &module->attentions[i];
+    return NULL;
+}
+
+/* Of all names only the shortest may be that of the plain one. NULL: none is. */
+static const char *plain_name(const aule_module *module)
+{
+    const char *shortest = module->attentions[0].descriptor->name;
+    size_t least = strlen(shortest);
+    for (uint32_t i = 1; i < module->descriptor->attention_count; i++) {
+        const char *name = module->attentions[i].descriptor->name;
+        if (memchr(name, 0, least)) shortest = name, least = strlen(name);
+    }
+    return is_plain(module, shortest) ? shortest : NULL;
 }
 
 aule_status aule_module_find(const aule_module *module, const char *name,
@@ -191,12 +205,13 @@ aule_status aule_module_find(const aule_module *module, const char *name,
     if (!module || !attention)
         return rt_fail(sink, AULE_ERROR_USAGE,
                        "aule_module_find: module and attention must not be NULL");
-    uint32_t count = module->descriptor->attention_count;
-    for (uint32_t i = 0; i < count; i++)
-        if (is_meant(module, name, module->attentions[i].descriptor->name)) {
-            *attention = &module->attentions[i];
-            return AULE_OK;
-        }
+    const uint32_t count = module->descriptor->attention_count;
+    const char *meant = name ? name : plain_name(module);
+    aule_attention *found = meant ? find_name(module, meant) : NULL;
+    if (found) {
+        *attention = found;
+        return AULE_OK;
+    }
     AuText names = {.memory = sink.memory};
     for (uint32_t i = 0; i < count; i++)
         rt_text_add(&names, "%s%s", i ? ", " : "", module->attentions[i].descriptor->name);

@@ -25,5 +25,6 @@ bool rt_is_loaded_text(const AuSegments *segments, const char *text)
 
 bool rt_is_loaded_code(const AuSegments *segments, uintptr_t at)
 {
-    return !segments || bytes_from(segments, at, true) > 0;
+    if (!segments) return at != 0;
+    return segments->no_code ? at == 0 : bytes_from(segments, at, true) > 0;
 }

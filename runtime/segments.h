@@ -14,13 +14,14 @@ typedef struct AuSegments {
         bool runs; /* is code */
     } of[AU_SEGMENTS_MOST];
     uint32_t count;
+    bool no_code; /* it was read as data, and pointers to code were taken out of it */
 } AuSegments;
 
 /* Are there so many bytes from there on? NULL has everything. */
 bool rt_is_loaded(const AuSegments *segments, const void *at, uint64_t bytes);
 /* Is it a text, with its end? */
 bool rt_is_loaded_text(const AuSegments *segments, const char *text);
-/* Does code begin there? */
+/* Does code begin there, or nothing where there is none? */
 bool rt_is_loaded_code(const AuSegments *segments, uintptr_t at);
 
 #endif

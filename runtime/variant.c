@@ -48,27 +48,27 @@ bool rt_any_variant_fits(const aule_attention *attention, const aule_device_info
     return false;
 }
 
-/* Is it the first of its architecture? */
-static bool is_first(const aule_attention_v1 *a, uint32_t index)
+enum { NAMED = 32 }; /* architectures; of a file that has more nobody reads them */
+
+static bool is_among(const char *const *names, uint32_t count, const char *name)
 {
-    const aule_variant_v1 *v = rt_variant(a, index);
-    for (uint32_t i = 0; i < index; i++)
-        if (strcmp(rt_variant(a, i)->target, v->target) == 0 &&
-            strcmp(rt_variant(a, i)->arch, v->arch) == 0)
-            return false;
-    return true;
+    for (uint32_t n = 0; n < count; n++)
+        if (strcmp(names[n], name) == 0) return true;
+    return false;
 }
 
 void rt_no_variant_text(AuText *text, const aule_attention *attention, const aule_device_info *info)
 {
     const aule_attention_v1 *a = attention->descriptor;
-    const char *before = ", only for ";
+    const char *named[NAMED];
+    uint32_t count = 0;
     rt_text_add(text, "%s%s: the artifact has no kernel for it", text->length ? "; " : "",
                 info->id);
-    for (uint32_t i = 0; i < a->variant_count; i++) {
-        if (strcmp(rt_variant(a, i)->target, info->backend) != 0 || !is_first(a, i)) continue;
-        rt_text_add(text, "%s%s", before, rt_variant(a, i)->arch);
-        before = ", ";
+    for (uint32_t i = 0; i < a->variant_count && count < NAMED; i++) {
+        const aule_variant_v1 *v = rt_variant(a, i);
+        if (strcmp(v->target, info->backend) != 0 || is_among(named, count, v->arch)) continue;
+        rt_text_add(text, "%s%s", count ? ", " : ", only for ", v->arch);
+        named[count++] = v->arch;
     }
 }
 

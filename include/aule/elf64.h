@@ -43,6 +43,23 @@ typedef struct Elf64_Rela {
     int64_t r_addend;
 } Elf64_Rela;
 
+/* Versions of symbols: of libraries that are needed, and the file's own. */
+typedef struct Elf64_Verneed {
+    uint16_t vn_version, vn_cnt;
+    uint32_t vn_file, vn_aux, vn_next;
+} Elf64_Verneed;
+
+typedef struct Elf64_Vernaux {
+    uint32_t vna_hash;
+    uint16_t vna_flags, vna_other;
+    uint32_t vna_name, vna_next;
+} Elf64_Vernaux;
+
+typedef struct Elf64_Verdef {
+    uint16_t vd_version, vd_flags, vd_ndx, vd_cnt;
+    uint32_t vd_hash, vd_aux, vd_next;
+} Elf64_Verdef;
+
 /* e_ident begins with the magic, 4 bytes; then class, order of bytes, version */
 #define ELF_MAGIC "\177ELF"
 enum { ELF_MAGIC_BYTES = 4, EI_CLASS = 4, EI_DATA = 5, EI_VERSION = 6 };
@@ -62,6 +79,7 @@ enum { PF_X = 1, PF_W = 2, PF_R = 4 };
 /* Tags of the dynamic section; those below ELF_TAGS are the ABI's own. */
 enum {
     DT_NULL = 0,
+    DT_NEEDED = 1,
     DT_PLTRELSZ = 2,
     DT_HASH = 4,
     DT_STRTAB = 5,
@@ -83,7 +101,10 @@ enum {
     DT_FINI_ARRAYSZ = 28,
     ELF_TAGS = 38,
     DT_GNU_HASH = 0x6ffffef5,
+    DT_VERSYM = 0x6ffffff0,
     DT_RELACOUNT = 0x6ffffff9,
+    DT_VERDEF = 0x6ffffffc,
+    DT_VERNEED = 0x6ffffffe,
     DT_AUXILIARY = 0x7ffffffd,
     DT_FILTER = 0x7fffffff
 };
@@ -98,7 +119,7 @@ enum {
     SHT_DYNSYM = 11
 };
 enum { SHF_WRITE = 1, SHF_ALLOC = 2 };
-enum { STB_GLOBAL = 1, STT_OBJECT = 1 };
+enum { STB_GLOBAL = 1, STB_WEAK = 2, STB_GNU_UNIQUE = 10, STT_OBJECT = 1, STT_FUNC = 2 };
 
 enum {
     R_X86_64_64 = 1,

@@ -1,8 +1,8 @@
 /* image_fuzz.c - bytes as changes of an artifact's file, AULE_FUZZ_ARTIFACT, which libaule reads as data: its checks of the file, then segments and
- * relocations, then the descriptor. It refuses, or what it read can be described; nothing outside of the file and of the image is touched.
+ * relocations, then the descriptor. It refuses, or what it read can be described and planned; nothing outside of the file and of the image is touched.
  * Places are drawn from the tables for loaders more often than from the rest. */
 #include "driver.h"
-#include "source.h"
+#include "sample_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,14 +47,14 @@ static void change(unsigned char *bytes, size_t length, Source *s)
     memcpy(bytes + at, &value, width);
 }
 
-static void try_module(const AuElfImage *image, AuSink sink)
+static void try_module(const AuElfImage *image, Source *s, AuSink sink)
 {
     aule_module *module;
     char *text;
     if (rt_check_module(image->symbol, &image->segments, "fuzz", sink)) return;
     if (aule_module_from(image->symbol, NULL, &module, NULL)) return;
     if (aule_describe_module(module, &text, NULL) == AULE_OK) aule_text_free(text);
-    aule_module_close(module);
+    call_and_close(module, s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -69,12 +69,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint64_t how = take(&s, 1);
     if (how % 8 == 7) length = take(&s, 3) % (length + 1);
     /* Half of them are changed after the file was looked at, as a file may be. */
-    AuElfFile file = {"fuzz", bytes, length};
+    AuElfFile file = {.path = "fuzz", .bytes = bytes, .length = length};
     bool checked = how % 2 && rt_check_library(&file, "aule_module_v1", &library, sink) == AULE_OK;
     for (uint64_t n = how / 8 % CHANGES; n > 0; n--) change(bytes, length, &s);
     if (!checked) checked = rt_check_library(&file, "aule_module_v1", &library, sink) == AULE_OK;
     if (checked && rt_read_image(&file, &library, &image, sink) == AULE_OK) {
-        try_module(&image, sink);
+        try_module(&image, &s, sink);
         rt_free_image(&image);
     }
     free(bytes);

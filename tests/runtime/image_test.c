@@ -143,7 +143,8 @@ static void test_changed_since(void **state)
     assert_non_null(file);
     const size_t length = fread(bytes, 1, MOST, file);
     fclose(file);
-    AuElfFile whole = {"whole", bytes, length}, changed = {"changed", bent, length};
+    AuElfFile whole = {.path = "whole", .bytes = bytes, .length = length},
+              changed = {.path = "changed", .bytes = bent, .length = length};
     AuElfLibrary library;
     AuElfImage image;
     uint64_t random = 7, read = 0;
