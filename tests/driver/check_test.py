@@ -335,7 +335,7 @@ class Options(Case):
     def test_a_size_that_the_script_refuses(self):
         done = check(SCRIPTS / "relative_bias.attn", "--shape", "W=4")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("relative_bias.attn:12:13: error E0605: this does not hold", done.stderr)
+        self.assertIn("relative_bias.attn:13:13: error E0605: this does not hold", done.stderr)
 
     def test_the_mask_as_a_drawing(self):
         plot = self.folder / "mask.svg"
