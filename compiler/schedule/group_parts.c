@@ -89,36 +89,39 @@ void group_store_rows(Lanes *x, const char *rows, const char *tile, const char *
     if (none) tile_end(t);
 }
 
-/* A box for each so many heads of a query, where a group of heads is a multiple of them, or where there is one query. Rows behind the last query are
- * that one's once more. */
-static void bring_heads(Lanes *x, const char *channels)
+/* A box for each so many heads of a query. Rows behind the last query are that one's once more. */
+static void bring_heads(Lanes *x, const char *channels, int32_t count)
 {
     AuTileBuild *t = x->t;
-    for (int32_t n = 0; n < x->block; n += OF_HEADS) {
+    tile_acquire(t, "x", "queries");
+    for (int32_t n = 0; n < x->block; n += count) {
         const char *row = n ? tile_text(t, "(%s + %d)", warps_first_row(x), n) : warps_first_row(x);
         const LanesRows heads = lanes_rows(
             x, lanes_changed_name(x, 0),
-            tile_text(t, "%s * group + %s %% group +: %d", lanes_group_name(x), row, OF_HEADS),
+            tile_text(t, "%s * group + %s %% group +: %d", lanes_group_name(x), row, count),
             channels);
         const char *query =
             tile_text(t, "%smin(%s%s / group, max(%s, 1) - 1)", lanes_row_start(x, LANES_QUERIES),
                       warps_first_query(x), row, lanes_query_end(x));
         tile_async_copy(t, NULL, "%v as [q, d] -> x.Q[%d +: %d, :] pad 0",
-                        lanes_at(x, heads, query), n, OF_HEADS);
+                        lanes_at(x, heads, query), n, count);
     }
+    tile_commit(t, "x");
 }
 
+/* One box, where the block's rows are of one query; some, where a group of heads is so many times as many; else rows by lanes. */
 void group_bring_packed(Lanes *x, const char *channels)
 {
     AuTileBuild *t = x->t;
     const int32_t rows = TOGETHER;
     if (warps_is_whole(x))
-        tile_if(t, "group %% %d == 0", OF_HEADS);
+        tile_if(t, "group %% %d == 0", x->block);
     else
-        tile_if(t, "group %% %d == 0 || %s == 1", OF_HEADS, lanes_most_queries(x));
-    tile_acquire(t, "x", "queries");
-    bring_heads(x, channels);
-    tile_commit(t, "x");
+        tile_if(t, "group %% %d == 0 || %s == 1", x->block, lanes_most_queries(x));
+    bring_heads(x, channels, x->block);
+    tile_else(t);
+    tile_if(t, "group %% %d == 0", OF_HEADS);
+    bring_heads(x, channels, OF_HEADS);
     tile_else(t);
     tile_acquire(t, "x", "queries");
     tile_for_range(t, "some", "0", tile_text(t, "%d", x->block / rows));
@@ -133,6 +136,7 @@ void group_bring_packed(Lanes *x, const char *channels)
                     rows, rows, warps_first_query(x), lanes_query_end(x));
     tile_end(t);
     tile_commit(t, "x");
+    tile_end(t);
     tile_end(t);
 }
 
