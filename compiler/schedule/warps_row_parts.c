@@ -33,9 +33,9 @@ const char *warps_rounds_of(Lanes *x, const char *parts)
 /* Warps that have some of a row's channels each. */
 static int32_t cuts(const Lanes *x) { return x->p->e / columns(x); }
 
-/* Warps of a block that join parts: as many of a row as it has rounds, rounded up to a power of two, and so many rows a block. A few sequences have many parts, whose rounds
- * of loads are what a short call waits for. Of lists rows differ, and most have one or two. Rows that pass in turns or are of a layout, those of keys that are shared, and bits that have to be
- * those of such kernels are joined one round after the other. */
+/* Warps of a block that join parts, a part of them each: as many of a row as it has rounds, a power of two, and as many rows as that leaves. A few sequences have many
+ * parts, whose rounds of loads are what a short call waits for; of lists rows differ, and most have one or two. One round after the other are joined rows that
+ * pass in turns or are of a layout, those of keys that are shared, and those that must have the bits of such kernels. */
 static int32_t joining(const Lanes *x)
 {
     const bool one_by_one = x->p->balanced || x->only || x->p->invariant || lanes_shares_keys(x) ||
@@ -125,9 +125,10 @@ static void join_parts(Lanes *x, const Parts *of)
     tile_end(x->t);
 }
 
-/* ---- rounds that warps share: a warp joins every so many-th of its row, and the row's first one what these have made of theirs, which lies in shared memory */
+/* ---- rounds that warps share: a warp joins every so many-th of its row, and the row's first one what these have made of theirs, in shared memory */
 
-/* How many warps a row has: 1, and as many again where there are more rounds, by operations that a launch has. Many rows have warps enough for all processors. */
+/* How many warps a row has: 1, and as many again where there are more rounds, by operations that a launch has. Many rows have warps enough for all
+ * processors. */
 static const char *ways_of(Lanes *x, const char *parts)
 {
     AuTileBuild *t = x->t;
