@@ -111,12 +111,16 @@ void rt_text_free(AuText *text)
     *text = (AuText){.memory = text->memory};
 }
 
-void rt_text_plain(char *text)
+bool rt_is_control(char c)
 {
     enum { DELETE = 127 };
+    return (unsigned char)c < ' ' || c == DELETE;
+}
+
+void rt_text_plain(char *text)
+{
     for (; text && *text; text++)
-        if (((unsigned char)*text < ' ' && *text != '\n' && *text != '\t') || *text == DELETE)
-            *text = '?';
+        if (rt_is_control(*text) && *text != '\n' && *text != '\t') *text = '?';
 }
 
 aule_status rt_text_give(AuText *text, char **out, AuSink sink)

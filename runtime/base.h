@@ -49,7 +49,9 @@ aule_status rt_fail(AuSink sink, aule_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 aule_status rt_fail_memory(AuSink sink);
 
-/* Puts '?' for characters that are orders to a terminal: files and drivers may have said them. Lines and tabs stay. */
+/* Is it an order to a terminal, not a character? */
+bool rt_is_control(char c);
+/* Puts '?' for such: files and drivers may have said them. Lines and tabs stay. */
 void rt_text_plain(char *text);
 
 /* Hands a finished text (or AULE_ERROR_MEMORY) to a caller who frees it with aule_text_free. */

@@ -73,11 +73,9 @@ static __attribute__((noinline)) bool bad_text(Check *check, const char *text)
 /* Of what programs say by name, on terminals and as files: aule run writes outputs to DIR/NAME.npy. */
 static bool bad_name(Check *check, const char *name)
 {
-    enum { LAST_OF_CONTROLS = 31, DELETE = 127 };
     if (bad_text(check, name)) return true;
     for (; *name; name++)
-        if ((unsigned char)*name <= LAST_OF_CONTROLS || *name == DELETE || *name == '/')
-            return true;
+        if (rt_is_control(*name) || *name == '/') return true;
     return false;
 }
 

@@ -71,10 +71,15 @@ bool rt_elf_table(const AuElfFile *file, const AuElfLoads *loads, uint64_t at, A
     return at != 0 && rt_elf_place(loads, at, &table->offset, &table->bytes);
 }
 
+bool rt_elf_at(const AuElfTable *table, uint64_t offset, void *to, size_t bytes)
+{
+    return offset <= table->bytes && bytes <= table->bytes - offset &&
+           rt_elf_read(table->file, table->offset + offset, to, bytes);
+}
+
 bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes)
 {
-    return row < table->bytes / bytes &&
-           rt_elf_read(table->file, table->offset + row * bytes, to, bytes);
+    return row < table->bytes / bytes && rt_elf_at(table, row * bytes, to, bytes);
 }
 
 bool rt_elf_dynamic(const AuElfFile *file, const Elf64_Ehdr *head, const AuElfLoads *loads,
@@ -115,12 +120,10 @@ static bool defines(const AuElfDynamic *d, uint32_t row, const char *symbol, Elf
     char name[64];
     const size_t length = strlen(symbol) + 1;
     if (length > sizeof name || !rt_elf_row(&d->symbols, row, &entry, sizeof entry) ||
-        entry.st_shndx == SHN_UNDEF || entry.st_name > d->names.bytes ||
-        length > d->names.bytes - entry.st_name)
+        entry.st_shndx == SHN_UNDEF || !rt_elf_at(&d->names, entry.st_name, name, length))
         return false;
     *found = entry;
-    return rt_elf_read(d->names.file, d->names.offset + entry.st_name, name, length) &&
-           memcmp(name, symbol, length) == 0;
+    return memcmp(name, symbol, length) == 0;
 }
 
 /* Symbols that hash alike are a chain; no chain is longer than the table, whose head may say that it is longer than the file. */

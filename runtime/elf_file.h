@@ -49,6 +49,7 @@ typedef struct AuElfTable {
     uint64_t offset, bytes;
 } AuElfTable;
 bool rt_elf_table(const AuElfFile *file, const AuElfLoads *loads, uint64_t at, AuElfTable *table);
+bool rt_elf_at(const AuElfTable *table, uint64_t offset, void *to, size_t bytes);
 bool rt_elf_row(const AuElfTable *table, uint64_t row, void *to, size_t bytes);
 
 /* What the file's dynamic section says. */

@@ -14,12 +14,6 @@ typedef struct Walk {
     AuElfVersions *versions;
 } Walk;
 
-static bool at(const AuElfTable *table, uint64_t offset, void *to, size_t bytes)
-{
-    return offset <= table->bytes && bytes <= table->bytes - offset &&
-           rt_elf_read(table->file, table->offset + offset, to, bytes);
-}
-
 static void count_number(const Walk *w, uint32_t number)
 {
     number &= NUMBER;
@@ -45,7 +39,7 @@ static bool needs_of_one(const Walk *w, uint64_t offset)
 {
     Elf64_Vernaux of;
     for (int n = 0; n < MOST_OF_ONE; n++) {
-        if (!at(&w->table, offset, &of, sizeof of) || !is_name(w, of.vna_name)) return false;
+        if (!rt_elf_at(&w->table, offset, &of, sizeof of) || !is_name(w, of.vna_name)) return false;
         count_number(w, of.vna_other);
         if (!of.vna_next) return true;
         offset += of.vna_next;
@@ -58,7 +52,7 @@ static bool needs_fit(const Walk *w)
     Elf64_Verneed library;
     uint64_t offset = 0;
     for (int n = 0; n < MOST_LIBRARIES; n++) {
-        if (!at(&w->table, offset, &library, sizeof library) || library.vn_version != 1 ||
+        if (!rt_elf_at(&w->table, offset, &library, sizeof library) || library.vn_version != 1 ||
             !is_name(w, library.vn_file) || !is_needed(w, library.vn_file) ||
             !needs_of_one(w, offset + library.vn_aux))
             return false;
@@ -74,8 +68,8 @@ static bool definitions_fit(const Walk *w)
     uint32_t name;
     uint64_t offset = 0;
     for (int n = 0; n < MOST_OF_ONE; n++) {
-        if (!at(&w->table, offset, &version, sizeof version) || version.vd_version != 1 ||
-            !at(&w->table, offset + version.vd_aux, &name, sizeof name) || !is_name(w, name))
+        if (!rt_elf_at(&w->table, offset, &version, sizeof version) || version.vd_version != 1 ||
+            !rt_elf_at(&w->table, offset + version.vd_aux, &name, sizeof name) || !is_name(w, name))
             return false;
         count_number(w, version.vd_ndx);
         if (!version.vd_next) return true;
