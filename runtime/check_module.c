@@ -44,8 +44,8 @@ static aule_status damaged(const Check *check, const char *what)
 #define ITEM(type) sizeof(type), _Alignof(type)
 
 /* Arrays: both empty or both there, not too many, where such items may lie, and all of it in the file. */
-static __attribute__((noinline)) bool bad_array(Check *check, const void *items, uint32_t count,
-                                                uint32_t limit, size_t bytes, size_t alignment)
+static bool bad_array(Check *check, const void *items, uint32_t count, uint32_t limit, size_t bytes,
+                      size_t alignment)
 {
     return count > limit ||
            (count > 0 && (!items || (uintptr_t)items % alignment ||
@@ -65,7 +65,7 @@ static bool bad_rows(Check *check, const void *items, uint32_t count, uint32_t l
            bad_array(check, items, count, limit, size, ROWS_ALIGNMENT);
 }
 
-static __attribute__((noinline)) bool bad_text(Check *check, const char *text)
+static bool bad_text(Check *check, const char *text)
 {
     return !text || !rt_is_loaded_text(check->segments, text) || too_much(check, strlen(text) + 1);
 }
@@ -79,7 +79,7 @@ static bool bad_name(Check *check, const char *name)
     return false;
 }
 
-static __attribute__((noinline)) bool bad_expr(Check *check, const aule_expr *expr)
+static bool bad_expr(Check *check, const aule_expr *expr)
 {
     return !expr->code || expr->length == 0 || (uintptr_t)expr->code % sizeof *expr->code ||
            !rt_is_loaded(check->segments, expr->code,

@@ -60,7 +60,7 @@ static aule_status check_whole(const AuElfFile *file, const Elf64_Ehdr *head, Au
 
 /* ---- what a loader takes as it stands, and dies of where it is wrong */
 
-/* Is [bytes] at a loaded address within a segment that has all of [flags]? */
+/* Is [bytes] at a loaded address within a segment that has all of [flags]? Asked in many places: in each of them it would be 6 KB of libaule. */
 static __attribute__((noinline)) bool is_within(const AuElfLoads *loads, uint64_t at,
                                                 uint64_t bytes, uint32_t flags)
 {
