@@ -50,11 +50,16 @@ static const char *sharer(Lanes *x)
     return cuts(x) > 1 ? tile_text(x->t, "self / %d", cuts(x)) : "self";
 }
 
+/* Which of the cuts the warp has. */
+static const char *own_cut(Lanes *x)
+{
+    return joining(x) > 1 ? tile_text(x->t, "self %% %d", cuts(x)) : "self";
+}
+
 static const char *own_columns(Lanes *x)
 {
     const int32_t own = columns(x);
-    const char *self = joining(x) > 1 ? tile_text(x->t, "self %% %d", cuts(x)) : "self";
-    return own == x->p->e ? ":" : tile_text(x->t, "%s * %d +: %d", self, own, own);
+    return own == x->p->e ? ":" : tile_text(x->t, "%s * %d +: %d", own_cut(x), own, own);
 }
 
 /* Parts of a row: tensors `NAME_acc`, `NAME_state0`.., where the row is behind the part, and the name of their number. */
@@ -173,7 +178,7 @@ static void share_rounds(Lanes *x, const Parts *of)
     tile_end(t);
     tile_if(t, "ways > 1");
     tile_store(t, "acc -> JOINED_acc[%s +: 1, 0, %s] as [q, e]", sharer(x), own_columns(x));
-    if (cuts(x) > 1) tile_if(t, "self %% %d == 0", cuts(x));
+    if (cuts(x) > 1) tile_if(t, "%s == 0", own_cut(x));
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_store(t, "state%u -> JOINED_state%u[%s +: 1, 0] as [q]", n, n, sharer(x));
     if (cuts(x) > 1) tile_end(t);
@@ -274,9 +279,8 @@ static void store_row(Lanes *x)
     const char *place = lanes_row_place(x, LANES_QUERIES, "h", "mb +: 1");
     lanes_results(x);
     tile_store(t, "%s(out) -> o[%s, %s]", x->operand, place, own_columns(x));
-    if (cuts(x) > 1)
-        tile_if(t, "%s == 0", joining(x) > 1 ? tile_text(t, "self %% %d", cuts(x)) : "self");
-    if (joining(x) > 1)
+    if (cuts(x) > 1) tile_if(t, "%s == 0", own_cut(x));
+    if (joining(x) > 1) /* warps are not what says which row of the block it is */
         lanes_store_finals_at(x, place);
     else
         lanes_store_finals(x);
@@ -324,7 +328,7 @@ void warps_join_kernel(Lanes *given)
     if (shares) tile_if(t, "way == 0 && own_head < %s", lanes_axis(x, 0, 1));
     store_row(x);
     if (shares) tile_end(t);
-    lanes_end_own_row(x, own_columns(x), warps > 1 ? "self == 0" : NULL);
+    lanes_end_own_row(x, own_columns(x), cuts(x) > 1 ? "self == 0" : NULL);
     if (warps_ends_by_data(x)) tile_end(t);
     tile_end(t);
     tile_end(t);
