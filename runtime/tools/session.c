@@ -110,43 +110,6 @@ static int open_device(AuSession *s, AuOptions *options)
     return 0;
 }
 
-/* Is any attention of the artifact one of several layouts? */
-static bool has_layouts(const aule_module *module)
-{
-    const size_t count = aule_module_count(module);
-    for (size_t n = 0; n < count; n++)
-        if (strchr(aule_attention_descriptor(aule_module_attention(module, n))->name, '@'))
-            return true;
-    return false;
-}
-
-/* The attention whose rows lie in [layout], "T=paged"; of several the first one's name says whose, unless --attention does. */
-static int find_layout(AuSession *s, const char *attention, const char *layout)
-{
-    char name[512];
-    aule_error *error = NULL;
-    const char *first = aule_attention_descriptor(aule_module_attention(s->module, 0))->name;
-    const int base = attention ? (int)strlen(attention) : (int)strcspn(first, "@");
-    const bool dense = !*layout || strcmp(layout, "dense") == 0;
-    const int length = snprintf(name, sizeof name, "%.*s%s%s", base, attention ? attention : first,
-                                dense ? "" : "@", dense ? "" : layout);
-    if (length < 0 || (size_t)length >= sizeof name)
-        return command_fail(EXIT_USAGE, "--layout is too long");
-    if (!dense && !has_layouts(s->module))
-        return command_fail(EXIT_USAGE,
-                            "the artifact has no attention for each of several layouts: "
-                            "aulec --serve, or --layout with semicolons, makes such");
-    return aule_module_find(s->module, name, &s->attention, &error) ? command_error(error) : 0;
-}
-
-static int find_attention(AuSession *s, AuOptions *options, const char *layout)
-{
-    aule_error *error = NULL;
-    const char *attention = options_take(options, "attention");
-    if (layout) return find_layout(s, attention, layout);
-    return aule_module_find(s->module, attention, &s->attention, &error) ? command_error(error) : 0;
-}
-
 int session_open(AuSession *s, AuOptions *options)
 {
     return session_open_layout(s, options, options_take(options, "layout"));
@@ -159,7 +122,7 @@ int session_open_layout(AuSession *s, AuOptions *options, const char *layout)
     if (!options->artifact)
         return command_fail(EXIT_USAGE, "expected: aule %s x.so ...", options->command);
     if (aule_module_open(options->artifact, NULL, &s->module, &error)) return command_error(error);
-    const int status = find_attention(s, options, layout);
+    const int status = session_find(s, options_take(options, "attention"), layout);
     if (status) return status;
     s->signature = aule_attention_descriptor(s->attention);
     s->arch = options_take(options, "arch");

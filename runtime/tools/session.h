@@ -41,6 +41,9 @@ typedef struct AuSession {
 int session_open(AuSession *session, AuOptions *options);
 /* Of an artifact of several layouts: "T=paged", "" for the dense one, NULL for the one that needs no word. */
 int session_open_layout(AuSession *session, AuOptions *options, const char *layout);
+/* session_layout.c: sets the attention of [name], or the one that needs none if it is NULL, whose rows lie so. Without a word on the layout it is the dense
+ * one, or else the only one. */
+int session_find(AuSession *session, const char *name, const char *layout);
 void session_close(AuSession *session);
 
 const aule_tensor_v1 *session_tensor(const AuSession *session, uint32_t index);

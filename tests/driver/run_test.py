@@ -516,6 +516,11 @@ class Layouts(unittest.TestCase):
             done = subprocess.run([AULE, *words], cwd=self.folder, capture_output=True, text=True)
             self.assertIn("no attention for each of several layouts: aulec --serve", done.stderr)
             self.assertEqual(done.returncode, 2)
+        subprocess.run([AULEC, "laid.attn", *options, "--layout", "T=paged;S=packed,T=paged"], cwd=self.folder, check=True)
+        for words in (["run", "laid.so", "-o", "out"], ["bench", "laid.so"]):
+            done = subprocess.run([AULE, *words], cwd=self.folder, capture_output=True, text=True)
+            self.assertIn("has no dense layout: --layout says which it is of T=paged; S=packed,T=paged", done.stderr)
+            self.assertEqual(done.returncode, 2)
         subprocess.run([AULEC, "laid.attn", *options, "--serve"], cwd=self.folder, check=True)
         asked = ["--layout", "T=paged", "--dtype", "f32", "--backend", "cpu", "--shape", "B=1,H=1,Hk=1,S=1,D=16,T_pages=2,T_slots=8,T_entries=2"]
         done = subprocess.run([AULE, "bench", "laid.so", *asked], cwd=self.folder, capture_output=True, text=True)
