@@ -17,10 +17,11 @@ enum {
     PART_START = 3,    /* tiles that are as long as what a part begins and ends with */
     CROWDED_START = 6, /* of blocks that share a processor (docs/dev/performance-notes.md) */
     WAYS = 32,         /* of a way m + 4 e: longest / (1 + m / 4) / 2^e tiles */
-    WARPS = 8,    /* of a block, each with a sequence of its own, and a share of all for the sums */
-    SUMMED = 128, /* sequences that a warp adds up together */
-    TRIED = 16,   /* together by all ways */
+    WARPS = 16,   /* of a block, each with a sequence of its own, and a share of all for the sums */
+    SUMMED = 64,  /* sequences that a warp adds up together */
+    TRIED = 32,   /* together by all ways */
     WRITTEN = 32, /* parts */
+    LONGEST = 8192, /* tiles: of longer sequences ways count from here on */
 };
 
 int32_t warps_part_start(const AuProblem *p)
@@ -83,14 +84,17 @@ static void count_tiles(Lanes *x, const char *number)
         batch(x), lanes_query_end(x), high, x->shape->key_tile, low, x->shape->key_tile);
 }
 
-/* How many parts [tiles] are, of 1 / [inverse] tiles each: one at least, none where there are none. The hundredth keeps rounding from making one more. */
+/* How many parts [tiles] are, of 1 / [inverse] tiles each: one at least, none where there are none. As many whole parts as there are and one for the rest,
+ * where that is more than 1 / LONGEST of a part: so much as a tile is at least, and more than what rounding adds. To the nearest whole number rounds 1.5 * 2^23
+ * that is added, since machines have few units for `ceil`. */
 static const char *parts_of(Lanes *x, const char *tiles, const char *inverse)
 {
-    return tile_text(x->t, "max(ceil(%s * %s - 0.01), min(%s, 1.0))", tiles, inverse, tiles);
+    return tile_text(x->t, "%s * %s + (0.5 - 0.75 / %d.0) + 12582912.0 - 12582912.0", tiles,
+                     inverse, LONGEST);
 }
 
 /* Over the warp's sequences, [SUMMED] by [SUMMED]: those of the block's warps are neighbours. Sets number and counted, the tiles of each. Counted [again]
- * are they only where the warp has had others since: else its memory has them yet. */
+ * are they only where the warp has had others since. */
 static void begin_sequences(Lanes *x, bool again)
 {
     AuTileBuild *t = x->t;
@@ -101,10 +105,7 @@ static void begin_sequences(Lanes *x, bool again)
     if (again) tile_if(t, "%s > %d", batch(x), WARPS * SUMMED);
     count_tiles(x, "number");
     tile_set(t, "counted", "share_tiles");
-    tile_store(t, "counted -> TILES[self, :]");
-    tile_sync(t, "self");
     if (again) tile_end(t);
-    if (again) tile_load(t, "counted", "TILES[self, :]");
 }
 
 /* Of each warp a number, in memory; sets name: all of them, the same in all lanes and so fit to say where loops end. */
@@ -124,22 +125,25 @@ static void sum_tiles(Lanes *x)
     tile_set(t, "largest", "max(largest, counted)");
     tile_set(t, "sums", "sums + counted");
     tile_end(t);
-    tile_store(t, "reduce_max(largest, s) -> LARGEST[self]");
-    tile_store(t, "reduce_sum(sums, s) -> SUMS[self]");
+    tile_set(t, "own_largest", "reduce_max(largest, s)"); /* both before either is stored */
+    tile_set(t, "own_sum", "reduce_sum(sums, s)");
+    tile_store(t, "own_largest -> LARGEST[self]");
+    tile_store(t, "own_sum -> SUMS[self]");
     tile_sync(t, "all");
     of_warps(x, "each_largest", "LARGEST[:] as [w]");
     of_warps(x, "each_sum", "SUMS[:] as [w]");
-    tile_set(t, "longest", "reduce_max(each_largest, w)");
+    tile_set(t, "longest", "min(reduce_max(each_largest, w), %d.0)", LONGEST);
+    tile_set(t, "of_longest", "1.0 / longest");
     tile_set(t, "all_tiles", "reduce_sum(each_sum, w)");
 }
 
-/* 1 over the tiles of a part, of ways along the lanes. */
-static void set_inverse(Lanes *x, const char *name, int32_t count)
+/* Parts of the longest sequence, of ways along the lanes. */
+static void set_way(Lanes *x, const char *name, int32_t count)
 {
     AuTileBuild *t = x->t;
     const char *way = tile_text(t, "iota(way:%d)", count);
-    tile_set(t, tile_part(t, "%s", name),
-             "(1.0 + 0.25 * f32(%s %% 4)) * f32(1 << (%s / 4)) / longest", way, way);
+    tile_set(t, tile_part(t, "%s", name), "(1.0 + 0.25 * f32(%s %% 4)) * f32(1 << (%s / 4))", way,
+             way);
 }
 
 /* Into the warp's line of TRIED: parts that its sequences have by each way. Half of the lanes have half of the sequences. The later half of the ways,
@@ -148,11 +152,13 @@ static void try_ways(Lanes *x)
 {
     AuTileBuild *t = x->t;
     tile_set(t, "tries_all", "all_tiles * 16.0 <= longest * f32(%s) * 1.02", warps_share_slots(x));
-    set_inverse(x, "earlier", WAYS / 2);
+    tile_set(t, "earlier", "earlier_way * of_longest");
     tile_set(t, "later", "earlier * 16.0");
     tile_frag(t, "tried", "f32[s:%d, way:%d] @ by_halves = 0.0", TRIED, WAYS / 2);
     tile_frag(t, "tried_later", "f32[s:%d, way:%d] @ by_halves = 0.0", TRIED, WAYS / 2);
     begin_sequences(x, true);
+    tile_store(t, "counted -> TILES[self, :]");
+    tile_sync(t, "self");
     tile_for_range(t, "few", "0",
                    tile_text(t, "min(cdiv(%s - first, %d), %d)", batch(x), TRIED, SUMMED / TRIED));
     tile_load(t, "their_tiles", "TILES[self, few * %d +: %d] as [s] @ in_halves", TRIED, TRIED);
@@ -173,16 +179,16 @@ static void choose_way(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t workers = WARPS_PROCESSORS * x->resident;
-    set_inverse(x, "inverse", WAYS);
+    tile_set(t, "inverse", "way * of_longest");
     try_ways(x);
     tile_sync(t, "all");
     tile_load(t, "each_tried", "TRIED[:, :] as [w, way] @ by_way"); /* a lane has a way */
     tile_set(t, "parts_tried", "reduce_sum(each_tried, w)");
-    tile_set(t, "part_tiles", "1.0 / inverse");
+    tile_set(t, "part_tiles", "longest * of_way");
     tile_set(t, "blocks_tried", "parts_tried * f32(%s)", blocks_of_part(x));
     tile_set(t, "takes",
              "where(blocks_tried <= %d.0, part_tiles + %d.0, "
-             "(all_tiles * f32(%s) + %d.0 * blocks_tried) / %d.0 + 0.25 * part_tiles)",
+             "(all_tiles * f32(%s) + %d.0 * blocks_tried) * (1.0 / %d.0) + 0.25 * part_tiles)",
              workers, x->shape->part_start, blocks_of_part(x), x->shape->part_start, workers);
     tile_set(t, "gain", "where(parts_tried <= f32(%s), -takes, -inf)", warps_share_slots(x));
     tile_set(t, "most", "reduce_max(gain, way)");
@@ -201,8 +207,10 @@ static void count_parts(Lanes *x)
     tile_set(t, "every", "every + count");
     tile_set(t, "before", "before + where(number < turn * %d, count, 0.0)", WARPS);
     tile_end(t);
-    tile_store(t, "reduce_sum(before, s) -> BEFORE[self]");
-    tile_store(t, "reduce_sum(every, s) -> EVERY[self]");
+    tile_set(t, "own_before", "reduce_sum(before, s)");
+    tile_set(t, "own_every", "reduce_sum(every, s)");
+    tile_store(t, "own_before -> BEFORE[self]");
+    tile_store(t, "own_every -> EVERY[self]");
     tile_set(t, "sequence", "turn * %d + self", WARPS);
     count_tiles(x, "sequence");
     tile_set(t, "own", "%s", parts_of(x, "share_tiles", "best"));
@@ -265,6 +273,9 @@ void warps_share_kernel(Lanes *x)
     tile_grid(t, "turn: cdiv(%s, %d)", batch(x), WARPS);
     memories(x);
     tile_role(t, "core", WARPS, TILE_ON_WARP, 0);
+    set_way(x, "way", WAYS); /* while lengths are on their way */
+    set_way(x, "earlier_way", WAYS / 2);
+    tile_set(t, "of_way", "1.0 / way");
     sum_tiles(x);
     choose_way(x);
     count_parts(x);

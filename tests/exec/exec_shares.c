@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { WAYS = 32, MOST_RESIDENT = 16, PROCESSORS = 132 };
+enum { WAYS = 32, MOST_RESIDENT = 16, PROCESSORS = 132, LONGEST = 8192 };
 
 static double parts_of(double tiles, double inverse)
 {
-    const double each = ceil((double)((float)tiles * (float)inverse - 0.01f));
+    const double each = ceil((double)((float)tiles * (float)inverse) - 0.75 / LONGEST);
     return tiles > 0 ? fmax(each, 1) : 0;
 }
 
@@ -35,6 +35,7 @@ static double best_way(const AuVariant *v, const double *tiles, int64_t batch, i
 {
     double longest = 1, all = 0, best = 0, least = INFINITY;
     for (int64_t b = 0; b < batch; b++) longest = fmax(longest, tiles[b]), all += tiles[b];
+    longest = fmin(longest, LONGEST);
     for (int way = 0; way < WAYS; way++) {
         const double inverse = (float)((1 + 0.25 * (way % 4)) * (1 << way / 4)) / (float)longest,
                      start = v->schedule->shape.part_start;
