@@ -42,6 +42,11 @@ bool rt_is_early(const aule_launch_v1 *launch)
            launch->flags & AULE_LAUNCH_EARLY;
 }
 
+bool rt_is_behind_append(const aule_launch_v1 *launch)
+{
+    return rt_knows_touches(launch) && launch->flags & AULE_LAUNCH_BEHIND_APPEND;
+}
+
 bool rt_is_work(const aule_launch_v1 *launch)
 {
     return rt_knows_touches(launch) && launch->flags & AULE_LAUNCH_WORK;

@@ -25,6 +25,7 @@ uint32_t rt_block(const aule_launch_v1 *launch, int axis); /* threads; one where
 uint32_t rt_map_count(const aule_launch_v1 *launch);
 /* May it be launched before the one before it, of the same run, has ended? */
 bool rt_is_early(const aule_launch_v1 *launch);
+bool rt_is_behind_append(const aule_launch_v1 *launch);
 /* Bytes of which the address of lists of work is a multiple. */
 enum { AU_WORK_ALIGN = 64 };
 /* Does it make lists of work, which other launches only read (AULE_LAUNCH_WORK)? The regions that such launches write, bit n the variant's number n. */

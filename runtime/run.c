@@ -129,7 +129,18 @@ static bool is_left_out(const Run *run, const aule_launch_v1 *launch)
     return run->layout->in_work && rt_is_work(launch);
 }
 
-static aule_status launch_all(const Run *run, AuSink sink)
+/* What was launched last. Kernels that overlap know of those of their own operation, some of those of append, and of nobody else's. */
+typedef enum Behind { NOTHING_KNOWN, BEHIND_APPEND, BEHIND_OWN } Behind;
+
+static bool may_begin(Behind behind, const aule_launch_v1 *launch)
+{
+    return behind == BEHIND_OWN      ? rt_is_early(launch)
+           : behind == BEHIND_APPEND ? rt_is_behind_append(launch)
+                                     : false;
+}
+
+/* *behind: what was launched before, and then what of this. */
+static aule_status launch_all(const Run *run, Behind *behind, AuSink sink)
 {
     const aule_plan *plan = run->plan;
     const AuBackend *backend = plan->device->backend;
@@ -140,24 +151,24 @@ static aule_status launch_all(const Run *run, AuSink sink)
             backend->zero(state, queue, run->given.workspace, run->layout->region_at[i],
                           run->layout->region_bytes[i], sink);
         if (status) return status;
+        *behind = NOTHING_KNOWN;
     }
     uint64_t slots[AULE_MAX_SLOTS];
     int64_t offsets[AULE_MAX_SLOTS];
     AuMapped maps[AULE_MAX_MAPS];
     uint32_t first = 0;
-    bool follows =
-        false; /* a launch of this run: kernels that overlap know of those before, and of nobody else's */
     for (uint32_t i = 0; i < run->variant->launch_count; i++) {
         const uint32_t *grid = run->layout->grid[i];
         const aule_launch_v1 *kernel = rt_launch(run->variant, i);
         const uint32_t map_count = fill_maps(run, kernel, first, maps);
         first += map_count;
         if (is_left_out(run, kernel)) {
-            follows = false; /* what comes next knows of this one before it, and not of another */
+            /* what comes next knows of this one before it, and not of another of its own */
+            if (*behind == BEHIND_OWN) *behind = NOTHING_KNOWN;
             continue;
         }
         if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) {
-            follows = false; /* it may be the one that waits for those before it */
+            *behind = NOTHING_KNOWN; /* it may be the one that waits for those before it */
             continue;
         }
         fill_slots(run, kernel, slots, offsets);
@@ -167,10 +178,10 @@ static aule_status launch_all(const Run *run, AuSink sink)
                            .offsets = offsets,
                            .maps = maps,
                            .map_count = map_count,
-                           .early = follows && rt_is_early(kernel)};
+                           .early = may_begin(*behind, kernel)};
         aule_status status = backend->launch(state, run->code, queue, &launch, sink);
         if (status) return status;
-        follows = true;
+        *behind = BEHIND_OWN;
     }
     return backend->behind ? backend->behind(state, queue, sink) : AULE_OK;
 }
@@ -198,17 +209,18 @@ static aule_status report(const Run *run, AuSink sink)
 }
 
 /* As planned; with new parameters all that depends on them again, out of line, for its stack. */
-static __attribute__((noinline)) aule_status launch_first_anew(Run *first, AuSink sink)
+static __attribute__((noinline)) aule_status launch_first_anew(Run *first, Behind *behind,
+                                                               AuSink sink)
 {
     const aule_plan *plan = first->plan;
     AuLayout layout;
     first->layout = &layout;
     const aule_status status = rt_layout(plan->attention, first->variant, plan->device->info.units,
                                          first->bound, &layout, sink);
-    return status ? status : launch_all(first, sink);
+    return status ? status : launch_all(first, behind, sink);
 }
 
-static aule_status launch_first(const Run *run, AuSink sink)
+static aule_status launch_first(const Run *run, Behind *behind, AuSink sink)
 {
     const AuFirst *of = run->plan->first;
     Run first = *run;
@@ -216,7 +228,10 @@ static aule_status launch_first(const Run *run, AuSink sink)
     first.variant = of->variant;
     first.code = of->code;
     first.layout = &of->layout;
-    return run->given.params ? launch_first_anew(&first, sink) : launch_all(&first, sink);
+    const aule_status status = run->given.params ? launch_first_anew(&first, behind, sink)
+                                                 : launch_all(&first, behind, sink);
+    *behind = *behind == BEHIND_OWN ? BEHIND_APPEND : NOTHING_KNOWN;
+    return status;
 }
 
 /* Where launches are done when they return, so are the checks. */
@@ -224,8 +239,10 @@ static aule_status launch_and_report(const Run *run, AuSink sink)
 {
     const bool later = run->plan->device->backend->synchronize != NULL;
     aule_status status = later ? AULE_OK : rt_check_sequences(run->plan, run->bound, run->at, sink);
-    if (!status) status = launch_first(run, sink);
-    if (!status) status = run->plan->recording ? run_recorded(run, sink) : launch_all(run, sink);
+    Behind behind = NOTHING_KNOWN;
+    if (!status) status = launch_first(run, &behind, sink);
+    if (!status)
+        status = run->plan->recording ? run_recorded(run, sink) : launch_all(run, &behind, sink);
     return status || later || !rt_check_count(run->plan->variant) ? status : report(run, sink);
 }
 

@@ -78,3 +78,24 @@ uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor)
     if (a->tensors[tensor].as_keys) return AULE_TENSOR_CACHED | AULE_TENSOR_APPENDED;
     return scale_flags(a, tensor);
 }
+
+static void add_written(AuKernel *k, uint32_t tensor)
+{
+    const AuArg arg = {.kind = AU_ARG_POINTER, .source = AULE_SLOT_TENSOR, .source_index = tensor};
+    const AuMemory memory = {.space = AU_GLOBAL, .writes = true, .arg = k->arg_count};
+    AU_PUSH(k->arena, k->args, k->arg_count, k->arg_capacity, arg);
+    AU_PUSH(k->arena, k->mems, k->mem_count, k->mem_capacity, memory);
+}
+
+AuKernel *driver_append_writes(AuArena *arena, const AuAttn *a)
+{
+    AuKernel *k = AU_NEW(arena, AuKernel);
+    if (!a->new_sizes) return NULL;
+    k->arena = arena;
+    AU_PUSH(arena, k->mems, k->mem_count, k->mem_capacity, (AuMemory){0}); /* [0] is unused */
+    add_written(k, 1);
+    add_written(k, 2);
+    for (uint32_t n = 3; n < a->tensor_count; n++)
+        if (driver_append_flags(a, n) & AULE_TENSOR_APPENDED) add_written(k, n);
+    return k;
+}

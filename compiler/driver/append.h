@@ -3,6 +3,7 @@
 #define AU_DRIVER_APPEND_H
 
 #include "attn.h"
+#include "kernel.h"
 
 #include "aule/artifact.h"
 
@@ -15,5 +16,7 @@ bool driver_has_slots(const AuAttn *a);
 AuExpr driver_new_size(AuAttn *a, AuNewSize which);
 /* AULE_TENSOR_CACHED, AULE_TENSOR_APPENDED of an input, or 0. */
 uint32_t driver_append_flags(const AuAttn *a, uint32_t tensor);
+/* What its kernels do to memory, as a kernel that does nothing else: forward comes behind them. NULL: the attention has none. */
+AuKernel *driver_append_writes(AuArena *arena, const AuAttn *a);
 
 #endif

@@ -1,5 +1,6 @@
 /* artifact.c - the descriptor of an artifact (<aule/artifact.h>), as structures that point to each other. What descriptor.h writes of
  * them is the same for the same script: struct_size and what lies between members are not looked at. */
+#include "append.h"
 #include "descriptor.h"
 #include "driver.h"
 #include "grids.h"
@@ -264,24 +265,27 @@ const aule_launch_v1 *artifact_launches(AuArena *arena, const AuVariant *v)
     const AuTarget *target = v->target;
     const bool host = target->format == AULE_CODE_HOST;
     aule_launch_v1 *list = NEW_OF(arena, aule_launch_v1, v->kernel_count);
+    const AuKernel *append =
+        v->operation == AU_FORWARD ? driver_append_writes(arena, v->attn) : NULL;
     for (uint32_t n = 0; n < v->kernel_count; n++) {
         const AuKernel *k = v->kernels[n];
-        list[n] =
-            (aule_launch_v1){.entry = au_format(arena, "%s", k->name),
-                             .host = host ? kernel_of_host : NULL,
-                             .grid = {expr_copy(arena, k->grid[0]), expr_copy(arena, k->grid[1]),
-                                      expr_copy(arena, k->grid[2])},
-                             .block = {host ? 1 : k->lanes * k->warps, 1, 1},
-                             .shared_bytes = target->dynamic_shared ? target->dynamic_shared(k) : 0,
-                             .private_bytes = host ? stack_bytes(k) : 0,
-                             .slot_count = k->arg_count,
-                             .slots = slots_of(arena, k),
-                             .map_count = k->map_count,
-                             .maps = maps_of(arena, k),
-                             .flags = (grids_waits(k) ? AULE_LAUNCH_EARLY : 0) |
-                                      (work_makes(v, k) ? AULE_LAUNCH_WORK : 0),
-                             .touch_count = touch_words(k),
-                             .touches = touches_of(arena, k)};
+        list[n] = (aule_launch_v1){
+            .entry = au_format(arena, "%s", k->name),
+            .host = host ? kernel_of_host : NULL,
+            .grid = {expr_copy(arena, k->grid[0]), expr_copy(arena, k->grid[1]),
+                     expr_copy(arena, k->grid[2])},
+            .block = {host ? 1 : k->lanes * k->warps, 1, 1},
+            .shared_bytes = target->dynamic_shared ? target->dynamic_shared(k) : 0,
+            .private_bytes = host ? stack_bytes(k) : 0,
+            .slot_count = k->arg_count,
+            .slots = slots_of(arena, k),
+            .map_count = k->map_count,
+            .maps = maps_of(arena, k),
+            .flags = (grids_waits(k) ? AULE_LAUNCH_EARLY : 0) |
+                     (work_makes(v, k) ? AULE_LAUNCH_WORK : 0) |
+                     (append && grids_waits_for(k, append) ? AULE_LAUNCH_BEHIND_APPEND : 0),
+            .touch_count = touch_words(k),
+            .touches = touches_of(arena, k)};
     }
     return list;
 }

@@ -160,6 +160,17 @@ void grids_overlap(AuKernel *const *kernels, const bool *are_short, uint32_t cou
     }
 }
 
+void grids_let_next(AuKernel *k) { insert(k, (AuInstr){.op = AU_K_GRID_NEXT}, NULL, 0); }
+
+bool grids_waits_for(const AuKernel *k, const AuKernel *before)
+{
+    for (uint32_t m = 1; m < k->mem_count; m++)
+        for (uint32_t n = 1; n < before->mem_count; n++)
+            if (!k->mems[m].earlier && meets(k, &k->mems[m], before, &before->mems[n]))
+                return false;
+    return grids_waits(k);
+}
+
 bool grids_waits(const AuKernel *k)
 {
     for (uint32_t i = k->body; i; i = k->instrs[i].next)

@@ -192,10 +192,20 @@ static bool make_kernels(AuArena *arena, AuDiags *diags, AuVariant *v, const AuT
 
 static bool overlap(AuDiags *diags, const AuVariant *v, const AuTileCaps *caps)
 {
-    bool good = true, lists[AULE_MAX_LAUNCHES];
+    bool good = true, are_short[1 + AULE_MAX_LAUNCHES] = {true};
+    AuKernel *kernels[1 + AULE_MAX_LAUNCHES];
+    if (caps->overlaps && v->operation == AU_APPEND)
+        grids_let_next(v->kernels[v->kernel_count - 1]);
     if (!caps->overlaps || !v->schedule->overlaps) return true;
-    for (uint32_t n = 0; n < v->kernel_count; n++) lists[n] = work_makes(v, v->kernels[n]);
-    grids_overlap(v->kernels, lists, v->kernel_count);
+    for (uint32_t n = 0; n < v->kernel_count; n++) {
+        kernels[1 + n] = v->kernels[n];
+        are_short[1 + n] = work_makes(v, v->kernels[n]);
+    }
+    kernels[0] = v->operation == AU_FORWARD ? driver_append_writes(v->attn->arena, v->attn) : NULL;
+    if (kernels[0])
+        grids_overlap(kernels, are_short, 1 + v->kernel_count);
+    else
+        grids_overlap(kernels + 1, are_short + 1, v->kernel_count);
     for (uint32_t n = 0; n < v->kernel_count; n++)
         good = kernel_verify(v->kernels[n], diags) && good;
     return good;

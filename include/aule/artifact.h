@@ -273,6 +273,9 @@ typedef struct aule_launch_v1 {
 /* Makes lists of work (since 1.19): it reads inputs and shapes, and writes regions that launches without this mark only read. So "schedule" is
  * these launches alone, with WORK in place of the regions, and a forward that is given WORK leaves them out. `touches` says which regions. */
 #define AULE_LAUNCH_WORK 2u
+/* Of forward (since 1.24): waits by itself for the launches of append that a call with new rows has before its own, and so may be the first of its own
+ * launches and begin while those run. */
+#define AULE_LAUNCH_BEHIND_APPEND 4u
 
 typedef struct aule_workspace_v1 {
     aule_expr bytes;
