@@ -82,6 +82,26 @@ class Stages(Case):
                 before = "\n".join(joins[joins.index("{"):joins.index("grid_wait")])
                 self.assertFalse([m for m in marked if f"{m}[" in before])
 
+    def test_grids_that_overlap_with_append(self):
+        """Where a call of forward may append rows first, kernels for few queries wait for those rows, the first one too, before they touch the cache."""
+        options = "--target=cuda", "--arch=sm_90", "--dtype=bf16", "--width=D=64", "--no-grad", "--layout=T=paged", "--emit=kernel-ir"
+        plain, appends = (aulec(self.mha, *options, *more) for more in ((), ("--append",)))
+        self.expect(plain, 0)
+        self.expect(appends, 0)
+        of = {k.split(" ", 1)[0]: k for k in appends.stdout.decode().split("kernel ")[1:]}
+        waits = {name: re.search(r"^  grid_wait", k, re.M) for name, k in of.items()}
+        self.assertTrue(all(waits[name] for name in of if "decode_" in name))
+        for name, k in of.items():
+            if "_append_" in name:  # what comes next may begin at once
+                self.assertIn("\n  grid_next\n", k)
+                self.assertFalse(waits[name])
+            elif name.endswith("_keys"):
+                self.assertRegex(k, r"(?m)^memory @k: .* earlier$")
+            elif name.endswith("_shares"):  # touches nothing of the cache, but ends behind what writes it
+                self.assertRegex(k, r"grid_wait.*\n}")
+        for k in plain.stdout.decode().split("kernel ")[1:]:
+            self.assertNotRegex(k, r"(?m)^memory @k: .* earlier$")
+
     def test_each_has_a_text_that_stays_the_same(self):
         for stage in ("ast", "attention-ir", "tiled-ir", "kernel-ir", "llvm-ir", "asm", "opencl-c", "spirv-text", "stdlib", "shapes"):
             with self.subTest(stage):
