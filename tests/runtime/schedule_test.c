@@ -18,6 +18,8 @@ enum { WORK = TENSORS, WORDS = SIZES, REGION_LIST = 0, REGION_SUMS, B = 2, LIST_
 #define READS(from, to)   (((1u << 2 * (to)) - (1u << 2 * (from))) / 3)
 
 static const aule_expr words[] = {EXPR(SIZE(WORDS))};
+static const aule_expr new_axes[] = {EXPR(SIZE(Z_B)), EXPR(SIZE(Z_HK)), EXPR(SIZE(Z_S)),
+                                     EXPR(SIZE(Z_D))};
 static const aule_expr list_grid[3] = {EXPR(SIZE(Z_B)), EXPR(INT(1)), EXPR(INT(1))};
 static const aule_workspace_v1 list_region = {EXPR(SIZE(Z_B), INT(4), AULE_E_MUL), 64, 0};
 static const char code[] = ".version 7.0\n.target sm_80\n.visible .entry list()\n.visible .entry "
@@ -26,12 +28,12 @@ static const char code[] = ".version 7.0\n.target sm_80\n.visible .entry list()\
 /* What tests bend. */
 typedef struct Listed {
     aule_size_v1 sizes[SIZES + 1];
-    aule_tensor_v1 tensors[TENSORS + 1];
-    aule_slot_v1 list_slots[SLOTS], slots[SLOTS];
+    aule_tensor_v1 tensors[TENSORS + 2];
+    aule_slot_v1 list_slots[SLOTS], slots[SLOTS], append_slots[SLOTS];
     uint32_t list_touches[(SLOTS + 15) / 16], touches[(SLOTS + 15) / 16];
     aule_workspace_v1 workspaces[2];
-    aule_launch_v1 launches[2][3];
-    aule_variant_v1 variants[2];
+    aule_launch_v1 launches[2][3], append;
+    aule_variant_v1 variants[3];
     aule_attention_v1 attention;
     aule_module_v1 module;
 } Listed;
@@ -534,14 +536,85 @@ static void test_early_behind_nothing(void **state)
     end(&t);
 }
 
+/* Adds rows that are new, and a kernel of append, which copies some of the cache to itself. Of forward those that wait for it are [marked]. */
+static void add_append(Listed *m, bool marked)
+{
+    m->tensors[WORK + 1] = (aule_tensor_v1){
+        sizeof *m->tensors, "k_new", AULE_ROLE_NEW, AULE_F32, 4, AULE_TENSOR_OPTIONAL, new_axes};
+    m->attention.tensor_count = WORK + 2;
+    for (int n = 0; n < SLOTS; n++) m->append_slots[n] = m->slots[L_K];
+    m->append = m->launches[1][0];
+    m->append.slots = m->append_slots;
+    m->append.flags = 0;
+    m->variants[2] = m->variants[1];
+    m->variants[2].operation = "append";
+    m->variants[2].workspace_count = 0;
+    m->variants[2].launch_count = 1;
+    m->variants[2].launches = &m->append;
+    m->attention.variant_count = 3;
+    m->workspaces[REGION_SUMS].zeroed = 0; /* else that is what forward has first */
+    for (int l = 0; marked && l < 2; l++) {
+        m->launches[1][l].flags |= AULE_LAUNCH_BEHIND_APPEND;
+        m->launches[1][l].touch_count = (SLOTS + 15) / 16;
+    }
+}
+
+/* The first of forward's launches begins beside those of append where it waits for them, whichever of them is the first. */
+static void test_early_behind_append(void **state)
+{
+    (void)state;
+    static const struct {
+        bool marked, given;
+        int launches, early[4];
+    } rows[] = {{true, false, 4, {0, 1, 1, 1}},
+                {true, true, 3, {0, 1, 1}},
+                {false, false, 4, {0, 0, 1, 1}},
+                {false, true, 3, {0, 0, 1}}};
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        Step t;
+        Listed *m = listed_new();
+        add_append(m, rows[n].marked);
+        begin_with(&t, "cuda:0", m);
+        const aule_call *like = rows[n].given ? &t.forward : &t.s.c->call;
+        aule_tensor_arg args[TENSORS + 2];
+        aule_call call = *like;
+        int64_t shape[4];
+        DLTensor rows_of_k = *call.tensors[1].tensor;
+        memcpy(args, call.tensors, call.tensor_count * sizeof *args);
+        memcpy(shape, rows_of_k.shape, sizeof shape);
+        shape[2] = call.tensors[0].tensor->shape[2];
+        rows_of_k.shape = shape;
+        aule_buffer *own;
+        assert_int_equal(aule_buffer_new(t.s.device, 4096, &own, NULL), AULE_OK);
+        rows_of_k.data = aule_buffer_data(own);
+        rows_of_k.strides = NULL, rows_of_k.byte_offset = 0;
+        args[call.tensor_count] = (aule_tensor_arg){"k_new", &rows_of_k};
+        call.tensors = args;
+        call.tensor_count++;
+        cuda_mock.launch_count = 0;
+        run(&t, &call);
+        assert_int_equal(cuda_mock.launch_count, rows[n].launches);
+        for (int l = 0; l < rows[n].launches; l++)
+            assert_int_equal(cuda_mock.launches[l].early, rows[n].early[l]);
+        aule_buffer_free(own);
+        end(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(test_shape),    CUDA_TEST(test_steps),
-        CUDA_TEST(test_refusals), CUDA_TEST(test_boxes),
-        CUDA_TEST(test_names),    CUDA_TEST(test_runs),
-        CUDA_TEST(test_damaged),  CUDA_TEST(test_graph),
-        CUDA_TEST(test_early),    CUDA_TEST(test_early_behind_nothing),
+        CUDA_TEST(test_shape),
+        CUDA_TEST(test_steps),
+        CUDA_TEST(test_refusals),
+        CUDA_TEST(test_boxes),
+        CUDA_TEST(test_names),
+        CUDA_TEST(test_runs),
+        CUDA_TEST(test_damaged),
+        CUDA_TEST(test_graph),
+        CUDA_TEST(test_early),
+        CUDA_TEST(test_early_behind_nothing),
+        CUDA_TEST(test_early_behind_append),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
