@@ -84,6 +84,10 @@ void group_pages_find(Lanes *x, const GroupTile *tile);
 /* Rows of [tile], of such a view, to [to]: "y.K", whose columns are axis [axis]. */
 void group_pages_issue(Lanes *x, const GroupTile *tile, LanesRows view, const char *to,
                        const char *axis, bool by_lanes);
+/* The same in two steps: where all boxes of the tile lie; sends them. */
+void group_pages_find_all(Lanes *x, const GroupTile *tile);
+void group_pages_send(Lanes *x, const GroupTile *tile, LanesRows view, const char *to,
+                      const char *axis, bool by_lanes);
 /* With turns: who may start the products of a tile is one group after the other. Group 0 begins, and takes back the turn that is left over. */
 void group_take_turn(Lanes *x);
 void group_pass_turn(Lanes *x);

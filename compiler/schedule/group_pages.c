@@ -72,3 +72,19 @@ void group_pages_issue(Lanes *x, const GroupTile *tile, LanesRows view, const ch
         for (uint32_t n = first; n < end; n++) send(x, view, to, axis, n, by_lanes);
     }
 }
+
+static uint32_t boxes_of(const GroupTile *tile)
+{
+    return (uint32_t)(tile->rows / SCHEDULE_PAGE_ROWS);
+}
+
+void group_pages_find_all(Lanes *x, const GroupTile *tile)
+{
+    for (uint32_t n = 0; n < boxes_of(tile); n++) find(x, n);
+}
+
+void group_pages_send(Lanes *x, const GroupTile *tile, LanesRows view, const char *to,
+                      const char *axis, bool by_lanes)
+{
+    for (uint32_t n = 0; n < boxes_of(tile); n++) send(x, view, to, axis, n, by_lanes);
+}

@@ -2,7 +2,7 @@
  * the value), by groups of four warps whose products go on beside them (wgmma), fed by a warp that brings tiles by boxes of tensors.
  *
  * As in warps_wide.c a block has a part of the keys of one head, and 64 rows of all query heads that share it. Sums of 512 channels take
- * the registers of two groups, so a third one makes the weights, for both:
+ * the registers of two groups. These make the weights in turn (group_wide_pairs.c), where two tiles of 64 keys fit; else a third one does, for both:
  *
  *     role load on warp          keys of each tile into a ring of stages
  *     role load_queries on warp  queries, once
@@ -13,11 +13,10 @@
  * weights: while these of a tile are made the unit adds the values of the tile before. A tile has few keys, since its stages must hold
  * those of both and what is on its way, beside the queries; some channels of the queries stay in registers, which leaves room for more.
  *
- * (FlashMLA's two groups each have the scores of every second tile and half of the output, and exchange weights.)
- *
  * Blocks are those of few queries, whose parts of the keys are joined by a kernel behind (warps_wide.c); or, of any number, of 64 rows of all heads
  * that share keys and all of their keys: those of a block of 64 queries and a head, but of others of them, so that grids and lists of work are
- * the usual ones. Then groups end their rows themselves, from states that the group of scores leaves.
+ * the usual ones. Then groups end their rows themselves, from states that the group of scores leaves; as do those that make weights in turn where a
+ * sequence has one part.
  *
  * Kernels: as those of warps_wide.c; of any number of queries as those of warps_forward.c. */
 #include "group_wide.h"
@@ -33,14 +32,14 @@ static void memories(Lanes *x)
     const AuProblem *p = x->p;
     const int32_t shared = group_wide_shared(p, s), keys = s->key_tile;
     const char *operand = x->operand;
-    tile_pipeline(t, "queries", 1, "load_queries", "scores", "Q: %s[q:%d, d:%d] swizzle %d",
-                  operand, x->block, shared, group_swizzle(p, shared));
-    const char *tiles =
-        tile_text(t, "K: %s[kv:%d, d:%d] swizzle %d", operand, keys, p->d, group_swizzle(p, p->d));
-    if (x->own_v)
-        tiles = tile_text(t, "%s, V: %s[kv:%d, e:%d] swizzle %d", tiles, operand, keys, p->e,
-                          group_swizzle(p, p->e));
-    tile_pipeline(t, "key", s->stages, "load", "scores, mma", "%s", tiles);
+    tile_pipeline(t, "queries", 1, "load_queries", s->paired ? "even, odd" : "scores",
+                  "Q: %s[q:%d, d:%d] swizzle %d", operand, x->block, shared,
+                  group_swizzle(p, shared));
+    group_wide_key_memories(x);
+    if (s->paired) {
+        group_wide_pair_memories(x);
+        return;
+    }
     tile_pipeline(t, "weights", s->exchange_stages, "scores", "mma",
                   "P: %s[q:%d, kv:%d] swizzle %d, factor: f32[q:%d]", operand, x->block, keys,
                   group_swizzle(p, keys), x->block);
@@ -49,34 +48,6 @@ static void memories(Lanes *x)
         au_text_add(&states, "%sstate%u: f32[q:%d]", n ? ", " : "", n, x->block);
     if (warps_is_whole(x) && p->hooks->state_count)
         tile_pipeline(t, "ends", 1, "scores", "mma", "%s", au_text_str(&states));
-}
-
-/* ---- the warp that brings tiles */
-
-/* Rows of k (1) or v (2). */
-static void bring_operand(Lanes *x, const GroupTile *tile, uint32_t operand, bool by_lanes)
-{
-    AuTileBuild *t = x->t;
-    const bool v = operand == 2, whole = !v && x->own_v;
-    const LanesRows view = lanes_operand_rows(x, operand, ":");
-    const char *to = v ? "y.V" : "y.K",
-               *rows = tile_text(t, "%s * %d +: %d", tile->number, tile->rows, tile->rows);
-    if (view.head)
-        group_pages_issue(x, tile, view, to, v ? "e" : "d", by_lanes && !whole);
-    else
-        group_issue(
-            x,
-            lanes_at(x, view,
-                     group_span(x, LANES_KEYS, rows, whole ? "" : group_limits(x, tile, by_lanes))),
-            tile_part(t, "%s", to));
-}
-
-static void bring_tile(Lanes *x, const GroupTile *tile, bool by_lanes)
-{
-    tile_acquire(x->t, "y", "key");
-    bring_operand(x, tile, 1, by_lanes);
-    if (x->own_v) bring_operand(x, tile, 2, by_lanes);
-    tile_commit(x->t, "y");
 }
 
 static void open_role(Lanes *x, const char *name, int32_t many, AuTileExecutor on,
@@ -94,51 +65,45 @@ static void end_role(Lanes *x)
 
 static void load_queries_role(Lanes *x)
 {
-    const int32_t from = x->shape->query_channels;
+    const int32_t held = x->shape->query_channels, from = x->shape->key_pieces ? 0 : held;
     open_role(x, "load_queries", 0, TILE_ON_WARP, x->shape->producer_registers);
     group_bring_packed(
-        x, from ? tile_text(x->t, "%d +: %d", from, group_wide_shared(x->p, x->shape)) : ":");
-    end_role(x);
-}
-
-static void load_role(Lanes *x)
-{
-    const GroupTile keys = {"n", x->shape->key_tile, "k", NULL, false};
-    const bool paged = lanes_has_pages(x);
-    open_role(x, "load", 0, TILE_ON_WARP, x->shape->producer_registers);
-    if (paged) group_pages_begin(x);
-    tile_for_tiles(x->t, "n", "keys", NULL);
-    if (paged) group_pages_find(x, &keys);
-    group_issue_of_list(x, &keys, bring_tile);
-    tile_end(x->t);
+        x, held ? tile_text(x->t, "%d +: %d", from, group_wide_shared(x->p, x->shape)) : ":");
     end_role(x);
 }
 
 /* ---- the group that makes weights */
 
-static void hold_queries(Lanes *x)
+void group_wide_hold_queries(Lanes *x)
 {
     AuTileBuild *t = x->t;
     const int32_t held = x->shape->query_channels;
     if (!held) return;
     const LanesRows rows =
-        lanes_rows(x, lanes_changed_name(x, 0), "h", tile_text(t, "0 +: %d", held));
+        lanes_rows(x, lanes_changed_name(x, 0), "h",
+                   tile_text(t, "%d +: %d", x->shape->key_pieces ? x->p->d - held : 0, held));
     tile_load(t, "query", "%v @ %s.A pad 0 when i < %s",
               lanes_at(x, rows, tile_text(t, "%si", lanes_row_start(x, LANES_QUERIES))),
               x->atom->name, lanes_query_end(x));
 }
 
-/* Into fragment [to]. */
-static void start_scores(Lanes *x, const char *to)
+void group_wide_start_scores(Lanes *x, const char *to, const char *stage)
 {
     AuTileBuild *t = x->t;
     const int32_t held = x->shape->query_channels, shared = group_wide_shared(x->p, x->shape);
-    tile_wait_stage(t, "y", "key");
+    const AuTileHandle into = tile_part(t, "%s", to);
     if (held)
-        tile_product(t, to, x->atom, TILE_START, TILE_NAME("query"),
-                     tile_text(t, "y.K[:, 0 +: %d]", held));
-    tile_product(t, to, x->atom, held ? TILE_ADD : TILE_START, TILE_NAME("x.Q"),
-                 tile_text(t, "y.K[:, %d +: %d]", held, shared));
+        tile_product(t, into, x->atom, TILE_START, TILE_NAME("query"),
+                     tile_text(t, "%s.K[:, 0 +: %d]", stage, held));
+    tile_product(t, into, x->atom, held ? TILE_ADD : TILE_START, TILE_NAME("x.Q"),
+                 tile_text(t, "%s.K[:, %d +: %d]", stage, held, shared));
+}
+
+/* Into fragment [to], of the next tile. */
+static void start_scores(Lanes *x, const char *to)
+{
+    tile_wait_stage(x->t, "y", "key");
+    group_wide_start_scores(x, to, "y");
 }
 
 static void hand_over_weights(Lanes *x)
@@ -225,7 +190,7 @@ static void scores_role(Lanes *x)
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     warps_name_rows(x, warps_first_row(x));
     lanes_begin_states(x);
-    hold_queries(x);
+    group_wide_hold_queries(x);
     tile_wait_stage(t, "x", "queries");
     if (s->scores_ahead)
         tiles_ahead(x);
@@ -240,7 +205,7 @@ static void scores_role(Lanes *x)
 
 static AuTileHandle sums(Lanes *x, int32_t n) { return tile_numbered(x->t, "acc", (uint32_t)n); }
 
-static const char *all_sums(Lanes *x)
+const char *group_wide_sums(Lanes *x)
 {
     AuText text = {.arena = x->arena};
     for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
@@ -268,7 +233,7 @@ static void add_values(Lanes *x)
         tile_product(t, sums(x, n), x->atom, TILE_ADD, TILE_NAME("w.P"),
                      tile_text(t, "%s[:, %d + self * %d +: %d] as [kv, e]",
                                x->own_v ? "y.V" : "y.K", first + n * part, own, part));
-    tile_wait(t, all_sums(x));
+    tile_wait(t, group_wide_sums(x));
     tile_release(t, "w, y");
 }
 
@@ -320,8 +285,12 @@ static void sums_role(Lanes *x)
 
 static void roles(Lanes *x)
 {
-    load_role(x);
+    group_wide_load_role(x);
     load_queries_role(x);
+    if (x->shape->paired) {
+        group_wide_pair_roles(x);
+        return;
+    }
     scores_role(x);
     sums_role(x);
 }
@@ -339,5 +308,7 @@ AuSchedule *schedule_group_wide(AuArena *arena, AuDiags *diags, const AuProblem 
     x.block = x.rows = GROUP_ROWS;
     x.key_parts = 1;
     x.resident = 1;
+    x.ends_rows = shape->paired && schedule_packs_rows(p) && !p->invariant &&
+                  !p->hooks->has_out_mod && !p->attn->queries.layout;
     return lanes_forward_built(&x, diags, kernels);
 }

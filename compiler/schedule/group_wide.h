@@ -14,5 +14,24 @@ int32_t group_wide_shared(const AuProblem *p, const AuShape *s);
 int32_t group_wide_fragments(const AuProblem *p, const AuShape *s);
 /* Why a shape does not do for a problem that is not refused; NULL: it does. */
 const char *group_wide_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);
+/* group_wide.c: channels of the queries that stay in registers; starts scores of the stage of keys [stage], into fragment [to]; sums, "acc0, acc1". */
+void group_wide_hold_queries(Lanes *x);
+void group_wide_start_scores(Lanes *x, const char *to, const char *stage);
+const char *group_wide_sums(Lanes *x);
+/* group_wide_keys.c: parts of a tile of keys that come and go by themselves, in what ring, what names of their stages end with, of what channels; which one (of
+ * three, 0 and 1 of who has these values); their rings; the role that fills them. */
+typedef struct GroupWidePiece {
+    const char *ring, *suffix;
+    int32_t first, count;
+} GroupWidePiece;
+int32_t group_wide_piece_count(const AuShape *s);
+GroupWidePiece group_wide_piece(const AuProblem *p, const AuShape *s, int32_t n);
+/* Which one comes, and is multiplied, as number [turn], of a tile whose weights half 0 or 1 makes. */
+int32_t group_wide_piece_at(const AuShape *s, int32_t turn, int32_t half);
+void group_wide_key_memories(Lanes *x);
+void group_wide_load_role(Lanes *x);
+/* group_wide_pairs.c: of AuShape.paired, what the groups leave each other, and their roles. */
+void group_wide_pair_memories(Lanes *x);
+void group_wide_pair_roles(Lanes *x);
 
 #endif

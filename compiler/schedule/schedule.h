@@ -114,8 +114,10 @@ typedef struct AuShape {
     bool scores_ahead; /* products of the next scores beside those of these weights */
     bool grown;        /* sums are scaled only where a row's maximum has grown */
     int32_t lag;       /* a row's maximum may lie behind by so many powers of two; 0: it is exact */
-    bool turns;        /* groups take turns at the matrix units */
-    bool passes;       /* a group passes over tiles that none of its rows sees */
+    bool paired;       /* of wide values: two groups make weights in turn, of a tile each */
+    int32_t key_pieces; /* of a tile of theirs that come and go by themselves; 0: one */
+    bool turns;         /* groups take turns at the matrix units */
+    bool passes;        /* a group passes over tiles that none of its rows sees */
     int32_t
         persistent; /* so many blocks a processor at most, each for several of the grid's; 0: for one */
     bool output_apart;  /* the output has a tile of its own, not that of the queries */

@@ -5,6 +5,7 @@
 #include "ladder_cases.h"
 
 // clang-format off
+#define FIRST "../../exec/scripts/latent_first.attn"
 #define LATENT "../../exec/scripts/latent.attn"
 static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
     {LATENT, "B=2 H=12 S=3 T=550 D=448 slots=16", NULL, "decode forward paged"},
@@ -32,6 +33,11 @@ static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
     {"mha.attn", "B=2 H=32 Hk=2 S=3 T=190 D=64 E=384 slots=16", NULL, "some forward latent paged boxes"}, /* queries by boxes of some heads of each */
     {"mha.attn", "B=3 H=8 Hk=1 S=9 T=150 D=16 E=384", NULL, "some forward latent padded nan boxes"},
     {"mha.attn", "B=3 H=24 Hk=1 S=5 T=90 D=16 E=384", NULL, "forward latent whole packed nan boxes"},
+    /* groups that make weights in turn: of one tile, an odd number, keys in pieces with and without channels behind the values */
+    {FIRST, "B=2 H=12 S=1 T=40 D=384 slots=16", NULL, "some forward latent paged"},
+    {FIRST, "B=3 H=11 S=3 T=180 D=448", NULL, "some forward latent padded nan"},
+    {FIRST, "B=9 H=16 S=1 T=330 D=400 slots=32", NULL, "some forward latent paged balanced"},
+    {FIRST, "B=1 H=5 S=70 T=190 D=384", NULL, "forward latent whole dfinals"},
     /* any number of queries: rows of a block are of all heads that share keys, of some queries or of a part of one */
     {"../../../attn_scripts/mla_decode.attn", "B=1 H=3 S=67 T=90", NULL, "forward latent whole"},
     {"mha.attn", "B=2 H=4 Hk=2 S=66 T=150 D=16 E=384", NULL, "forward latent whole"},
