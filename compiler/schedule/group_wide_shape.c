@@ -178,7 +178,7 @@ bool schedule_group_wide_shape(AuArena *arena, const AuProblem *p, AuShape *out,
     const bool whole = !schedule_packs_rows(p); /* groups end their rows, which takes more */
     *why = refusal(arena, p);
     if (*why) return false;
-    if (fits_paired(arena, p, out)) return true;
+    if (whole && fits_paired(arena, p, out)) return true; /* parts of the keys are slower so */
     for (int32_t n = 0; n < 3 * KINDS; n++) {
         AuShape s = {.executors = (p->e + MOST_CHANNELS - 1) / MOST_CHANNELS,
                      .key_tile = keys[n / KINDS],

@@ -64,6 +64,10 @@ static const AuShapes *shapes_of(Run *r)
         {"opaque_forward", "matrices_forward: subgroups=2"},
         {"opaque", "matrices_backward: subgroups=2"},
         {"stored", "group_backward: ahead=0 early=0 stmatrix=1 turned=0"},
+        {"paired_two", "group_wide: groups=2 keys=64 stages=2 weights=1 held=0 producer=56 "
+                       "consumer=224 paired=1 pieces=2"},
+        {"paired", "group_wide: groups=2 keys=64 stages=2 weights=1 held=64 producer=56 "
+                   "consumer=224 paired=1 pieces=3"},
         {"windowed", "warps_decode: start=3"},
         {"turned", "group_backward: ahead=0 stmatrix=0 turned=1"},
         {"weighed",

@@ -34,9 +34,9 @@ static const ExecCase latent_cases[] = { /* a part has 256 keys at least */
     {"mha.attn", "B=3 H=8 Hk=1 S=9 T=150 D=16 E=384", NULL, "some forward latent padded nan boxes"},
     {"mha.attn", "B=3 H=24 Hk=1 S=5 T=90 D=16 E=384", NULL, "forward latent whole packed nan boxes"},
     /* groups that make weights in turn: of one tile, an odd number, keys in pieces with and without channels behind the values */
-    {FIRST, "B=2 H=12 S=1 T=40 D=384 slots=16", NULL, "some forward latent paged"},
-    {FIRST, "B=3 H=11 S=3 T=180 D=448", NULL, "some forward latent padded nan"},
-    {FIRST, "B=9 H=16 S=1 T=330 D=400 slots=32", NULL, "some forward latent paged balanced"},
+    {FIRST, "B=2 H=12 S=1 T=40 D=384 slots=16", NULL, "some forward latent paged paired_two"},
+    {FIRST, "B=3 H=11 S=3 T=180 D=448", NULL, "some forward latent padded nan paired"},
+    {FIRST, "B=9 H=16 S=1 T=330 D=448 slots=32", NULL, "some forward latent paged balanced paired"},
     {FIRST, "B=1 H=5 S=70 T=190 D=384", NULL, "forward latent whole dfinals"},
     /* any number of queries: rows of a block are of all heads that share keys, of some queries or of a part of one */
     {"../../../attn_scripts/mla_decode.attn", "B=1 H=3 S=67 T=90", NULL, "forward latent whole"},
