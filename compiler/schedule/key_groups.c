@@ -130,6 +130,34 @@ static void let_group(Lanes *x, bool of_item, const char *at)
                         lanes_axis(x, 0, 0)));
 }
 
+/* A line through what each sequence adds lies above all groups. Of each a group has a row of each head at least. */
+const char *lanes_may_share(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const LanesSharing *of = &x->sharing;
+    if (!of->least) return "1";
+    const char *rows = has_own_rows(x) ? lanes_heads_of_group(x) : lanes_group_rows(x),
+               *all = lanes_axis(x, 0, 0),
+               *most =
+                   tile_text(t, "max(%d * (%s - 1) - %d * %s * %s / %d, 0)", LANES_SHARING_PARTS,
+                             all, of->item_weight, all, rows, of->item_rows);
+    return tile_text(t, "min(%s / cdiv(%d, max(%s * %s, 1)), 1)", lanes_key_room(x),
+                     of->least_of_heads, most, lanes_groups(x));
+}
+
+/* " && .." of a group's number of keys: are they enough? */
+static const char *are_enough(Lanes *x)
+{
+    AuTileBuild *t = x->t;
+    const LanesSharing *of = &x->sharing;
+    if (!of->least) return "";
+    lanes_put(x, "share_gain",
+              tile_text(t, "%d * (followers - 1) - %d * cdiv(followers * %s, %d)",
+                        LANES_SHARING_PARTS, of->item_weight, rows_of_sequence(x), of->item_rows));
+    return tile_text(t, " && share_gain > 0 && said >= cdiv(%d * %s, max(share_gain, 1))",
+                     LANES_SHARING_PARTS, of->least);
+}
+
 /* Lets shared_end: keys of the group, whole tiles of them; none where its first sequence has not all, or where it takes longer to read them once. */
 static void let_shared(Lanes *x)
 {
@@ -137,13 +165,10 @@ static void let_shared(Lanes *x)
     lanes_let_leader_length(x);
     let_rows(x);
     lanes_put(x, "said", tile_text(t, "max(%s[share_at], 0)", lanes_tensor(x, layout(x)->shared)));
-    const char *enough =
-        x->share_least ? tile_text(t, " && said >= cdiv(%s, max(followers - 1, 1))", x->share_least)
-                       : "";
     lanes_put(
         x, "shared_end",
         tile_text(t, "where(followers > 1 && said <= shared_length%s, min(said, %d) / %d * %d, 0)",
-                  enough, MOST_KEYS, x->shared_tile, x->shared_tile));
+                  are_enough(x), MOST_KEYS, x->shared_tile, x->shared_tile));
 }
 
 /* ---- lists of what the search finds, of each sequence and of each item, on machines whose blocks are many: who reads them asks for one number each
@@ -286,6 +311,13 @@ const char *lanes_group_blocks(Lanes *x)
     return tile_text(x->t, "%s * min(%s * %s, 1)", lanes_group_items(x),
                      has_own_rows(x) ? lanes_axis(x, 0, 2) : lanes_group_rows(x),
                      lanes_axis(x, 0, 0));
+}
+
+const char *lanes_group_full_blocks(Lanes *x)
+{
+    const char *some = tile_text(x->t, "max(%s, 1)", shares(x));
+    return tile_text(x->t, "%s * cdiv(%s * %s, %d * %s)", some, lanes_axis(x, 0, 0), item_rows(x),
+                     x->block, some);
 }
 
 static void let_listed_item(Lanes *x)

@@ -9,6 +9,11 @@
 bool lanes_may_share_keys(Lanes *x);
 bool lanes_shares_keys(const Lanes *x);
 
+/* ---- does it pay (Lanes.sharing)? What a sequence that does not read a key counts. 1, or where shapes alone say that no group shares, whatever lists say,
+ * 0: kernels of shared keys have no blocks then. */
+enum { LANES_SHARING_PARTS = 16 };
+const char *lanes_may_share(Lanes *x);
+
 /* ---- in kernels of a sequence `b`, after lanes_let_key_length */
 /* Lets own_low: where the sequence's own keys begin; 0: it has all by itself. Nothing where no keys are shared. */
 void lanes_let_own_keys(Lanes *x);
@@ -27,6 +32,8 @@ const char *lanes_group_rows(Lanes *x);
 /* How many items; blocks of a grid of them, none where there are no rows. */
 const char *lanes_group_items(Lanes *x);
 const char *lanes_group_blocks(Lanes *x);
+/* Those that have rows, if groups are alike: of one group all but one. */
+const char *lanes_group_full_blocks(Lanes *x);
 /* Of all sequences' rows: arguments `shared_acc`, `shared_state0`.., in [parts]. */
 void lanes_shared_arguments(Lanes *x, AuTileMode mode, const char *parts);
 /* After a grid that has `item`: lets leader, the group's first sequence, shared_end, the keys that it shares, 0 for an item without rows,

@@ -20,6 +20,13 @@ enum { LANES_SHORT_ROWS = 32 };
 #define LANES_WEIGHT_FACTOR "8192.0"
 #define LANES_WEIGHT_SHARE  "0.0001220703125"
 
+/* When groups share keys (key_groups.h): of each group the least number of keys that it reads again, an expression, NULL: groups of two share any. A key counts
+ * as many parts as sequences do not read it, less a weight for each item of so many of the group's rows; as often, of all heads, at least. */
+typedef struct LanesSharing {
+    const char *least;
+    int32_t item_weight, item_rows, least_of_heads;
+} LanesSharing;
+
 typedef struct Lanes {
     AuTileBuild *t;
     const AuProblem *p;
@@ -74,9 +81,8 @@ typedef struct Lanes {
     bool
         rows_know_cuts; /* rows say which keys they see all of: uncut_low, uncut_high; a tile that cuts none of a warp's is not masked */
     int32_t shared_tile; /* of so many keys are whole tiles of them; 0: each sequence has its own */
-    const char
-        *share_least; /* so many keys that are read again at least; NULL: groups of two share any */
-    LanesOnly only;   /* whose rows; those of others do not exist to the kernel */
+    LanesSharing sharing;
+    LanesOnly only;    /* whose rows; those of others do not exist to the kernel */
     bool leaves_short; /* LANES_MANY: not those of LANES_SHORT */
     bool lists_many;   /* of LANES_MANY: sequences have a list that has no others (work_list.c) */
     bool

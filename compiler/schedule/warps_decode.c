@@ -17,8 +17,8 @@
 
 enum { TWO = 2 }; /* tiles of rows of a tall block; blocks of the further forms a processor */
 enum {
-    SHARING = 2
-}; /* by docs/performance.md, Prefixes: 64 keys of 64 sequences do not pay, 128 do */
+    SHARING = 5
+}; /* trips to memory: 128 keys of 64 sequences do not pay, 512 do (docs/performance.md, Prefixes) */
 
 static void fragments(Lanes *x)
 {

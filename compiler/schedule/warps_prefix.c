@@ -4,9 +4,17 @@
  * Rows are packed, those of all query heads that share a head of keys, sequence after sequence. They are many, so warps own rows and share
  * tiles of keys, as in forward kernels for many queries: a tile is brought once for all of a block. Which sequence a row is of is a tile
  * `b` along the rows, and `kv_length` another: hooks see each row's own. A block's keys are a part of what some row of it sees. */
+#include <math.h>
+
 #include "key_groups.h"
 #include "key_storage.h"
 #include "warps_decode.h"
+
+enum {
+    HALF = 2, /* bytes of elements that the rate of matrix units is of */
+    MUCH =
+        10000000, /* rows times keys, of all heads, from which on a part more is worth what joining it takes: measured (docs/dev/performance-notes.md) */
+};
 
 /* ---- the shape: the largest tiles that fit, of which a sequence's own tiles are whole ones */
 
@@ -46,9 +54,22 @@ static Lanes of_group(const Lanes *x)
     return group;
 }
 
+/* 1 where rows and keys are many, else 0: known from shapes. */
+static const char *is_much(Lanes *x)
+{
+    const char *rows = tile_text(x->t, "max(%s * %s * %s, 1)", lanes_axis(x, 0, 0), lanes_groups(x),
+                                 lanes_group_rows(x));
+    return tile_text(x->t, "min(%s / cdiv(%d, %s), 1)", lanes_key_room(x), MUCH, rows);
+}
+
+/* For all items; on matrix units, of much, for those that have rows. */
 static const char *parts(Lanes *x)
 {
-    return warps_parts_for(x, tile_text(x->t, "%s * (%s)", lanes_groups(x), lanes_group_blocks(x)));
+    const char *all = lanes_group_blocks(x), *full = lanes_group_full_blocks(x);
+    if (x->atom->m == 1)
+        return warps_parts_for(x, tile_text(x->t, "%s * (%s)", lanes_groups(x), all));
+    return warps_parts_for(x, tile_text(x->t, "%s * ((%s) - ((%s) - %s) * %s)", lanes_groups(x),
+                                        all, all, full, is_much(x)));
 }
 
 static int32_t bytes_of_key(const Lanes *x)
@@ -62,18 +83,37 @@ static int32_t bytes_of_key(const Lanes *x)
     return bytes;
 }
 
+/* What an item takes of a processor for one key, in parts of what it takes to bring that key from the far cache: its products, and the operands that each
+ * warp reads for them from shared memory. Measured it is their sum. */
+static int32_t item_weight(const Lanes *x)
+{
+    const AuTileCaps *rates = tile_rates(x->p->caps);
+    const double elem = tile_elem(x->p->operand)->bytes, width = x->p->d + x->p->e,
+                 rate = x->atom->m > 1 ? rates->matrix * HALF / elem : rates->fma,
+                 products = x->block * width / rate,
+                 operands = x->block / x->atom->m * width * elem / rates->shared,
+                 far = bytes_of_key(x) / rates->far;
+    return (int32_t)ceil(LANES_SHARING_PARTS * (products + operands) / far);
+}
+
 /* Sequences that read their keys each for itself are brought them by the far cache, since neighbours do so at nearly the same time; what they share costs
  * trips to memory instead, those of the kernel (Shape.sharing) and two for each round of its parts that a row joins. So many keys of a head as
- * come from that cache in as long: a group whose sequences would read fewer again does not share. NULL: no machine has told its rates. */
-static const char *least_keys(Lanes *x)
+ * come from that cache in as long: a group whose sequences would read fewer again does not share. Nothing where no machine has told its rates. */
+static LanesSharing sharing(Lanes *x)
 {
     const AuTileCaps *rates = tile_rates(x->p->caps);
     Lanes group = of_group(x);
-    if (!x->shape->sharing || rates->far <= 0) return NULL;
+    const int32_t trips = x->shape->sharing;
+    if (!trips || rates->far <= 0) return (LanesSharing){0};
     const int32_t a_trip =
         (int32_t)(rates->latency * rates->far * WARPS_PROCESSORS / bytes_of_key(x));
-    return tile_text(x->t, "cdiv(%d * (%d + 2 * %s), max(%s, 1))", a_trip, x->shape->sharing,
-                     warps_rounds_of(x, parts(&group)), lanes_groups(x));
+    return (LanesSharing){
+        .least = tile_text(x->t, "cdiv(%d * (%d + 2 * %s), max(%s, 1))", a_trip, trips,
+                           warps_rounds_of(x, parts(&group)), lanes_groups(x)),
+        .least_of_heads = LANES_SHARING_PARTS * a_trip * (trips + 2),
+        .item_weight = item_weight(&group),
+        .item_rows = group.block,
+    };
 }
 
 void warps_prefix_begin(Lanes *x)
@@ -90,7 +130,7 @@ void warps_prefix_begin_as(Lanes *x, const AuShape *shape)
     *kept = *shape;
     x->group_shape = kept;
     x->shared_tile = x->shape->key_tile;
-    x->share_least = least_keys(x);
+    x->sharing = sharing(x);
     x->lists_groups = true;
     x->out->shares_keys = true;
 }
@@ -174,13 +214,10 @@ static void store_end(Lanes *x, int32_t n, const char *of, const char *value, co
     tile_store(t, "number -> item_range[%s, %d, :]", range_place(x), n);
 }
 
-/* A factor of blocks: none where no group shares, whatever its lists say, since all sequences together would not read enough keys again. Shapes tell that,
- * and the kernel is not launched. */
+/* A factor of blocks. */
 static const char *may_pay(Lanes *x)
 {
-    if (!x->share_least) return "";
-    return tile_text(x->t, " * min((%s - 1) * %s / max(%s, 1), 1)", lanes_axis(x, 0, 0),
-                     lanes_key_room(x), x->share_least);
+    return x->sharing.least ? tile_text(x->t, " * %s", lanes_may_share(x)) : "";
 }
 
 static void ranges_kernel(Lanes *x)
@@ -335,9 +372,11 @@ void warps_prefix_kernel_of(const Lanes *given, void (*memories)(Lanes *x), void
     tile_role(t, "core", x->shape->executors, TILE_ON_WARP, 0);
     if (x->is_exact) tile_role_exact(t);
     tile_if(t, lanes_has_item(x));
+    if (!has_ranges(x)) tile_if(t, "first_tile < last_tile"); /* as warps_prefix_parts */
     if (lanes_has_turns(x)) tile_for_range(t, "turn_of_rows", "0", "turns");
     part(x);
     if (lanes_has_turns(x)) tile_end(t);
+    if (!has_ranges(x)) tile_end(t);
     tile_end(t);
     tile_end(t);
     tile_end(t);
@@ -350,8 +389,12 @@ void warps_prefix_arguments(const Lanes *x, AuTileMode mode)
     lanes_shared_arguments(&group, mode, parts(&group));
 }
 
+/* Those that have tiles; where a kernel of ranges says which these are, any may. */
 const char *warps_prefix_parts(const Lanes *x)
 {
     Lanes group = of_group(x);
-    return tile_text(x->t, "where(own_low > 0, %s, 0)", parts(&group));
+    const char *all = parts(&group);
+    if (has_ranges(x)) return tile_text(x->t, "where(own_low > 0, %s, 0)", all);
+    const char *tiles = tile_text(x->t, "own_low / %d", group.shape->key_tile);
+    return tile_text(x->t, "cdiv(%s, max(cdiv(%s, %s), 1))", tiles, tiles, all);
 }

@@ -341,7 +341,7 @@ static const ExecCase group_cases[] = {
     {"../../../attn_scripts/tree.attn", "B=7 H=4 Hk=2 S=6 T=300 D=32 E=32 slots=8 shared=256", NULL, "decode forward paged groups work"},
     {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups weighed"},
     {"../../../attn_scripts/tree.attn", "B=3 H=4 Hk=2 S=4 T=70 D=32 E=32 slots=8 shared=48", NULL, "decode forward paged groups weighed"},
-    {"mha.attn", "B=23 H=16 Hk=16 S=1 T=640 D=32 E=32 slots=4 shared=576", NULL, "decode forward paged groups weighed"},
+    {"mha.attn", "B=23 H=16 Hk=16 S=1 T=768 D=32 E=32 slots=4 shared=704", NULL, "decode forward paged groups weighed"},
     {"mha.attn", "B=7 H=4 Hk=2 S=3 T=300 D=64 E=64 slots=16 shared=256", NULL, "decode forward paged groups shares e4m3"},
     {"gemma_local.attn", "B=6 H=5 Hk=1 S=2 T=600 D=32 E=32 slots=8 shared=384", "window=100", "decode forward paged groups shares i8 token"},
     {"../../../attn_scripts/attention_sink.attn", "B=5 H=6 Hk=2 S=2 T=200 D=32 E=64 slots=16 shared=128", NULL, "decode forward paged groups rows i4 channels16 zero"},
