@@ -120,6 +120,6 @@ AuSchedule *schedule_group_packed(AuArena *arena, AuDiags *diags, const AuProble
     tile_set_option(x.t, "late_strides", 1); /* of rows element by element, which few calls have */
     x.key_parts = 1;
     x.resident = 1;
-    x.ends_rows = !p->hooks->has_out_mod && !p->attn->queries.layout;
+    x.ends_rows = warps_may_end_rows(p);
     return lanes_forward_built(&x, diags, kernels);
 }

@@ -62,20 +62,20 @@ static void send(Lanes *x, LanesRows view, const char *to, const char *axis, uin
                     view.before, n, view.head, n, rows, low, n, n, view.after, axis, part);
 }
 
+static uint32_t boxes_of(const GroupTile *tile)
+{
+    return (uint32_t)(tile->rows / SCHEDULE_PAGE_ROWS);
+}
+
 void group_pages_issue(Lanes *x, const GroupTile *tile, LanesRows view, const char *to,
                        const char *axis, bool by_lanes)
 {
-    const uint32_t boxes = (uint32_t)(tile->rows / SCHEDULE_PAGE_ROWS);
+    const uint32_t boxes = boxes_of(tile);
     for (uint32_t first = 0; first < boxes; first += TOGETHER) {
         const uint32_t end = first + TOGETHER < boxes ? first + TOGETHER : boxes;
         for (uint32_t n = first; n < end; n++) find(x, n);
         for (uint32_t n = first; n < end; n++) send(x, view, to, axis, n, by_lanes);
     }
-}
-
-static uint32_t boxes_of(const GroupTile *tile)
-{
-    return (uint32_t)(tile->rows / SCHEDULE_PAGE_ROWS);
 }
 
 void group_pages_find_all(Lanes *x, const GroupTile *tile)

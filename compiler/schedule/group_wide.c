@@ -128,14 +128,19 @@ static void tiles_alone(Lanes *x)
     tile_end(t);
 }
 
+void group_wide_scores_of(Lanes *x, const char *tile)
+{
+    AuTileBuild *t = x->t;
+    lanes_scores_of(x, tile, LANES_MASK_NOWHERE);
+    tile_if(t, "%s < full_tile || %s >= rest_tile", tile, tile);
+    lanes_mask_scores(x);
+    tile_end(t);
+}
+
 /* Weights of tile `at`, whose scores are there. */
 static void weights_of_before(Lanes *x)
 {
-    AuTileBuild *t = x->t;
-    lanes_scores_of(x, "at", LANES_MASK_NOWHERE);
-    tile_if(t, "at < full_tile || at >= rest_tile");
-    lanes_mask_scores(x);
-    tile_end(t);
+    group_wide_scores_of(x, "at");
     hand_over_weights(x);
 }
 
@@ -203,7 +208,7 @@ static void scores_role(Lanes *x)
 
 /* ---- the groups that sum values */
 
-static AuTileHandle sums(Lanes *x, int32_t n) { return tile_numbered(x->t, "acc", (uint32_t)n); }
+AuTileHandle group_wide_sum(Lanes *x, int32_t n) { return tile_numbered(x->t, "acc", (uint32_t)n); }
 
 const char *group_wide_sums(Lanes *x)
 {
@@ -211,6 +216,16 @@ const char *group_wide_sums(Lanes *x)
     for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
         au_text_add(&text, "%sacc%d", n ? ", " : "", n);
     return au_text_str(&text);
+}
+
+void group_wide_scale_sums(Lanes *x, const char *factor)
+{
+    AuTileBuild *t = x->t;
+    tile_set(t, "grown", "%s != 1.0", factor);
+    tile_if(t, "anywhere(grown)");
+    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
+        tile_set(t, group_wide_sum(x, n), "acc%d * %s", n, factor);
+    tile_end(t);
 }
 
 static void add_values(Lanes *x)
@@ -223,14 +238,10 @@ static void add_values(Lanes *x)
     tile_wait_stage(t, "w", "weights");
     if (x->p->hooks->has_scale) {
         tile_load(t, "factor", "w.factor as [q] like sum_like");
-        tile_set(t, "grown", "factor != 1.0"); /* few tiles have a larger maximum */
-        tile_if(t, "anywhere(grown)");
-        for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
-            tile_set(t, sums(x, n), "acc%d * factor", n);
-        tile_end(t);
+        group_wide_scale_sums(x, "factor");
     }
     for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
-        tile_product(t, sums(x, n), x->atom, TILE_ADD, TILE_NAME("w.P"),
+        tile_product(t, group_wide_sum(x, n), x->atom, TILE_ADD, TILE_NAME("w.P"),
                      tile_text(t, "%s[:, %d + self * %d +: %d] as [kv, e]",
                                x->own_v ? "y.V" : "y.K", first + n * part, own, part));
     tile_wait(t, group_wide_sums(x));
@@ -271,7 +282,8 @@ static void sums_role(Lanes *x)
                   part = own / group_wide_fragments(x->p, x->shape);
     open_role(x, "mma", x->shape->executors, TILE_ON_WARPGROUP, x->shape->consumer_registers);
     for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
-        tile_frag(t, sums(x, n), "f32[q:%d, e:%d] @ %s.C = 0.0", x->block, part, x->atom->name);
+        tile_frag(t, group_wide_sum(x, n), "f32[q:%d, e:%d] @ %s.C = 0.0", x->block, part,
+                  x->atom->name);
     tile_frag(t, "sum_like", "f32[q:%d] like acc0 = 0.0", x->block);
     tile_for_tiles(t, "n", "keys", NULL);
     add_values(x);
@@ -308,7 +320,6 @@ AuSchedule *schedule_group_wide(AuArena *arena, AuDiags *diags, const AuProblem 
     x.block = x.rows = GROUP_ROWS;
     x.key_parts = 1;
     x.resident = 1;
-    x.ends_rows = shape->paired && schedule_packs_rows(p) && !p->invariant &&
-                  !p->hooks->has_out_mod && !p->attn->queries.layout;
+    x.ends_rows = shape->paired && schedule_packs_rows(p) && warps_may_end_rows(p);
     return lanes_forward_built(&x, diags, kernels);
 }

@@ -14,10 +14,15 @@ int32_t group_wide_shared(const AuProblem *p, const AuShape *s);
 int32_t group_wide_fragments(const AuProblem *p, const AuShape *s);
 /* Why a shape does not do for a problem that is not refused; NULL: it does. */
 const char *group_wide_refusal(AuArena *arena, const AuProblem *p, const AuShape *s);
-/* group_wide.c: channels of the queries that stay in registers; starts scores of the stage of keys [stage], into fragment [to]; sums, "acc0, acc1". */
+/* group_wide.c: channels of the queries that stay in registers; starts scores of the stage of keys [stage], into fragment [to]; what scores of tile number
+ * [tile] become, which are there, masked by that number, since no loop over the list says it; sums, "acc0, acc1", one of them; them by [factor], where a row of
+ * the warp has a larger maximum: few tiles have. */
 void group_wide_hold_queries(Lanes *x);
 void group_wide_start_scores(Lanes *x, const char *to, const char *stage);
+void group_wide_scores_of(Lanes *x, const char *tile);
 const char *group_wide_sums(Lanes *x);
+AuTileHandle group_wide_sum(Lanes *x, int32_t n);
+void group_wide_scale_sums(Lanes *x, const char *factor);
 /* group_wide_keys.c: parts of a tile of keys that come and go by themselves, in what ring, what names of their stages end with, of what channels; which one (of
  * three, 0 and 1 of who has these values); their rings; the role that fills them. */
 typedef struct GroupWidePiece {

@@ -45,26 +45,12 @@ void group_wide_pair_memories(Lanes *x)
 
 /* ---- a tile */
 
-static AuTileHandle sums(Lanes *x, int32_t n) { return tile_numbered(x->t, "acc", (uint32_t)n); }
-
 /* Of fragment [n], in the output. */
 static const char *channels(Lanes *x, const Half *half, int32_t n)
 {
     const int32_t own = group_wide_columns(x->p, x->shape),
                   part = own / group_wide_fragments(x->p, x->shape);
     return tile_text(x->t, "%d +: %d", half->number * own + n * part, part);
-}
-
-/* By [factor], where a row of the warp has a larger maximum: few tiles have. */
-static void scale_sums(Lanes *x, const char *factor)
-{
-    AuTileBuild *t = x->t;
-    if (!x->p->hooks->has_scale) return;
-    tile_set(t, "grown", "%s != 1.0", factor);
-    tile_if(t, "anywhere(grown)");
-    for (int32_t n = 0; n < group_wide_fragments(x->p, x->shape); n++)
-        tile_set(t, sums(x, n), "acc%d * %s", n, factor);
-    tile_end(t);
 }
 
 /* ---- stages of a tile of keys: "y", or a name for each piece */
@@ -129,7 +115,7 @@ static void start_values(Lanes *x, const Half *half, const char *weights, const 
                   first = (x->own_v ? 0 : x->p->attn->v_first) + half->number * own -
                           group_wide_piece(x->p, x->shape, n_own).first;
     for (int32_t n = 0; n < count; n++)
-        tile_product(t, sums(x, n), x->atom, TILE_ADD, tile_text(t, "%s", weights),
+        tile_product(t, group_wide_sum(x, n), x->atom, TILE_ADD, tile_text(t, "%s", weights),
                      tile_text(t, "%s.%s[:, %d +: %d] as [kv, e]", piece_stage(x, stage, n_own),
                                x->own_v ? "V" : "K", first + n * (own / count), own / count));
 }
@@ -148,19 +134,11 @@ static void take_weights(Lanes *x, const Half *half, const char *stage, bool sco
     tile_wait_stage(t, "u", half->found);
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_load(t, tile_numbered(t, "state", n), "u.state%u as [q] like row_like", n);
-    if (x->p->hooks->has_scale) tile_load(t, "factor", "u.factor as [q] like row_like");
-    scale_sums(x, "factor");
+    if (x->p->hooks->has_scale) {
+        tile_load(t, "factor", "u.factor as [q] like row_like");
+        group_wide_scale_sums(x, "factor");
+    }
     start_values(x, half, "u.P", stage);
-}
-
-/* Of tile n, whose scores are there; masked by number, since no loop over the list says it. */
-static void own_scores(Lanes *x)
-{
-    AuTileBuild *t = x->t;
-    lanes_scores_of(x, "n", LANES_MASK_NOWHERE);
-    tile_if(t, "n < full_tile || n >= rest_tile");
-    lanes_mask_scores(x);
-    tile_end(t);
 }
 
 /* Of tile [number] of the list, whose scores are there, beside products with the other's weights. */
@@ -169,7 +147,7 @@ static void make_weights(Lanes *x, const char *number)
     const bool whole = warps_is_whole(x);
     tile_set(x->t, "n", "%s %s (%s)", whole ? "n_high - 1" : "first_tile", whole ? "-" : "+",
              number);
-    own_scores(x);
+    group_wide_scores_of(x, "n");
     lanes_online(x);
     tile_set(x->t, "weight", "%s(p)", x->operand);
 }
@@ -184,7 +162,7 @@ static void leave_weights(Lanes *x, const Half *half, const char *stage)
     for (uint32_t n = 0; n < x->p->hooks->state_count; n++)
         tile_store(t, "state%u -> w.state%u", n, n);
     tile_commit(t, "w");
-    scale_sums(x, "scale");
+    if (x->p->hooks->has_scale) group_wide_scale_sums(x, "scale");
     start_values(x, half, "weight", stage);
     wait_values(x, half, "", stage);
 }
@@ -311,7 +289,7 @@ static void half_role(Lanes *x, const Half *half)
     lanes_declare_scores(
         x, tile_text(t, "f32[q:%d, kv:%d] @ %s.C", x->rows, s->key_tile, x->atom->name));
     for (int32_t n = 0; n < count; n++)
-        tile_frag(t, sums(x, n), "f32[q:%d, e:%d] @ %s.C = 0.0", x->block,
+        tile_frag(t, group_wide_sum(x, n), "f32[q:%d, e:%d] @ %s.C = 0.0", x->block,
                   group_wide_columns(x->p, s) / count, x->atom->name);
     tile_frag(t, "row_like", "f32[q:%d] like score = 0.0", x->rows);
     warps_name_rows(x, warps_first_row(x));

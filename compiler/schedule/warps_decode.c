@@ -132,11 +132,10 @@ static void kernels(Lanes *x)
 
 /* Where rows of one part are not left to the kernel that joins: but for those of lengths of their own, which have zeros behind them, and where an
  * out_mod looks at channels of other warps. */
-static bool ends_rows(const Lanes *x)
+bool warps_may_end_rows(const AuProblem *p)
 {
-    const bool joins =
-        x->p->invariant && schedule_joins_parts(x->p); /* as many as there are keys */
-    return !joins && !x->p->hooks->has_out_mod && !x->p->attn->queries.layout;
+    const bool joins = p->invariant && schedule_joins_parts(p); /* as many as there are keys */
+    return !joins && !p->hooks->has_out_mod && !p->attn->queries.layout;
 }
 
 AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProblem *p,
@@ -151,7 +150,7 @@ AuSchedule *schedule_warps_decode(AuArena *arena, AuDiags *diags, const AuProble
     warps_code_layouts(&x);
     x.resident = warps_decode_resident(p, &out->shape);
     warps_prefix_begin(&x);
-    x.ends_rows = ends_rows(&x);
+    x.ends_rows = warps_may_end_rows(p);
     return lanes_forward_built(&x, diags, kernels);
 }
 

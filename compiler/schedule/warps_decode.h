@@ -51,7 +51,8 @@ void warps_join_kernel(Lanes *given);
 const char *warps_rounds_of(Lanes *x, const char *parts);
 /* Are all rows ended by the block that has all of their keys, since nobody could join parts (schedule_joins_parts)? */
 bool warps_ends_all_rows(const Lanes *x);
-/* Where rows may be ended by the block of their one part (Lanes.ends_rows): is this one it? */
+/* May rows be ended by the block of their one part (Lanes.ends_rows)? Where they may: is this one it? */
+bool warps_may_end_rows(const AuProblem *p);
 const char *warps_is_whole_part(Lanes *x);
 /* As many parts as fill the processors with so many [blocks], an expression, each; at most as there are tiles of keys. */
 const char *warps_parts_for(Lanes *x, const char *blocks);

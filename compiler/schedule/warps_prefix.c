@@ -65,11 +65,11 @@ static const char *is_much(Lanes *x)
 /* For all items; on matrix units, of much, for those that have rows. */
 static const char *parts(Lanes *x)
 {
-    const char *all = lanes_group_blocks(x), *full = lanes_group_full_blocks(x);
-    if (x->atom->m == 1)
-        return warps_parts_for(x, tile_text(x->t, "%s * (%s)", lanes_groups(x), all));
-    return warps_parts_for(x, tile_text(x->t, "%s * ((%s) - ((%s) - %s) * %s)", lanes_groups(x),
-                                        all, all, full, is_much(x)));
+    const char *blocks = lanes_group_blocks(x);
+    if (x->atom->m > 1)
+        blocks = tile_text(x->t, "(%s) - ((%s) - %s) * %s", blocks, blocks,
+                           lanes_group_full_blocks(x), is_much(x));
+    return warps_parts_for(x, tile_text(x->t, "%s * (%s)", lanes_groups(x), blocks));
 }
 
 static int32_t bytes_of_key(const Lanes *x)
