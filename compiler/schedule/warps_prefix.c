@@ -62,11 +62,11 @@ static const char *is_much(Lanes *x)
     return tile_text(x->t, "min(%s / cdiv(%d, %s), 1)", lanes_key_room(x), MUCH, rows);
 }
 
-/* For all items; on matrix units, of much, for those that have rows. */
+/* For all items; on matrix units, of much, for those that have rows. Of a range, a window's, shapes do not say how much it is. */
 static const char *parts(Lanes *x)
 {
     const char *blocks = lanes_group_blocks(x);
-    if (x->atom->m > 1)
+    if (x->atom->m > 1 && !has_ranges(x))
         blocks = tile_text(x->t, "(%s) - ((%s) - %s) * %s", blocks, blocks,
                            lanes_group_full_blocks(x), is_much(x));
     return warps_parts_for(x, tile_text(x->t, "%s * (%s)", lanes_groups(x), blocks));
